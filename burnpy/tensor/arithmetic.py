@@ -12,7 +12,7 @@ from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.operands import broadcast_shape, number, operands, times, together
 from burnpy.tensor.template import binary, comparison, unary
 
-S = TypeVar("S", bound=float)
+S = TypeVar("S")
 """The Python numbers that can be combined with a kind: float (and so int) for `Tensor`, int for `IntTensor`."""
 
 RoundingMode: TypeAlias = Literal["floor", "trunc"]

@@ -29,7 +29,7 @@ from burnpy.tensor.reductions import BoolReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Above
+    from burnpy.tensor.discrete import Above, BoolOperand  # noqa: F401  # in the bases, as text
     from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
@@ -39,7 +39,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 @final
 class BoolTensor(
     BoolTensorFactories[B],
-    Logic[B, bool],
+    Logic[B, "BoolOperand[B]"],
     Equality[B],
     BoolReductions[B],
     Rearranging[B],
@@ -72,7 +72,7 @@ class BoolTensor(
 
     if TYPE_CHECKING:
 
-        def _bools_for(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
+        def __bools_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
 
     def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
         """The tensor on another device (a backend class, an alias or a device); itself if it is there already.

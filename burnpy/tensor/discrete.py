@@ -24,12 +24,16 @@ Above: TypeAlias = B | Autodiff[B | Strategy[B] | _Twice[B]] | Forward[B | _Twic
 """``B``, and the backends that are up to three times differentiable over it."""
 
 
+IntOperand: TypeAlias = "int | Ints[B]"
+BoolOperand: TypeAlias = "bool | Bools[B]"
+
+
 class Ints(Protocol[B_contra]):
     """An `IntTensor` on a backend or beneath it."""
 
     if TYPE_CHECKING:
 
-        def _ints_for(self, device: B_contra) -> None: ...
+        def __ints_for__(self, device: B_contra) -> None: ...
 
 
 class Bools(Protocol[B_contra]):
@@ -37,4 +41,4 @@ class Bools(Protocol[B_contra]):
 
     if TYPE_CHECKING:
 
-        def _bools_for(self, device: B_contra) -> None: ...
+        def __bools_for__(self, device: B_contra) -> None: ...

@@ -36,7 +36,7 @@ from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.shaping import Shaping
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Above
+    from burnpy.tensor.discrete import Above, IntOperand  # noqa: F401  # in the bases, as text
     from burnpy.tensor.on_autodiff import OnAutodiff
 
 B2 = TypeVar("B2", bound=Backend)
@@ -59,7 +59,7 @@ class IntTensor(
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
-    Combining[B, int],
+    Combining[B, "IntOperand[B]"],
     NumberTheory[B],
     Filling[B],
     Products[B],
@@ -85,7 +85,7 @@ class IntTensor(
 
     if TYPE_CHECKING:
 
-        def _ints_for(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
+        def __ints_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.discrete`
 
     def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
         """The tensor on another device (a backend class, an alias or a device); itself if it is there already.

@@ -14,10 +14,11 @@ from burnpy.tensor.logic import Logic
 from burnpy.tensor.operands import operands
 
 if TYPE_CHECKING:
+    from burnpy.tensor.discrete import IntOperand  # noqa: F401  # in the bases, as text
     from burnpy.tensor.tensor import Tensor
 
 
-class Integers(Arithmetic[B, int], Logic[B, int]):
+class Integers(Arithmetic[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
     """Arithmetic and logic of ints, true division and one-hot vectors."""
 
     __slots__ = ()

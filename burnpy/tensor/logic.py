@@ -11,7 +11,7 @@ from burnpy.tensor.template import binary, comparison, unary
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
 
-S = TypeVar("S", bound=int)
+S = TypeVar("S")
 """The Python numbers that can be combined with a kind: int for `IntTensor`, bool for `BoolTensor`."""
 
 

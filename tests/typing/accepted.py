@@ -12,13 +12,17 @@ from burnpy import (
     Tensor,
     broadcast_tensors,
     cat,
+    cross_entropy,
     maximum,
     minimum,
+    nll_loss,
     stack,
     where,
 )
-from burnpy.autodiff import Balanced, checkpoint
+from burnpy.autodiff import Balanced, Forward, checkpoint
 from burnpy.backend import Backend, NumPy
+from burnpy.func import grad
+from burnpy.nn.functional import embedding, scaled_dot_product_attention
 
 Infer: TypeAlias = NumPy
 Train: TypeAlias = Autodiff[Infer]
@@ -181,3 +185,54 @@ assert_type(x.sigmoid().bernoulli(), Tensor[Autodiff[NumPy]])
 assert_type(x.categorical(), IntTensor[Autodiff[NumPy]])
 assert_type(x.expm1(), Tensor[Autodiff[NumPy]])
 assert_type((x > 0).ones_like(), BoolTensor[Autodiff[NumPy]])
+
+# Ints and bools of a backend beneath, which carry no gradient, with tensors of those above.
+index, labels, mask = IntTensor[NumPy].from_data([1, 0]), IntTensor[NumPy].zeros((2,)), BoolTensor[NumPy].ones((2, 2))
+square = Tensor[Train].ones((2, 2)).require_grad()
+wide_index = index.unsqueeze(1)
+assert_type(square[index], Tensor[Autodiff[NumPy]])
+assert_type(square[:, index], Tensor[Autodiff[NumPy]])
+assert_type(square[mask], Tensor[Autodiff[NumPy]])
+assert_type(square.at[index].add(1.0), Tensor[Autodiff[NumPy]])
+assert_type(square.at[mask].set(square[mask]), Tensor[Autodiff[NumPy]])
+assert_type(square.gather(1, wide_index), Tensor[Autodiff[NumPy]])
+assert_type(square.scatter(1, wide_index, 0.0), Tensor[Autodiff[NumPy]])
+assert_type(square.index_select(0, index), Tensor[Autodiff[NumPy]])
+assert_type(square.take_along_dim(wide_index, 1), Tensor[Autodiff[NumPy]])
+assert_type(square.index_add(0, index, square), Tensor[Autodiff[NumPy]])
+assert_type(square.repeat_interleave(index, 0), Tensor[Autodiff[NumPy]])
+assert_type(square.masked_fill(mask, 0.0), Tensor[Autodiff[NumPy]])
+assert_type(square.masked_select(mask), Tensor[Autodiff[NumPy]])
+assert_type(square.where(mask, square), Tensor[Autodiff[NumPy]])
+assert_type(where(mask, square, 0.0), Tensor[Autodiff[NumPy]])
+assert_type(where(mask, square, square), Tensor[Autodiff[NumPy]])
+assert_type(cross_entropy(square, labels), Tensor[Autodiff[NumPy]])
+assert_type(nll_loss(square.log_softmax(1), labels), Tensor[Autodiff[NumPy]])
+assert_type(embedding(index, square), Tensor[Autodiff[NumPy]])
+assert_type(scaled_dot_product_attention(square, square, square, mask=mask), Tensor[Autodiff[NumPy]])
+
+
+def of_rows(x: Tensor[Autodiff[NumPy]]) -> Tensor[Autodiff[NumPy]]:
+    return x[index].sum()
+
+
+assert_type(grad(of_rows)(square), Tensor[Autodiff[NumPy]])
+assert_type((square > 0.0) & mask, BoolTensor[Autodiff[NumPy]])
+assert_type(mask | (square > 0.0), BoolTensor[Autodiff[NumPy]])
+assert_type(square.argmax(1) == labels, BoolTensor[Autodiff[NumPy]])
+assert_type(labels + square.argmax(1), IntTensor[Autodiff[NumPy]])
+assert_type(square[square.argmax(1) * labels], Tensor[Autodiff[NumPy]])
+twice = Tensor[Twice].ones((2, 2))
+assert_type(twice[index], Tensor[Autodiff[Autodiff[NumPy]]])
+assert_type(twice[square.argmax(1)], Tensor[Autodiff[Autodiff[NumPy]]])
+assert_type(cross_entropy(twice, labels), Tensor[Autodiff[Autodiff[NumPy]]])
+assert_type(Tensor[Forward[NumPy]].ones((2, 2))[index], Tensor[Forward[NumPy]])
+assert_type(Tensor[Forward[Train]].ones((2, 2)).masked_fill(mask, 0.0), Tensor[Forward[Autodiff[NumPy]]])
+assert_type(Tensor[Saving].ones((2, 2))[index], Tensor[Autodiff[Balanced[NumPy]]])
+
+
+def picked(x: Tensor[B], y: IntTensor[B], m: BoolTensor[B]) -> Tensor[B]:
+    return where(m, x[y], x) * cross_entropy(x, y)
+
+
+assert_type(picked(square.inner(), labels, mask), Tensor[NumPy])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar, assert_type
 
-from burnpy import Autodiff, Gradients, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, Gradients, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
 from burnpy.func import grad
 from burnpy.nn import (
@@ -184,3 +184,12 @@ assert_type(table, Summary)
 assert_type(Sequential(Linear(2, 3, device=Train)).summary(input=(one_image[0, :4, :2],)), Summary)
 assert_type(table.rows[0], SummaryRow)
 assert_type(table.flops, int | None)
+
+# Labels, indices and masks of the backend beneath.
+tokens, labels = IntTensor[NumPy].zeros((2, 3)), IntTensor[NumPy].zeros((2,))
+vectors = Embedding(4, 6, device=Train)(tokens)
+assert_type(vectors, Tensor[Autodiff[NumPy]])
+assert_type(CrossEntropyLoss()(vectors[:, 0], labels), Tensor[Autodiff[NumPy]])
+MultiHeadAttention(6, 2, device=Train)(vectors, mask=BoolTensor[NumPy].ones((3, 3)), key_mask=tokens == 0)
+assert_type(Lstm(6, 5, device=Train)(vectors, lengths=labels + 1)[0], Tensor[Autodiff[NumPy]])
+assert_type(functional.multi_margin_loss(vectors[:, 0], labels), Tensor[Autodiff[NumPy]])

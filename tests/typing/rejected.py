@@ -30,7 +30,7 @@ from burnpy import (
     stack,
     where,
 )
-from burnpy.backend import NumPy
+from burnpy.backend import Checked, NumPy
 from burnpy.testing import gradcheck
 
 Train: TypeAlias = Autodiff[NumPy]
@@ -47,6 +47,8 @@ i = IntTensor[NumPy].ones((2, 2))
 b = BoolTensor[NumPy].from_data([[True, False], [True, True]])
 t = Tensor[Train].ones((2, 2)).require_grad()
 ti = IntTensor[Train].ones((2, 2))
+ci = IntTensor[Checked[NumPy]].ones((2, 2))
+cb = BoolTensor[Checked[NumPy]].ones((2, 2))
 array = np.ones((2, 2))
 numbers = [1.0, 2.0]
 
@@ -69,28 +71,28 @@ def total(x: Tensor[NumPy]) -> Tensor[NumPy]:
 # fmt: off
 MISTAKES: list[tuple[str, Callable[[], object]]] = [
     # Operators between kinds.
-    ("matmul() was asked of a Tensor of shape", lambda: x @ i),  # E
-    ("matmul() was asked of an IntTensor", lambda: i @ x),  # E
-    ("matmul() was asked of a Tensor of shape", lambda: x @ b),  # E
+    ("matmul(): kinds do not mix", lambda: x @ i),  # E
+    ("matmul(): kinds do not mix", lambda: i @ x),  # E
+    ("matmul(): kinds do not mix", lambda: x @ b),  # E
     ("matmul()", lambda: b @ x),  # E
-    ("add() was asked of a Tensor of shape", lambda: x + i),  # E
-    ("sub() was asked of an IntTensor", lambda: i - x),  # E
-    ("mul() was asked of a Tensor of shape", lambda: x * b),  # E
-    ("div() was asked of a Tensor of shape", lambda: x / i),  # E
-    ("pow() was asked of a Tensor of shape", lambda: x ** i),  # E
-    ("remainder() was asked of an IntTensor", lambda: i % x),  # E
-    ("floor_divide() was asked of a Tensor of shape", lambda: x // i),  # E
-    ("lt() was asked of a Tensor of shape", lambda: x < i),  # E
+    ("add(): kinds do not mix", lambda: x + i),  # E
+    ("sub(): kinds do not mix", lambda: i - x),  # E
+    ("mul(): kinds do not mix", lambda: x * b),  # E
+    ("div(): kinds do not mix", lambda: x / i),  # E
+    ("pow(): kinds do not mix", lambda: x ** i),  # E
+    ("remainder(): kinds do not mix", lambda: i % x),  # E
+    ("floor_divide(): kinds do not mix", lambda: x // i),  # E
+    ("lt(): kinds do not mix", lambda: x < i),  # E
     ("bitwise_and()", lambda: b & i),  # E
     ("bitwise_or()", lambda: b | x),  # E
-    ("maximum() was asked of a Tensor of shape", lambda: x.maximum(i)),  # E
+    ("maximum(): kinds do not mix", lambda: x.maximum(i)),  # E
     # Operators between backends.
     ("matmul() was asked of tensors on", lambda: t @ x),  # E
     ("matmul() was asked of tensors on", lambda: x @ t),  # E
-    ("matmul() was asked of tensors on", lambda: i @ ti),  # E
+    ("matmul() was asked of tensors on", lambda: i @ ci),  # E
     ("matmul() was asked of tensors on", lambda: t.matmul(x)),  # E
     ("add() was asked of tensors on", lambda: x + t),  # E
-    ("mul() was asked of tensors on", lambda: ti * i),  # E
+    ("mul() was asked of tensors on", lambda: ti * ci),  # E
     ("gt() was asked of tensors on", lambda: t > x),  # E
     ("minimum() was asked of tensors on", lambda: t.minimum(x)),  # E
     # Operators with what is no tensor.
@@ -109,21 +111,21 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("bad operand type for unary -", lambda: -b),  # E
     ("unsupported operand type", lambda: b + b),  # E
     # Functions of several tensors.
-    ("cat() was asked of a Tensor", lambda: cat([x, i])),  # E
-    ("cat() was asked of an IntTensor", lambda: cat((i, b))),  # E
+    ("cat(): kinds do not mix", lambda: cat([x, i])),  # E
+    ("cat(): kinds do not mix", lambda: cat((i, b))),  # E
     ("cat() was asked of tensors on", lambda: cat([x, t])),  # E, not ty
     ("cat() takes a list or tuple of tensors", lambda: cat(x)),  # E
     ("cat() takes a list or tuple of tensors", lambda: cat([x, 1.0])),  # E
-    ("stack() was asked of a Tensor", lambda: stack([x, i])),  # E
+    ("stack(): kinds do not mix", lambda: stack([x, i])),  # E
     ("stack() was asked of tensors on", lambda: stack([t, x])),  # E, not ty
     ("stack() takes a list or tuple of tensors", lambda: stack([x, None])),  # E
     ("stack() takes a list or tuple of tensors", lambda: stack([array, array])),  # E
-    ("where() was asked of a Tensor", lambda: where(b, x, i)),  # E
+    ("where(): kinds do not mix", lambda: where(b, x, i)),  # E
     ("where() was asked of tensors on", lambda: where(b, x, t)),  # E
     ("where() takes its condition as a BoolTensor", lambda: where(x, x, x)),  # E
     ("where() was asked to choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
     ("where() was asked of an IntTensor", lambda: where(b, i, 0.5)),  # E
-    ("maximum() was asked of a Tensor", lambda: maximum(x, i)),  # E
+    ("maximum(): kinds do not mix", lambda: maximum(x, i)),  # E
     ("maximum() was asked of tensors on", lambda: maximum(x, t)),  # E
     ("maximum() takes tensors", lambda: maximum(1.0, 2.0)),  # E
     ("minimum() was asked of an IntTensor", lambda: minimum(i, 0.5)),  # E
@@ -134,15 +136,20 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("cross_entropy()", lambda: cross_entropy(x, b)),  # E
     # Indices and masks.
     ("index_select()", lambda: x.index_select(0, x)),  # E
-    ("gather()", lambda: t.gather(0, i)),  # E
+    ("gather()", lambda: t.gather(0, ci)),  # E
     ("masked_fill() takes its condition as a BoolTensor", lambda: x.masked_fill(i, 0.0)),  # E
     ("masked_select()", lambda: x.masked_select(i)),  # E
     ("where() takes its condition as a BoolTensor", lambda: x.where(i, 0.0)),  # E
     ("scatter()", lambda: x.scatter(0, i, i)),  # E, not ty
-    ("masked_fill() was asked of tensors on", lambda: t.masked_fill(b, 0.0)),  # E
+    ("masked_fill() was asked of tensors on", lambda: t.masked_fill(cb, 0.0)),  # E
+    ("x[...] was asked of tensors on", lambda: t[ci]),  # E
+    ("cross_entropy() was asked of tensors on", lambda: cross_entropy(t, ci)),  # E
+    ("where() was asked of tensors on", lambda: where(cb, t, 0.0)),  # E
+    ("index_select() was asked of tensors on", lambda: x.index_select(0, ti)),  # E
+    ("bitwise_and() was asked of tensors on", lambda: b & cb),  # E
     ("indices are ints", lambda: x[x]),  # E
     ("index", lambda: x["text"]),  # E
-    ("set() was asked", lambda: x.at[0].set(i)),  # E
+    ("set(): kinds do not mix", lambda: x.at[0].set(i)),  # E
     ("sum()", lambda: x.sum("text")),  # E
     # Derivatives.
     ("takes the Gradients that", lambda: t.grad()),  # E
@@ -230,7 +237,7 @@ def text_as_operand() -> None:
 
 
 def bounds_of_another_kind() -> None:
-    """clamp() was asked of"""
+    """clamp(): kinds do not mix"""
     plain.clamp(ints)  # E
 
 
