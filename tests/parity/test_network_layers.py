@@ -61,6 +61,15 @@ CASES = {
     "adaptive_max_pool2d": Case(
         lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
     ),
+    **{
+        f"adaptive {kind} of {size}": Case(
+            lambda kind=kind, size=size: getattr(ours, f"Adaptive{kind}Pool2d")(size),
+            lambda kind=kind, size=size: getattr(torch.nn, f"Adaptive{kind}Pool2d")(size),
+            (IMAGES,),
+        )
+        for kind in ("Avg", "Max")
+        for size in ((None, 2), (3, None), [None, None])
+    },
     "unfold": Case(
         lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
         lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),
