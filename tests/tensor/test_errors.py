@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +25,7 @@ from burnpy.backend.errors import (
     OutOfMemoryError,
     ShapeError,
 )
-from burnpy.nn import Param
+from burnpy.nn import Param, functional
 
 functions: Any = burnpy  # mistakes that type checkers would find
 Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
@@ -52,6 +54,9 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: i % (i - i), ArgumentError, ["remainder", "zero"]),
     (lambda x, i, b: i**-1, ArgumentError, ["pow", "negative", "float"]),
     (lambda x, i, b: IntTensor[NumPy].ones((2,), dtype="int8") + 1000, DTypeError, ["int8", "1000"]),
+    (lambda x, i, b: x.clamp(), ArgumentError, ["clamp()", "min, max or both"]),
+    (lambda x, i, b: x.tensor_split(x), KindError, ["tensor_split()", "IntTensor", "float32"]),
+    (lambda x, i, b: x.tensor_split(i[None]), ShapeError, ["tensor_split()", "(1, 3)"]),
     (lambda x, i, b: x.clamp("a", 1), KindError, ["clamp()", "'a'"]),
     (lambda x, i, b: i.clamp(0.5, 1), KindError, ["clamp()", "0.5"]),
     (lambda x, i, b: x.clamp(i[0]), KindError, ["clamp()", "IntTensor", ".float()"]),
@@ -273,6 +278,39 @@ def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyE
     assert type(caught.value) is error
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
+    """In all methods and functions that take one, with whatever else they need."""
+    x = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    index = IntTensor[NumPy].from_data([[0, 1, 1], [1, 0, 1]])
+    needed = dict.fromkeys(("x", "x1", "x2", "y", "input", "logits", "other", "src", "source", "maxnorm"), x)
+    needed |= {"index": index, "tensors": [x, x], "reduce": "amax", "q": 0.5, "p": 2.0, "value": 1.0}
+    rows = needed | {"index": index[0]}  # of methods whose index is 1-d
+    others = {"tile", "tensordot", "matrix_norm"}  # whose dims are numbers of repeats, a number, a pair
+    places: list[Any] = [x, burnpy, burnpy.linalg, functional]
+    messages: dict[str, str] = {}
+    for place in places:
+        for name in sorted({*getattr(place, "__all__", dir(place))} - others):
+            function = None if name.startswith("_") else getattr(place, name)
+            if not callable(function) or isinstance(function, type):
+                continue
+            parameters = inspect.signature(function).parameters.values()
+            dims = [p.name for p in parameters if p.name in ("dim", "dims", "dim0", "dim1", "start_dim", "end_dim")]
+            given = {
+                p.name: (rows if name.startswith("index_") else needed).get(p.name, 1)
+                for p in parameters
+                if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            }
+            for dim in dims:
+                with pytest.raises(ArgumentError) as caught:
+                    function(**given | dict.fromkeys(dims, 0) | {dim: "rows"})
+                messages[f"{name}, {dim}"] = str(caught.value)
+    assert len(messages) > 80
+    assert messages["sum, dim"] == "sum(): dim must be an int or a tuple of ints, got 'rows'"
+    assert messages["softmax, dim"] == "softmax(): dim must be an int, got 'rows'"
+    for name, message in messages.items():
+        assert re.fullmatch(r"\w+\(\): dim must be an int( or a tuple of ints)?, got 'rows'", message), name
 
 
 def test_messages_are_one_line() -> None:
