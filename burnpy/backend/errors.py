@@ -5,6 +5,7 @@ A message names, in one sentence, the call, the shapes, dtypes or devices involv
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 
@@ -15,6 +16,16 @@ def a(name: str) -> str:
     ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict')
     """
     return f"{'an' if name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+
+
+def path_shown(path: str | os.PathLike[str]) -> str:
+    """Return a path for a message: whole, or without its middle if it is longer than 200 characters.
+
+    >>> path_shown("run.safetensors"), len(path_shown("a" * 5000))
+    ('run.safetensors', 200)
+    """
+    text = os.fspath(path)
+    return text if len(text) <= 200 else f"{text[:79]}…{text[-120:]}"
 
 
 class BurnpyError(Exception):
