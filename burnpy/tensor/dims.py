@@ -52,7 +52,8 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
     """
     if dim is None:
         return ALL[ndim]
-    if isinstance(dim, str):
+    given: Any = dim
+    if isinstance(given, str):
         raise ArgumentError(f"{operation}(): dim must be an int or a tuple of ints, got {describe(dim)}")
     if not ndim:
         return _none_of(dim, operation)

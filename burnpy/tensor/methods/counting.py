@@ -63,4 +63,4 @@ class Counting(TensorBase[B]):
         for _ in range(min(times, out.shape[resolved])):
             size = out.shape[resolved]
             out = subtract(part(b, out, resolved, 1, size), part(b, out, resolved, 0, max(size - 1, 0)))
-        return x._like(out)  # type: ignore[no-any-return]  # of that class
+        return x._like(out)
