@@ -73,6 +73,9 @@ class ScalarError(BurnpyError, TypeError):
 class DeviceError(BurnpyError, TypeError):
     """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
 
+    mixed: tuple[str, tuple[object, object]] | None = None
+    """Of mixed tensors: the message, with places for the names of two arguments, and their devices."""
+
 
 class NotTrackedError(BurnpyError, TypeError):
     """Differentiation of a tensor that is not part of a graph, or whose backend records none."""

@@ -315,6 +315,29 @@ def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
         assert re.fullmatch(r"\w+\(\): dim must be an int( or a tuple of ints)?, got 'rows'", message), name
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x, t: x + t, "add() was asked of tensors on NumPy (the first) and Autodiff[NumPy] (the second); "),
+        (lambda x, t: t - x, "sub() was asked of tensors on Autodiff[NumPy] (the first) and NumPy (the second); "),
+        (lambda x, t: x.prelu(t), "NumPy (x) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: t.masked_fill(x > 0, 0.0), "Autodiff[NumPy] (x) and NumPy (mask); "),
+        (lambda x, t: burnpy.cat([t, t, x]), "Autodiff[NumPy] (tensors[0]) and NumPy (tensors[2]); "),
+        (lambda x, t: burnpy.where(x > 0, x, t), "NumPy (condition) and Autodiff[NumPy] (y); "),
+        (lambda x, t: burnpy.mse_loss(x, target=t), "NumPy (input) and Autodiff[NumPy] (target); "),
+        (lambda x, t: burnpy.mse_loss(x, x, weight=t), "NumPy (input) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: functional.linear(x, t), "NumPy (x) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: functional.layer_norm(x, 2, x[0], t[0]), "NumPy (x) and Autodiff[NumPy] (bias); "),
+        (lambda x, t: burnpy.linalg.solve(t, x), "Autodiff[NumPy] (a) and NumPy (b); "),
+    ],
+)
+def test_an_argument_on_another_device_is_named(call: Callable[[Any, Any], Any], said: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        call(Tensor[NumPy].ones((2, 2)), Tensor[Autodiff[NumPy]].ones((2, 2)))
+    assert said in str(caught.value)
+    assert ".to_device(...)" in str(caught.value)
+
+
 def test_messages_are_one_line() -> None:
     x: Any = Tensor[NumPy].ones((30, 30))
     i: Any = IntTensor[NumPy].arange(900).reshape(30, 30)
