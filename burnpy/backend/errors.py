@@ -5,6 +5,7 @@ A message names, in one sentence, the call, the shapes, dtypes or devices involv
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,16 @@ def a(name: str) -> str:
 
 
 _ARGS: Any = vars(BaseException)["args"]
+
+
+def path_shown(path: str | os.PathLike[str]) -> str:
+    """Return a path for a message: whole, or without its middle if it is longer than 200 characters.
+
+    >>> path_shown("run.safetensors"), len(path_shown("a" * 5000))
+    ('run.safetensors', 200)
+    """
+    text = os.fspath(path)
+    return text if len(text) <= 200 else f"{text[:79]}…{text[-120:]}"
 
 
 class BurnpyError(Exception):
@@ -96,6 +107,9 @@ class ScalarError(BurnpyError, TypeError):
 
 class DeviceError(BurnpyError, TypeError):
     """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
+
+    mixed: tuple[str, tuple[object, object]] | None = None
+    """Of mixed tensors: the message, with places for the names of two arguments, and their devices."""
 
 
 class NotTrackedError(BurnpyError, TypeError):

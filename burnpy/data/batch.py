@@ -173,10 +173,12 @@ class Batch(Subscriptable, Generic[B]):
         out: Batch[B2] = _new(type(self), columns, target, self._size)
         return out
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(
-            f"batch.{name} was assigned to, and batches do not change; make another with Batch.of(...)"
+            f"batches do not change: batch.{name} cannot be set or deleted; make another with Batch.of(...)"
         )
+
+    __delattr__: Any = __setattr__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _new, (type(self), dict(self._columns), self._device, self._size)

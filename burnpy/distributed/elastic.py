@@ -124,8 +124,10 @@ class Elastic:
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "lost", tuple(lost))
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(f"Elastic changes by itself: {name} cannot be set")
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(f"Elastic changes by itself: {name} cannot be set or deleted")
+
+    __delattr__: Any = __setattr__
 
     def __repr__(self) -> str:
         return f"Elastic({self.group!r}, lost={list(self.lost)})"

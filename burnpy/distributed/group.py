@@ -246,8 +246,10 @@ class Group:
         """Wait until all ranks are here."""
         self._calls.open(Header("barrier"))
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(f"a group never changes: {name} cannot be set")
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(f"a group never changes: {name} cannot be set or deleted")
+
+    __delattr__: Any = __setattr__
 
     def __reduce__(self) -> NoReturn:
         raise KindError("a group belongs to its process and cannot be pickled; each process calls Group.world()")

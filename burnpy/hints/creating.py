@@ -130,7 +130,7 @@ uint8 | burnpy.uint8 | dtypes are NumPy's
 uint16 | burnpy.uint16 | dtypes are NumPy's
 uint32 | burnpy.uint32 | dtypes are NumPy's
 uint64 | burnpy.uint64 | dtypes are NumPy's
-numpy | x.to_numpy() | read-only; `np.array(x)` is an array of your own
+numpy | x.to_numpy() | read-only, which PyTorch ignores: `np.array(x)` and `torch.from_dlpack(x)` are copies of your own
 tolist | x.tolist()
 item | x[0, 0].item()
 clone | x | tensors never change, so that x itself is as good as a copy

@@ -12,6 +12,7 @@ from burnpy.hints.spelling import meant
 from burnpy.hints.table import advice, parsed, row_of, rows
 
 _PACKAGES = {
+    "burnpy": (packages.BURNPY, torch_names.TORCH),
     "burnpy.nn": (packages.NN, torch_names.NN),
     "burnpy.nn.functional": (packages.FUNCTIONAL, torch_names.FUNCTIONAL),
     "burnpy.nn.init": (packages.INIT, torch_names.INIT),
@@ -77,6 +78,7 @@ def _of_package(package: str, name: str) -> str:
     method = _method(name.removesuffix("_")) if has_methods and not different else ""
     if method:
         return method
+    row = row or row_of(name)
     if row is not None:
         return advice(row)
     for room in _ROOMS:
@@ -86,7 +88,7 @@ def _of_package(package: str, name: str) -> str:
         return _THEIRS
     suggestion = meant(name, _public(package))
     if suggestion is None and has_methods:
-        suggestion = meant(name, dir(_kinds()[0]))
+        suggestion = meant(name, [each for each in dir(_kinds()[0]) if not each.startswith("_")])
         return f"; is it x.{suggestion}?" if suggestion else ""
     return f"; is it {suggestion}?" if suggestion else ""
 

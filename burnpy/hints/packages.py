@@ -1,6 +1,11 @@
-"""The names in PyTorch's packages of modules, functions and optimizers, with what to write here instead."""
+"""The names in PyTorch's packages, of modules, functions and optimizers above all, with what to write here instead."""
 
 from __future__ import annotations
+
+BURNPY = """
+distributions | – | not yet
+models | – | not yet
+"""
 
 NN = """
 ReLU | Relu

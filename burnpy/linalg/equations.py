@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -285,7 +286,7 @@ def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None
 def _order(pivots: IntTensor[B]) -> IntTensor[B]:
     """Return the permutation of rows that interchanges make, one after another."""
     swaps = pivots.to_numpy() - 1
-    flat = swaps.reshape(-1, swaps.shape[-1])
+    flat = swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1])
     order = np.tile(np.arange(swaps.shape[-1]), (len(flat), 1))
     each = np.arange(len(flat))
     for k in range(swaps.shape[-1]):

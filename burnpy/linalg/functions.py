@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.chain import product_of
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import SlogDet, matrices
+from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
@@ -85,9 +86,22 @@ def matrix_power(x: Tensor[B], n: int) -> Tensor[B]:
 
 @explained
 def matrix_rank(
-    x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+    x: Tensor[B],
+    *,
+    atol: float | Tensor[B] | None = None,
+    rtol: float | Tensor[B] | None = None,
+    hermitian: bool = False,
 ) -> IntTensor[B]:
-    """The number of singular values that are not 0, of the shape of the batch; ``atol`` and ``rtol`` are `pinv`'s.
+    """The number of singular values that are not 0, of the shape of the batch.
+
+    Args:
+        x: shape (…, m, n).
+        atol: as of `pinv`, or a tensor of them, of a shape that broadcasts with that of the batch.
+        rtol: likewise.
+        hermitian: whether to take x as symmetric, and read its lower triangle only.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -95,7 +109,20 @@ def matrix_rank(
     1
     """
     x = mirrored("matrix_rank", x) if hermitian else matrices("matrix_rank", x)
-    least, relative = tolerances("matrix_rank", x, atol, rtol)
+    given = [each for each in (atol, rtol) if isinstance(each, Tensor)]
+    if broadcast_shape(x.shape[:-2], *[each.shape for each in given]) is None:
+        shapes = " and ".join([str(each.shape) for each in given])
+        raise ShapeError(
+            f"matrix_rank(): tolerances of shape {shapes} do not broadcast with matrices of shape {x.shape}, whose "
+            f"batch is {x.shape[:-2]}"
+        )
+    numbers = tolerances("matrix_rank", x, *[None if isinstance(each, Tensor) else each for each in (atol, rtol)])
+    least, relative = (
+        each.detach().unsqueeze(-1) if isinstance(each, Tensor) else number
+        for each, number in zip((atol, rtol), numbers, strict=True)
+    )
+    if isinstance(least, Tensor) and rtol is None:
+        relative = least.zeros_like().where(least > 0.0, numbers[1])
     values = x._like(x._backend.svdvals(x._primitive)).detach()
     return (values > (values[..., :1] * relative).maximum(least)).sum(-1)
 

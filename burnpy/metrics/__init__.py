@@ -17,6 +17,11 @@ epochs and processes, and batches of different sizes are weighted correctly::
 Accuracy(0.75)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import missing
 from burnpy.metrics.accuracy import Accuracy
 from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.f_score import F1, FBeta, Precision, Recall
@@ -47,3 +52,9 @@ __all__ = [
     "plain",
     "total",
 ]
+
+if not TYPE_CHECKING:  # type checkers see only the names above
+
+    def __getattr__(name: str) -> object:
+        """Raise an error for an unknown name, with what to write instead."""
+        return missing(__name__, name)

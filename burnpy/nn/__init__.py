@@ -32,10 +32,8 @@ _LATER = {
         "Softplus",
         "Tanh",
     ),
-    "burnpy.nn.layers.attention": (
-        "KeyValueCache",
-        "MultiHeadAttention",
-    ),
+    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.attention_cache": ("DecoderCache", "KeyValueCache"),
     "burnpy.nn.layers.batch_norm": ("BatchNorm",),
     "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d"),
     "burnpy.nn.layers.transposed_convolution": ("ConvTranspose1d", "ConvTranspose2d"),

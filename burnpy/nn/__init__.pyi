@@ -5,7 +5,8 @@ from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
 from burnpy.nn.layers.batch_norm import BatchNorm
 from burnpy.nn.layers.bilinear import Bilinear
 from burnpy.nn.layers.convolution import Conv1d, Conv2d
@@ -93,6 +94,7 @@ __all__ = [
     "ConvTranspose2d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
+    "DecoderCache",
     "Dropout",
     "Elu",
     "Embedding",

@@ -13,6 +13,8 @@ from burnpy.nn.summary import Summarized
 from burnpy.tensor.call_errors import composed, explained
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from burnpy.tensor.on_autodiff import OnAutodiff
     from burnpy.tensor.tensor import Tensor
 
@@ -22,6 +24,7 @@ I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class HasForward(Protocol[P, R_co]):
@@ -29,6 +32,13 @@ class HasForward(Protocol[P, R_co]):
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Compute the output."""
+        ...
+
+
+if TYPE_CHECKING:
+
+    def called_as(forward: F) -> Callable[[Callable[..., Any]], F]:
+        """Decorate ``__call__`` so that it has the overloads of ``forward``, of which `HasForward` sees one."""
         ...
 
 

@@ -12,6 +12,8 @@ Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
 Single: TypeAlias = int | Sequence[int]
 """A size for the length of sequences: a number, or a sequence of one."""
+OutputPair: TypeAlias = int | Sequence[int | None]
+"""A height and width of an output: one number for both, or two, of which None is the size of the input."""
 Size: TypeAlias = Single | Pair
 """A size of a layer that is for sequences or for images."""
 
@@ -81,6 +83,22 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
         if high.__class__ is int and wide.__class__ is int and high >= least and wide >= least:
             return high, wide
     return _checked_pair(operation, name, value, least)
+
+
+def output_pair(operation: str, value: OutputPair) -> tuple[int | None, int | None]:
+    """Convert ``output_size`` to two positive ints, or None for the size of the input.
+
+    Raises:
+        ArgumentError: it is neither one int nor two, or one is too small.
+
+    >>> output_pair("adaptive_avg_pool2d", 2), output_pair("adaptive_avg_pool2d", (None, 2))
+    ((2, 2), (None, 2))
+    """
+    if isinstance(value, Sequence) and len(value) == 2 and None in value:
+        high, wide = (None if n is None else single(operation, "output_size", n) for n in value)
+        return high, wide
+    size: Any = value
+    return pair(operation, "output_size", size)
 
 
 def single(operation: str, name: str, value: Single, least: int = 1) -> int:

@@ -128,8 +128,12 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         object.__setattr__(self, "_total", total)
         object.__setattr__(self, "_weight", weight)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(f"an accumulator never changes: {name} cannot be set; add(grads) returns the next")
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(
+            f"an accumulator never changes: {name} cannot be set or deleted; add(grads) returns the next"
+        )
+
+    __delattr__: Any = __setattr__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._count, self._total, self._weight)

@@ -398,11 +398,18 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             return key
         return next((ident for ident, path in self._paths.items() if path == key), key)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(f"GradientsParams are immutable: {name} cannot be set; grads.map(f) makes new ones")
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(
+            f"GradientsParams are immutable: {name} cannot be set or deleted; grads.map(f) makes new ones"
+        )
 
-    def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise ImmutableError("GradientsParams are immutable: grads[key] cannot be set; grads.map(f) makes new ones")
+    def __setitem__(self, key: object, value: object = None) -> NoReturn:
+        raise ImmutableError(
+            "GradientsParams are immutable: grads[key] cannot be set or deleted; grads.map(f) makes new ones"
+        )
+
+    __delattr__: Any = __setattr__
+    __delitem__: Any = __setitem__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._device, self._values, self._paths, self._updates, self._found_inf)

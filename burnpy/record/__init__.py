@@ -12,6 +12,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import missing
 from burnpy.record.checkpoints import load, save
 from burnpy.record.fitting import DTypePolicy, Remap
 from burnpy.record.record import Record
@@ -20,3 +23,9 @@ from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_weights import from_torch
 
 __all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save", "to_torch"]
+
+if not TYPE_CHECKING:  # type checkers see only the names above
+
+    def __getattr__(name: str) -> object:
+        """Raise an error for an unknown name, with what to write instead."""
+        return missing(__name__, name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import RecordFileError, RecordNotFoundError
+from burnpy.backend.errors import RecordFileError, RecordNotFoundError, path_shown
 
 locks: Any = None
 """The module `fcntl`; None on Windows, where leftover temporary files are not removed."""
@@ -67,13 +67,14 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
             raise
         if isinstance(error, FileNotFoundError) and not target.parent.is_dir():
             raise RecordNotFoundError(
-                error.errno, f"cannot save {target}: there is no folder {target.parent}; make it first"
+                error.errno,
+                f"cannot save {path_shown(target)}: there is no folder {path_shown(target.parent)}; make it first",
             ) from error
         reason = error.strerror or error
         if saved:
-            message = f"{path} is saved, but whether its name is on the disk is unknown: {reason}"
+            message = f"{path_shown(path)} is saved, but whether its name is on the disk is unknown: {reason}"
         else:
-            message = f"cannot save {path}: {reason}; what was there before is as it was"
+            message = f"cannot save {path_shown(path)}: {reason}; what was there before is as it was"
         raise RecordFileError(error.errno, message) from error
 
 

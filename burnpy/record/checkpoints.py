@@ -7,7 +7,7 @@ import os
 from typing import Any, Never
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError, path_shown
 from burnpy.nn.state import Entry
 from burnpy.record.files import DIGEST, read, write
 from burnpy.record.memory import brief, damaged
@@ -86,12 +86,12 @@ def load(path: str | os.PathLike[str]) -> Record:
     Traceback (most recent call last):
     burnpy.backend.errors.RecordNotFoundError: [Errno 2] there is no file nowhere.safetensors
     """
-    source = path_of(path, "load()")
-    contents = read(source)
+    name = path_of(path, "load()")
+    contents, source = read(name), path_shown(name)
     version = contents.metadata.get(MARK)
     if version is None:
         entries = {name: Entry(None, value) for name, value in contents.tensors.items()}
-        return Record({"model": entries}, source, contents.checked)
+        return Record({"model": entries}, name, contents.checked)
     if not contents.checked:
         raise damaged(source, f"it is a record of burnpy without its checksum, {DIGEST}")
     if version != VERSION:
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Record:
     decoder = Decoder(contents.tensors, source)
     try:
         tree = json.loads(contents.metadata[TREE])
-        parts = {name: decoder(node) for name, node in tree.items()}
+        parts = {part: decoder(node) for part, node in tree.items()}
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, RecordError) or raised_by_other_code(error):
             raise
@@ -109,4 +109,4 @@ def load(path: str | os.PathLike[str]) -> Record:
     unused = [name for name in contents.tensors if name not in decoder.used]
     if unused:
         raise damaged(source, f"nothing says what its tensor {brief(unused[0])} is")
-    return Record(parts, source, True)
+    return Record(parts, name, True)

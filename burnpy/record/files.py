@@ -14,7 +14,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError
+from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, path_shown
 from burnpy.record.atomic_write import replace
 from burnpy.record.header import LONGEST, METADATA, parsed, written
 from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
@@ -71,9 +71,9 @@ def read(path: str | os.PathLike[str]) -> Contents:
         RecordFileError: the file cannot be read.
         RecordError: it is not a safetensors file, or is damaged.
     """
-    source = os.fspath(path)
+    source = path_shown(path)
     try:
-        with FileIO(source) as file:
+        with FileIO(os.fspath(path)) as file:
             return _read(file, source)
     except OSError as error:
         if raised_by_other_code(error):

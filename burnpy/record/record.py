@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from burnpy.backend.errors import MissingPartError, RecordError, a
+from burnpy.backend.errors import MissingPartError, RecordError, a, path_shown
 from burnpy.nn.module import Module
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
@@ -57,7 +57,7 @@ class Record:
         """
         part = self[name]
         if not isinstance(part, kind):
-            raise RecordError(f"{name} in {self.path} is wanted as {kind.__name__}, and is {_shown(part)}")
+            raise RecordError(f"{name} in {path_shown(self.path)} is wanted as {kind.__name__}, and is {_shown(part)}")
         return part
 
     def apply_to(
@@ -103,7 +103,7 @@ class Record:
         True
         """
         state = remapped(self._state(part), remap)
-        return fitted(model, state, strict=strict, dtype=dtype, source=f"{part} in {self.path}")
+        return fitted(model, state, strict=strict, dtype=dtype, source=f"{part} in {path_shown(self.path)}")
 
     def report(
         self, model: Module[Any], *, part: str = "model", remap: Remap | None = None, dtype: DTypePolicy = "model"
@@ -119,7 +119,7 @@ class Record:
         state = self[part]
         if not isinstance(state, Mapping) or not all(isinstance(entry, Entry) for entry in state.values()):
             raise RecordError(
-                f"{part} in {self.path} is not what a module's into_record() gives, but {_shown(state)}; "
+                f"{part} in {path_shown(self.path)} is not what a module's into_record() gives, but {_shown(state)}; "
                 "nothing was loaded"
             )
         return state

@@ -25,6 +25,7 @@ from burnpy.backend.errors import (
     RecordFileError,
     RecordNotFoundError,
     a,
+    path_shown,
 )
 from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
 from burnpy.record.paths import path_of
@@ -62,9 +63,10 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
         ArgumentError: the key does not exist, or there are several state dicts and no key.
         DTypeError: a tensor has a dtype that burnpy does not support, or bfloat16 without the package ``ml_dtypes``.
     """
-    source = path_of(path, "read_torch()")
+    name = path_of(path, "read_torch()")
+    source = path_shown(name)
     try:
-        with open(source, "rb") as file:
+        with open(name, "rb") as file:
             start = file.read(len(_LEGACY))
             _refuse_others(start, source)
             file.seek(0)
@@ -186,10 +188,10 @@ def _chosen(value: Any, key: str | tuple[str | int, ...] | None, source: str) ->
     if key is not None:
         for name in (key,) if isinstance(key, str) else key:
             if not isinstance(value, dict) or name not in value:
-                raise ArgumentError(f"{source} has nothing at {key!r}; there is {_names(value)}")
+                raise ArgumentError(f"{source} has nothing at {brief(repr(key))}; there is {_names(value)}")
             value = value[name]
         if not _is_state(value):
-            raise ArgumentError(f"{source} has no state dict at {key!r}, but {_candidates(value)}")
+            raise ArgumentError(f"{source} has no state dict at {brief(repr(key))}, but {_candidates(value)}")
         return value  # type: ignore[no-any-return]  # a dict, as `_is_state` has checked
     if _is_state(value):
         return value  # type: ignore[no-any-return]  # as above

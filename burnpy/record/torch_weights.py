@@ -11,7 +11,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown
 from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
 from burnpy.record.files import read
@@ -106,14 +106,14 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
         )
     path = path_of(source, "from_torch()")
     if not path.endswith(".safetensors") and not _is_safetensors(path):
-        return read_torch(path, key), path
+        return read_torch(path, key), path_shown(path)
     contents = read(path)
     if MARK in contents.metadata:
         raise RecordError(
-            f"{path} is a record of burnpy, whose layouts are its own, and nothing was loaded; "
+            f"{path_shown(path)} is a record of burnpy, whose layouts are its own, and nothing was loaded; "
             "use burnpy.record.load(path).apply_to(model)"
         )
-    return contents.tensors, path
+    return contents.tensors, path_shown(path)
 
 
 def _place(value: Any) -> Any:

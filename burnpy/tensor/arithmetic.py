@@ -117,6 +117,9 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         The bounds are numbers or tensors that broadcast; one of them may be None. The result is ``max`` where ``max``
         is below ``min``, and NaN where x or a bound is NaN. At a bound the gradient goes to x, beyond it to the bound.
 
+        Raises:
+            ArgumentError: there is no bound.
+
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([-1.0, 0.5, 2.0])
@@ -125,6 +128,8 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """
         if isinstance(min, TensorBase) or isinstance(max, TensorBase):
             return self._clamped(min, max)
+        if min is None and max is None:
+            raise ArgumentError("clamp() got no bounds; pass min, max or both")
         low, high = (None if bound is None else number(self, bound, "clamp") for bound in (min, max))
         return self._like(self._backend.clamp(self._primitive, low, high))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
+from burnpy.backend.errors import DeviceError
 from burnpy.backend.specialised import specialised
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,6 +38,8 @@ def explained(function: F, owner: type | None = None) -> F:
             trace = error.__traceback__
             if trace is None or trace.tb_next is None:  # raised by the call itself, not inside the function
                 _refuse(function, args, kwargs, error)
+            if isinstance(error, DeviceError):
+                _name_arguments(error, function, args, kwargs)
             raise
         except MemoryError as error:
             if hasattr(error, "shape"):  # NumPy's, of an array that it could not allocate
@@ -106,6 +109,12 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
     refusal = method_error(function, args, kwargs)
     if refusal is not None:
         raise refusal from error
+
+
+def _name_arguments(error: DeviceError, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    from burnpy.hints.devices import name_arguments
+
+    name_arguments(error, function, args, kwargs)
 
 
 def _refuse_memory(operation: str, args: tuple[Any, ...], error: MemoryError) -> NoReturn:

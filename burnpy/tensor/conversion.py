@@ -103,7 +103,8 @@ class Conversion(TensorBase[B]):
     def to_numpy(self) -> NDArray[Any]:
         """The values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.
 
-        ``np.array(x)`` returns a writable copy.
+        ``np.array(x)`` returns a writable copy. PyTorch ignores that an array is read-only: do not write to
+        ``torch.from_numpy(x.to_numpy())``, which would change x. ``torch.from_dlpack(x)`` is a copy of PyTorch's own.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

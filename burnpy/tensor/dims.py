@@ -48,10 +48,13 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
 
     Raises:
         DimError: the tensor has no such dimension.
-        ArgumentError: a dimension is named twice.
+        ArgumentError: a dimension is named twice, or is no int.
     """
     if dim is None:
         return ALL[ndim]
+    given: Any = dim
+    if isinstance(given, str):
+        raise ArgumentError(f"{operation}(): dim must be an int or a tuple of ints, got {describe(dim)}")
     if not ndim:
         return _none_of(dim, operation)
     if isinstance(dim, int) or not isinstance(dim, Sequence):
@@ -72,7 +75,7 @@ def scalar_dim(dim: Any, operation: str) -> None:
 
 def _none_of(dim: Any, operation: str) -> Dims:
     """Return (), the result of `dims_of` for a 0-d tensor, after checking ``dim``."""
-    dims = dim if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    dims = dim if isinstance(dim, Sequence) else (dim,)
     for d in dims:
         scalar_dim(d, operation)
     if len(dims) > 1:
@@ -114,7 +117,7 @@ def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, 
     """Return variadic arguments, passed as ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``, as a tuple of ints."""
     if len(numbers) == 1 and numbers[0].__class__ is not int:  # isinstance with an abstract class is slower
         only = numbers[0]
-        if only.__class__ is tuple or isinstance(only, Sequence):
+        if only.__class__ is tuple or (isinstance(only, Sequence) and not isinstance(only, str)):
             numbers = tuple(only)
     for number in numbers:
         if number.__class__ is not int:
@@ -189,6 +192,8 @@ def integer(number: object, name: str, operation: str) -> int:
             return index(value)
     except TypeError:
         pass
+    if name == "dim":
+        raise ArgumentError(f"{operation}(): dim must be an int, got {describe(number)}")
     hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
     raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int{hint}")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import numpy as np
-
 from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.primitives import Int
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import dim_of
-from burnpy.tensor.int_tensor import IntTensor
+from burnpy.tensor.dims import DimsLike, dim_of, dims_of
 from burnpy.tensor.matrices import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
@@ -50,7 +49,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     x1, x2 = expanded("cdist", x1, x2)
     if p in (1, 2) and not isinstance(p, bool):
         return x1._like(x1._backend.cdist(x1._primitive, x2._primitive, float(p)))
-    return _norm("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)  # type: ignore[no-any-return]  # a Tensor
+    return _distance("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -75,18 +74,19 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     x = floating("pdist", x, "rows")
     if x.ndim != 2:
         raise ShapeError(f"pdist() takes shape (n, k), and was given shape {x.shape}")
-    first, second = (IntTensor.from_data(rows, device=x.device) for rows in np.triu_indices(x.shape[0], 1))
-    return _norm("pdist", x.index_select(0, first) - x.index_select(0, second), p)  # type: ignore[no-any-return]  # a Tensor
+    b: Any = x._backend
+    first, second = (b.index_select(x._primitive, 0, rows) for rows in _pairs(b.discrete, x.shape[0]))
+    return _distance("pdist", x._like(b.sub(first, second)), p)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
 def pairwise_distance(
     x1: Tensor[B], x2: Tensor[B], p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor[B]:
-    """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast.
+    """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast, and p may be negative.
 
     Raises:
-        ShapeError: the shapes do not broadcast, or both are 0-d.
+        ShapeError: the shapes do not broadcast, both are 0-d, or p is negative and there are no elements.
 
     >>> from burnpy import Tensor, pairwise_distance
     >>> from burnpy.backend import NumPy
@@ -101,7 +101,7 @@ def pairwise_distance(
             f"pairwise_distance() was given shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or "
             "more"
         )
-    return _norm("pairwise_distance", x1 - x2 + eps, p, keepdim)  # type: ignore[no-any-return]  # a Tensor
+    return vector_norm("pairwise_distance", x1 - x2 + eps, p, -1, keepdim)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -129,16 +129,38 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     if shape is None:
         raise ShapeError(f"cosine_similarity() was given shapes {x1.shape} and {x2.shape}, which do not broadcast")
     place = dim_of(dim, len(shape), "cosine_similarity")
-    x1, x2 = (x if x.shape == shape else x.expand(shape) for x in (x1, x2))
-    b: Any = x1._backend
-
-    def unit(x: Any) -> Any:
-        return x / x._like(b.vector_norm(x._primitive, 2.0, (place,), True)).clamp_min(eps)
-
-    return (unit(x1) * unit(x2)).sum(place)  # type: ignore[no-any-return]  # a Tensor
+    units = [
+        x / vector_norm("cosine_similarity", x, 2.0, place, True).clamp_min(eps)
+        for x in (x if x.shape == shape else x.expand(shape) for x in (x1, x2))
+    ]
+    return (units[0] * units[1]).sum(place)  # type: ignore[no-any-return]  # a Tensor
 
 
-def _norm(operation: str, differences: Any, p: Any, keepdim: bool = False) -> Any:
+def vector_norm(operation: str, x: Any, p: Any, dim: DimsLike, keepdim: bool) -> Any:
+    """Return the p-norm over ``dim``, for p of any sign; 0 of no elements.
+
+    Raises:
+        ArgumentError: p is not a number.
+        ShapeError: p is negative, and there are no elements.
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or p != p:
+        raise ArgumentError(f"{operation}(): p must be a number, got {describe(p)}")
+    dims = dims_of(dim, x.ndim, operation)
+    if p < 0 and any(x.shape[d] == 0 for d in dims):
+        raise ShapeError(f"{operation}(): the norm of no elements, of shape {x.shape}, is undefined for p={p!r}")
+    return x._like(x._backend.vector_norm(x._primitive, float(p), dims, keepdim))
+
+
+def _pairs(d: Any, n: int) -> tuple[Int, Int]:
+    """Return the first and the second row of each pair of n rows, computed on the device from the pair's number."""
+    rows = d.arange(0, n, 1, int64)
+    starts = d.floor_divide(d.mul(rows, d.add(d.neg(rows), 2 * n - 1)), 2)  # the number of each row's first pair
+    pairs = d.arange(0, n * (n - 1) // 2, 1, int64)
+    first = d.sub(d.searchsorted(starts, pairs, True), 1)
+    return first, d.add(d.sub(pairs, d.index_select(starts, 0, first)), d.add(first, 1))
+
+
+def _distance(operation: str, differences: Any, p: Any) -> Any:
     """Return the p-norm over the last dimension; 0 of no elements.
 
     Raises:
@@ -146,6 +168,4 @@ def _norm(operation: str, differences: Any, p: Any, keepdim: bool = False) -> An
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
         raise ArgumentError(f"{operation}() was asked for p={describe(p)}, which is a number, at least 0")
-    x = differences
-    last = (x.ndim - 1,)
-    return x._like(x._backend.vector_norm(x._primitive, float(p), last, keepdim))
+    return vector_norm(operation, differences, p, -1, False)

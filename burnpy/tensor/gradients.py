@@ -67,8 +67,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         object.__setattr__(self, "_updates", own_updates)
         object.__setattr__(self, "_values", own_values)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise ImmutableError(f"Gradients are immutable: {name} cannot be set; grads.map(f) makes new ones")
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(f"Gradients are immutable: {name} cannot be set or deleted; grads.map(f) makes new ones")
+
+    __delattr__: Any = __setattr__
 
     if not TYPE_CHECKING:  # hidden from type checkers, so that they report both as errors
 

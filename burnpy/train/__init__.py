@@ -3,6 +3,11 @@
 It is made of the pieces that a loop by hand uses, and such a loop is as good: see examples/custom_training_loop.py.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burnpy.backend.lazy import missing
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Replace, Save, Stop
 from burnpy.train.checkpoints import Checkpoints
@@ -57,3 +62,9 @@ __all__ = [
     "ValidEnd",
     "find_lr",
 ]
+
+if not TYPE_CHECKING:  # type checkers see only the names above
+
+    def __getattr__(name: str) -> object:
+        """Raise an error for an unknown name, with what to write instead."""
+        return missing(__name__, name)

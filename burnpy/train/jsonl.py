@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from burnpy.backend.errors import ArgumentError, RecordFileError
+from burnpy.backend.errors import ArgumentError, RecordFileError, path_shown
 from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.metric import Metric
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
@@ -81,7 +81,8 @@ class Jsonl:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
         except OSError as error:
-            raise RecordFileError(error.errno, f"the log {self.path} cannot be written: {error}") from error
+            what = f"the log {path_shown(self.path)} cannot be written: {error.strerror or error}"
+            raise RecordFileError(error.errno, what) from error
 
 
 def _ends_a_line(path: Path) -> bool:

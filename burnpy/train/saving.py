@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from burnpy.backend.errors import BurnpyError, RecordError, RecordFileError
+from burnpy.backend.errors import BurnpyError, RecordError, RecordFileError, path_shown
 from burnpy.record.checkpoints import save
 
 
@@ -33,7 +33,8 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordFileError(
-                error.errno, f"the folder {path.parent} for checkpoints cannot be made: {error}"
+                error.errno,
+                f"the folder {path_shown(path.parent)} for checkpoints cannot be made: {error.strerror or error}",
             ) from error
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="burnpy-checkpoints")

@@ -63,6 +63,8 @@ def test_gradients_cannot_be_changed() -> None:
         del grads[x]  # type: ignore[attr-defined]  # which is the point
     with pytest.raises(errors.ImmutableError, match="map"):
         grads._values = {}
+    with pytest.raises(errors.ImmutableError, match="_values cannot be set or deleted"):
+        del grads._values
     with pytest.raises(errors.KindError, match="pickled"):
         pickle.dumps(grads)
     array = grads[x].to_numpy()

@@ -82,8 +82,10 @@ def test_a_batch_is_a_mapping_that_does_not_change() -> None:
     assert batch["x"] is batch.x
     assert batch.device is NumPy()
     assert repr(batch) == "Batch(2 samples on NumPy: x=float64[3], name=str)"
-    with pytest.raises(ImmutableError, match=r"batch\.x was assigned"):
+    with pytest.raises(ImmutableError, match=r"batch\.x cannot be set or deleted"):
         batch.x = 1
+    with pytest.raises(ImmutableError, match=r"batch\._columns cannot be set or deleted"):
+        del batch._columns
     with pytest.raises(MissingNameError, match="did you mean name"):
         batch.nam
     with pytest.raises(MissingNameError, match="it has x, name"):

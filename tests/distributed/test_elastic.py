@@ -91,3 +91,5 @@ def test_alone() -> None:
         Elastic(3)  # type: ignore[arg-type]  # as a user might
     with pytest.raises(ImmutableError):
         elastic.group = Group.world()
+    with pytest.raises(ImmutableError):
+        del elastic.group

@@ -75,6 +75,8 @@ def test_mistakes() -> None:
         Group.world(timeout=0.0)
     with pytest.raises(ImmutableError, match="never changes"):
         group.rank = 1
+    with pytest.raises(ImmutableError, match="rank cannot be set or deleted"):
+        del group.rank
     with pytest.raises(KindError, match=r"each process calls Group.world\(\)"):
         pickle.dumps(group)
 

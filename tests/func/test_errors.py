@@ -74,7 +74,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("a dual of numbers", lambda: make_dual(x, 1.0), K, "make_dual() takes two float tensors"),
     ("no dual", lambda: unpack_dual(x), errors.NotTrackedError, "unpack_dual() takes a Tensor on Forward"),
     ("backward of a dual", lambda: f(dual).backward(), errors.NotTrackedError, "unpack_dual(x)"),
-    ("a dual and a plain tensor", lambda: dual * x, errors.DeviceError, "Forward[NumPy] and NumPy"),
+    ("a dual and a plain tensor", lambda: dual * x, errors.DeviceError, "Forward[NumPy] (the first) and NumPy (the"),
     ("a dual out of its device", lambda: dual.to_device(NumPy), errors.NotTrackedError, "tracked"),
     ("Forward of nothing", lambda: Forward(), errors.DeviceError, "Forward"),
 ]  # fmt: skip

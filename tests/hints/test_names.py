@@ -151,6 +151,18 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "stak", "is it stack?"),
         (burnpy, "sofmax", "is it x.softmax?"),
         (burnpy.nn.functional, "multi_head_attention_forward", "write burnpy.nn.MultiHeadAttention"),
+        (burnpy, "models", "burnpy has no models; it is not here yet"),
+        (burnpy, "distributions", "burnpy has no distributions; it is not here yet"),
+        (burnpy, "doc", "burnpy has no doc"),
+        (burnpy.nn.functional, "clip", "burnpy.nn.functional has no clip; write x.clamp(low, high)"),
+        (burnpy.nn, "clip", "burnpy.nn has no clip; write x.clamp(low, high)"),
+        (burnpy.metrics, "clip", "burnpy.metrics has no clip; write x.clamp(low, high)"),
+        (burnpy.metrics, "Acuracy", "burnpy.metrics has no Acuracy; is it Accuracy?"),
+        (burnpy.train, "Lerner", "burnpy.train has no Lerner; is it Learner?"),
+        (burnpy.train, "Adam", "it is burnpy.optim.Adam"),
+        (burnpy.record, "load_torch", "burnpy.record has no load_torch"),
+        (burnpy.record, "from_troch", "is it from_torch?"),
+        (burnpy.testing, "gradchek", "is it gradcheck?"),
         (burnpy.nn.functional, "relu_", "which is a method: x.relu()"),
         (burnpy.nn.init, "xavier_uniform_", "write XavierUniform"),
         (burnpy.autodiff, "Variable", "write x.require_grad()"),
@@ -167,6 +179,7 @@ def test_what_is_said(owner: Any, name: str, said: str) -> None:
     with pytest.raises(MissingNameError) as caught:
         getattr(owner, name)
     assert said in str(caught.value)
+    assert "__" not in str(caught.value), "a private name is no suggestion"
 
 
 def test_the_package_of_tensors_is_not_called() -> None:

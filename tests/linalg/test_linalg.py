@@ -102,7 +102,9 @@ def test_least_squares_and_ranks() -> None:
     gradcheck(lambda a, b: linalg.lstsq(a, b).solution, (tensor(a), tensor(b)))
     low = np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 2.0])
     assert linalg.matrix_rank(tensor(np.stack([low, np.eye(3), 0 * low]))).tolist() == [1, 3, 0]
-    assert linalg.matrix_rank(tensor(np.diag([5.0, 1.0, 0.1])), atol=0.5).item() == 2
+    diagonal = tensor(np.diag([5.0, 1.0, 0.1]))
+    assert linalg.matrix_rank(diagonal, atol=0.5).item() == 2
+    assert linalg.matrix_rank(diagonal, atol=tensor([0.5, 2.0]), rtol=0.01).tolist() == [2, 1]
     assert linalg.matrix_rank(tensor(np.diag([5.0, -1.0])), hermitian=True, rtol=0.3).item() == 1
     close(linalg.pinv(tensor(low)), np.linalg.pinv(low, 1e-12))
     gradcheck(lambda a: linalg.pinv(a), tensor(a))
@@ -259,6 +261,11 @@ def test_mistakes() -> None:
         (lambda: linalg.pinv(x, rtol=-1), ArgumentError, "rtol=-1"),
         (lambda: linalg.multi_dot([x]), ArgumentError, "two tensors or more"),
         (lambda: linalg.multi_dot([x, x]), ShapeError, "do not multiply"),
+        (
+            lambda: linalg.matrix_rank(x[None].expand(2, 2, 3), atol=x[0]),
+            ShapeError,
+            r"shape \(3,\) do not .* batch is \(2,\)",
+        ),
         (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),
         (lambda: x.matrix_power(2), ShapeError, "square"),
         (lambda: linalg.eig, MissingNameError, r"write eigh\(x\)"),  # type: ignore[attr-defined]

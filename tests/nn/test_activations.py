@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, Generator, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, ShapeError
+from burnpy.func import jvp
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
 
@@ -83,6 +84,26 @@ def test_prelu_learns_its_slopes() -> None:
     assert layer.valid()(x.inner()).tolist() == layer(x).tolist()
 
 
+@pytest.mark.parametrize("slope", [0.25, math.nan, math.inf, -math.inf])
+def test_a_weight_of_prelu_does_not_reach_positive_elements(slope: float) -> None:
+    device: Any = Autodiff[Autodiff[NumPy]]
+    x = Tensor.from_data([2.0, math.inf, -1.0], dtype="float64", device=device).require_grad()
+    weight = Tensor.from_data([slope], dtype="float64", device=device).require_grad()
+    out = x.prelu(weight)
+    assert out[:2].tolist() == [2.0, math.inf]
+    np.testing.assert_equal(out[2].item(), -slope)
+    grads = out.sum().backward()
+    np.testing.assert_equal(grads[x].tolist(), [1.0, 1.0, slope])
+    assert grads[weight].tolist() == [-1.0]
+    second = grads[x].sum().backward()
+    assert second[weight.inner()].tolist() == [1.0]
+    plain = x.inner().inner()
+    for k, row in enumerate(np.diag([1.0, 1.0, slope])[:2]):
+        tangent = Tensor[NumPy].from_data(np.eye(3)[k])
+        assert jvp(lambda x: x.prelu(x[:1].full_like(slope)), (plain,), (tangent,))[1][:2].tolist() == row[:2].tolist()
+    assert x[0].prelu(weight).shape == ()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
@@ -91,9 +112,11 @@ def test_prelu_learns_its_slopes() -> None:
         (lambda: functional.hardtanh(X, 2.0, 1.0), ArgumentError, r"hardtanh\(\) was asked for min_val=2.0, .* above"),
         (lambda: functional.celu(X, 0.0), ArgumentError, r"celu\(\) was asked for alpha=0"),
         (lambda: functional.softshrink(X, -1.0), ArgumentError, r"softshrink\(\) was asked for lambd=-1.0"),
-        (lambda: X.hardshrink(-1.0), ArgumentError, r"hardshrink\(\) was asked for lambd=-1.0"),
+        (lambda: X.hardshrink("a"), KindError, r"hardshrink\(\)"),
         (lambda: functional.gumbel_softmax(X, 0.0), ArgumentError, r"gumbel_softmax\(\) was asked for tau=0.0"),
-        (lambda: functional.normalize(X, -1.0), ArgumentError, r"normalize\(\) was asked for p=-1.0"),
+        (lambda: functional.normalize(X, math.nan), ArgumentError, r"normalize\(\): p must be a number, got nan"),
+        (lambda: functional.normalize(X, eps=-1.0), ArgumentError, r"normalize\(\): eps must be .*, got -1.0"),
+        (lambda: functional.normalize(X[:, :0], -1.0), ShapeError, r"normalize\(\): .* of shape \(2, 0\)"),
         (lambda: functional.mish(IntTensor[NumPy].ones((2,))), KindError, r"mish\(\) takes a float Tensor as x"),  # type: ignore[arg-type]  # refused
         (lambda: functional.elu(X, "a"), BurnpyError, r"elu\(\)"),  # type: ignore[arg-type]  # refused
         (lambda: X.prelu(X[0, :3]), ShapeError, r"prelu\(\) was asked of shape \(2, 4\) with weight of shape \(3,\)"),

@@ -99,6 +99,61 @@ def test_a_decoder_decodes_one_position_after_the_other() -> None:
             model(x, memory, cache=wrong_cache)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_decoder_projects_its_memory_once_for_a_sequence(norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TransformerDecoder(2, 8, 2, feedforward=12, norm_first=norm_first, device=NumPy).astype("float64")
+    x, memory = drawn(2, 4, 8, device=NumPy), drawn(2, 3, 8, device=NumPy)
+    products: list[tuple[int, ...]] = []
+    linear = NumPy.linear
+
+    def counted(self: Any, x: Any, *rest: Any) -> Any:
+        products.append(x.shape)
+        return linear(self, x, *rest)
+
+    monkeypatch.setattr(NumPy, "linear", counted)
+    valid = burnpy.BoolTensor[NumPy].from_data([[True, True, False], [True, True, True]])
+    whole, cache = model(x, memory, causal=True, memory_key_mask=valid), model.empty_cache(2)
+    assert products.count((2, 3, 8)) == 2, "once in each layer"
+    products.clear()
+    for t in range(4):
+        y, cache = model(x[:, t : t + 1], memory, causal=True, memory_key_mask=valid, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, t : t + 1].to_numpy(), rtol=1e-9, atol=1e-12)
+    assert products.count((2, 3, 8)) == 2, "once in each layer, for four positions"
+    other = cache[0]
+    assert other.memory is not None
+    assert (other.length, other.memory.length, other.memory.key.shape) == (4, 3, (2, 2, 3, 4))
+    with pytest.raises(
+        errors.ShapeError, match=r"a memory of shape \(2, 2, 8\) and a cache of a memory of shape \(2, 3, 8\)"
+    ):
+        model(x, memory[:, :2], cache=cache)
+    with pytest.raises(errors.KindError, match=r"takes a DecoderCache as cache, got a KeyValueCache; begin with"):
+        model.layers[0](x, memory, cache=model.layers[0].self_attn.empty_cache(2))  # type: ignore[call-overload]  # refused
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_projected_keys_serve_several_calls(settings: dict[str, Any]) -> None:
+    layer, x, memory = attention(**settings), drawn(2, 2, 8), drawn(2, 3, 8).require_grad()
+    keys = layer.project(memory)
+    found, wanted = layer(x, keys), layer(x, memory)
+    np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        (found + layer(x, keys)).square().sum().backward()[memory].to_numpy(),
+        4.0 * wanted.square().sum().backward()[memory].to_numpy(),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    apart = layer(x, layer.project(memory, memory * 2.0))
+    np.testing.assert_allclose(apart.to_numpy(), layer(x, memory, memory * 2.0).to_numpy(), rtol=1e-9, atol=1e-12)
+    with pytest.raises(errors.ArgumentError, match="values beside projected keys"):
+        layer(x, keys, memory)
+    with pytest.raises(errors.ShapeError, match=r"queries of shape \(1, 2, 8\) and projected keys of shape \(2, "):
+        layer(x[:1], keys)
+    with pytest.raises(errors.ArgumentError, match="given a cache, to which"):
+        layer(x, keys, cache=layer.empty_cache(2))
+    with pytest.raises(errors.ShapeError, match=r"takes key of shape \(N, length, 8\)"):
+        layer.project(memory[0])
+
+
 @pytest.mark.parametrize("chunks", [(1, 1, 1, 1), (3, 1)])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_causal_encoder_generates_one_position_after_the_other(norm_first: bool, chunks: tuple[int, ...]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import DTypeError, KindError, ShapeError
+from burnpy.func import grad, jvp
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
 
@@ -110,3 +111,19 @@ def test_a_small_variance_counts_as_eps_and_keeps_its_gradient() -> None:
     out = F.gaussian_nll_loss(x, y, var, eps=0.5, reduction="none")
     np.testing.assert_allclose(out.to_numpy(), [0.5 * (np.log(0.5) + 2.0), 0.5 * (np.log(4.0) + 0.25)], rtol=1e-6)
     np.testing.assert_allclose(out.sum().backward()[var].to_numpy(), [0.5 * (2.0 - 4.0), 0.5 * (0.25 - 1 / 16)])
+
+
+@pytest.mark.parametrize("name", ["huber_loss", "smooth_l1_loss"])
+def test_an_infinite_difference_has_the_slope_of_the_tangent(name: str) -> None:
+    x = Tensor[NumPy].from_data([np.inf, -np.inf, 3.0, 1.0, 0.5])
+
+    def loss(a: Any) -> Any:
+        return getattr(F, name)(a, a.zeros_like(), reduction="sum")
+
+    ones, slopes = x.ones_like(), [1.0, -1.0, 1.0, 1.0, 0.5]
+    rows = [Tensor[NumPy].from_data(row, dtype="float32") for row in np.eye(5)]
+    assert [jvp(loss, (x,), (row,))[1].item() for row in rows] == slopes
+    assert grad(loss)(x).tolist() == slopes
+    assert [jvp(grad(loss), (x,), (row,))[1].sum().item() for row in rows] == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert grad(lambda a: (grad(loss)(a) * a.ones_like()).sum())(x).tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert jvp(lambda a: jvp(loss, (a,), (ones,))[1], (x,), (ones,))[1].item() == 2.0

@@ -80,6 +80,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "which has no elements to choose from",
     ),
+    "adaptive_avg_pool2d, no height": (
+        lambda: F.adaptive_avg_pool2d(ones(3, 0, 4), (None, 2)),
+        ArgumentError,
+        r"output_size=\(0, 2\)",
+    ),
+    "adaptive_avg_pool2d, negative": (
+        lambda: F.adaptive_avg_pool2d(ones(3, 4, 4), (None, -2)),
+        ArgumentError,
+        "output_size=-2",
+    ),
     "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "takes x of shape"),
     "fold, windows": (
         lambda: F.fold(ones(4, 5), (2, 3), 2),

@@ -53,6 +53,8 @@ def test_it_never_changes() -> None:
     assert repr(second) == "GradientsAccumulator(2 micro-batches, weight 2)"
     with pytest.raises(errors.ImmutableError, match="add"):
         first._count = 3
+    with pytest.raises(errors.ImmutableError, match="_total cannot be set or deleted"):
+        del first._total
 
 
 def test_mistakes() -> None:

@@ -111,6 +111,10 @@ def test_they_cannot_be_changed() -> None:
         grads._values = {}
     with pytest.raises(errors.ImmutableError, match="map"):
         grads["a"] = grads["b"]
+    with pytest.raises(errors.ImmutableError, match="_values cannot be set or deleted"):
+        del grads._values
+    with pytest.raises(errors.ImmutableError, match=r"grads\[key\] cannot be set or deleted"):
+        del grads["a"]
 
 
 def test_gradients_and_a_model_with_nothing_in_common() -> None:

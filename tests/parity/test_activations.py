@@ -32,6 +32,7 @@ CASES: dict[str, Pair] = {
         )
     },
     "glu, rows": (lambda x: functional.glu(x, 0), lambda x: F.glu(x, 0)),
+    "hardshrink, below 0": (lambda x: x.hardshrink(-0.5), lambda x: F.hardshrink(x, -0.5)),
     "hardshrink": (lambda x: x.hardshrink(0.5), lambda x: F.hardshrink(x, 0.5)),
     "threshold": (lambda x: functional.threshold(x, 0.5, 7.0), lambda x: F.threshold(x, 0.5, 7.0)),
     "softmin": (lambda x: functional.softmin(x, 1), lambda x: F.softmin(x, 1)),
@@ -41,13 +42,14 @@ CASES: dict[str, Pair] = {
     "hardtanh, bounds": (lambda x: functional.hardtanh(x, -3.0, 0.5), lambda x: F.hardtanh(x, -3.0, 0.5)),
     "prelu": (lambda x: x.prelu(x[0] * 0.1), lambda x: F.prelu(x, x[0] * 0.1)),
     "prelu of one": (lambda x: x.prelu(x[0, :1] * 0.1), lambda x: F.prelu(x, x[0, :1] * 0.1)),
+    "prelu of 0-d": (lambda x: x[0, 0].prelu(x[1, :1] * 0.1), lambda x: F.prelu(x[0, 0], x[1, :1] * 0.1)),
     "prelu of images": (
         lambda x: x.reshape(2, 3, 2, 2).prelu(x[0, :3]),
         lambda x: F.prelu(x.reshape(2, 3, 2, 2), x[0, :3]),
     ),
     **{
         f"normalize, p = {p}": (partial(functional.normalize, p=p, dim=0), partial(F.normalize, p=p, dim=0))
-        for p in (0.0, 1.0, 3.0, math.inf)
+        for p in (0.0, 1.0, 3.0, math.inf, -1.0, -math.inf)
     },
     "normalize, dims": (lambda x: functional.normalize(x, dim=(0, 1)), lambda x: F.normalize(x, dim=(0, 1))),
     **{

@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, F] = {
     "cross without a dim": lambda x, y: x.cross(y),
     **{f"cdist {p}": lambda x, y, p=p: top(x).cdist(x, y[0], p=p) for p in (0.0, 0.5, 1.0, 2.0, 3.0, np.inf)},
     "pdist": lambda x, y: top(x).pdist(x.reshape(6, 3), p=2.0),
+    **{f"pairwise_distance {p}": lambda x, y, p=p: top(x).pairwise_distance(x, y[0], p=p) for p in (-1.0, -np.inf)},
     "pairwise_distance": lambda x, y: top(x).pairwise_distance(x, y[0], p=3.0, keepdim=True),
     "cosine_similarity": lambda x, y: top(x).cosine_similarity(x, y[0], dim=-1),
 }
@@ -113,3 +114,31 @@ def test_empty_matrices(shape: tuple[int, ...]) -> None:
         for a, b in zip(found if many else (found,), wanted if many else (wanted,), strict=True):
             assert a.shape == tuple(b.shape), (name, shape)
             np.testing.assert_allclose(a.to_numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3), (0, 0, 0)])
+def test_lu_solve_of_empty_matrices(shape: tuple[int, ...], left: bool, adjoint: bool) -> None:
+    right = (*shape[:-1], 2) if left else (*shape[:-2], 2, shape[-1])
+    factors, factors_ = linalg.lu_factor(Tensor[NumPy].zeros(shape)), torch.linalg.lu_factor(torch.zeros(shape))
+    found = linalg.lu_solve(*factors, Tensor[NumPy].zeros(right), left=left, adjoint=adjoint)
+    wanted = torch.linalg.lu_solve(*factors_, torch.zeros(right), left=left, adjoint=adjoint)
+    assert found.shape == tuple(wanted.shape)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (2, 3, 1)])
+def test_ranks_by_tensors_of_tolerances(shape: tuple[int, ...], dtype: str) -> None:
+    a = np.zeros(shape)
+    for k, value in enumerate((5.0, 1.0, 1e-9)[: shape[-1]]):
+        a[..., k, k] = value
+    x, x_ = Tensor[Train].from_data(a), torch.tensor(a)
+    for tolerances in (0.5, 0.0, -1.0, [0.0, 2.0], [[0.5], [2.0], [9.0]]):
+        each: Any = Tensor[Train].from_data(tolerances, dtype=dtype)
+        each_ = torch.tensor(tolerances, dtype=getattr(torch, dtype))
+        for names in (("atol",), ("rtol",), ("atol", "rtol")):
+            found = linalg.matrix_rank(x, **dict.fromkeys(names, each))
+            wanted = torch.linalg.matrix_rank(x_, **dict.fromkeys(names, each_))
+            np.testing.assert_array_equal(found.to_numpy(), wanted.numpy())

@@ -19,6 +19,16 @@ pytestmark = test_nn.pytestmark
 
 SEQUENCES = data(2, 4, 9)
 
+
+def adaptive(size: Any) -> Case:
+    """Both adaptive pools, one after the other."""
+    return Case(
+        lambda: ours.Sequential(ours.AdaptiveAvgPool2d(size), ours.AdaptiveMaxPool2d(size)),
+        lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(size), torch.nn.AdaptiveMaxPool2d(size)),
+        (IMAGES,),
+    )
+
+
 CASES = {
     "conv1d": Case(lambda: ours.Conv1d(4, 6, 3, **D), lambda: torch.nn.Conv1d(4, 6, 3), (SEQUENCES,)),
     "conv1d, settings": Case(
@@ -61,6 +71,7 @@ CASES = {
     "adaptive_max_pool2d": Case(
         lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
     ),
+    **{f"adaptive {size}": adaptive(size) for size in ((None, 2), (3, None), [None, None])},
     "unfold": Case(
         lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
         lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),

@@ -138,6 +138,7 @@ VALUES: dict[str, F] = {
     "diff": lambda x: x.diff(),
     "diff twice": lambda x: x.diff(n=2, dim=0),
     "diff too often": lambda x: x.diff(n=9),
+    "diff of nothing with more": lambda x: x.diff(n=0, prepend=x, append=x),
     "diff with more": lambda x: x.diff(prepend=x, append=x),
 }
 ALSO_OF_NONE = ("unique columns", "unique rows", "quantile", "nanquantile")
@@ -242,6 +243,11 @@ def test_bincount(counts: dict[str, int]) -> None:
         weights = np.arange(len(values)) / 2
         found = x.bincount(Tensor[Train].from_data(weights, dtype="float64"), **counts)
         assert_close(found, x_.bincount(torch.tensor(weights), **counts))
+        for kind, dtype in ((IntTensor, "int32"), (IntTensor, "int64"), (BoolTensor, "bool")):
+            array = np.arange(3, 3 + len(values)).astype(dtype)
+            found = x.bincount(kind[Train].from_data(array), **counts)
+            assert type(found) is Tensor
+            assert_close(found, x_.bincount(torch.tensor(array), **counts))
 
 
 def test_weighted_covariance() -> None:

@@ -15,10 +15,14 @@ import pytest
 
 from burnpy import Generator
 from burnpy.backend import errors
+from burnpy.data.sources import ImageFolder, read_csv
 from burnpy.nn.state import Entry
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.record import from_torch, load, read_torch, save
 from burnpy.record.files import write
+from burnpy.train import EpochEnd
+from burnpy.train.jsonl import Jsonl
+from burnpy.train.saving import Writer
 from tests.record.nets import mlp, same
 
 
@@ -269,3 +273,38 @@ def test_headers_mutated(tmp_path: Path) -> None:
             said = repr(found)
             assert sum(entry.value.nbytes for entry in found.model.values()) == size
         assert len(said) < 500
+
+
+LONG, TENSORS = "a" * 5000, Path(__file__).parent / "fixtures" / "tensors.pt"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda folder, name: load(name),
+        lambda folder, name: read_torch(name),
+        lambda folder, name: from_torch(mlp(), name),
+        lambda folder, name: save(name, step=1),
+        lambda folder, name: save(folder / "b" / name / "c", step=1),
+        lambda folder, name: read_torch(TENSORS, (name,)),
+        lambda folder, name: ImageFolder(name),
+        lambda folder, name: read_csv(name),
+        lambda folder, name: Writer().write(folder / name / "run.safetensors", (), {}),
+        lambda folder, name: Jsonl(folder / name).log(
+            EpochEnd(model=mlp(), epoch=0, step=0, metrics={}, values={}, seconds=0.0)
+        ),
+    ],
+)
+def test_a_long_path_is_shortened_in_messages(tmp_path: Path, call: Any) -> None:
+    with pytest.raises(errors.BurnpyError) as caught:
+        call(tmp_path, LONG)
+    message = str(caught.value)
+    assert "aaa…" in message
+    assert len(message) < 600, message
+
+
+def test_a_path_of_usual_length_is_whole_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / ("b" * (190 - len(str(tmp_path))))
+    with pytest.raises(errors.RecordNotFoundError) as caught:
+        load(path)
+    assert str(caught.value).endswith(f"there is no file {path}")

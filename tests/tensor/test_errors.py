@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from traceback import format_exception
 from typing import Any
@@ -24,7 +26,7 @@ from burnpy.backend.errors import (
     OutOfMemoryError,
     ShapeError,
 )
-from burnpy.nn import Param
+from burnpy.nn import Param, functional
 
 functions: Any = burnpy  # mistakes that type checkers would find
 Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
@@ -53,6 +55,9 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: i % (i - i), ArgumentError, ["remainder", "zero"]),
     (lambda x, i, b: i**-1, ArgumentError, ["pow", "negative", "float"]),
     (lambda x, i, b: IntTensor[NumPy].ones((2,), dtype="int8") + 1000, DTypeError, ["int8", "1000"]),
+    (lambda x, i, b: x.clamp(), ArgumentError, ["clamp()", "min, max or both"]),
+    (lambda x, i, b: x.tensor_split(x), KindError, ["tensor_split()", "IntTensor", "float32"]),
+    (lambda x, i, b: x.tensor_split(i[None]), ShapeError, ["tensor_split()", "(1, 3)"]),
     (lambda x, i, b: x.clamp("a", 1), KindError, ["clamp()", "'a'"]),
     (lambda x, i, b: i.clamp(0.5, 1), KindError, ["clamp()", "0.5"]),
     (lambda x, i, b: x.clamp(i[0]), KindError, ["clamp()", "IntTensor", ".float()"]),
@@ -274,6 +279,64 @@ def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyE
     assert type(caught.value) is error
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
+    """In all methods and functions that take one, with whatever else they need."""
+    x = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    index = IntTensor[NumPy].from_data([[0, 1, 1], [1, 0, 1]])
+    needed: dict[str, Any] = dict.fromkeys(
+        ("x", "x1", "x2", "y", "input", "logits", "other", "src", "source", "maxnorm"), x
+    )
+    needed |= {"index": index, "tensors": [x, x], "reduce": "amax", "q": 0.5, "p": 2.0, "value": 1.0}
+    rows = needed | {"index": index[0]}  # of methods whose index is 1-d
+    others = {"tile", "tensordot", "matrix_norm"}  # whose dims are numbers of repeats, a number, a pair
+    places: list[Any] = [x, burnpy, burnpy.linalg, functional]
+    messages: dict[str, str] = {}
+    for place in places:
+        for name in sorted({*getattr(place, "__all__", dir(place))} - others):
+            function = None if name.startswith("_") else getattr(place, name)
+            if not callable(function) or isinstance(function, type):
+                continue
+            parameters = inspect.signature(function).parameters.values()
+            dims = [p.name for p in parameters if p.name in ("dim", "dims", "dim0", "dim1", "start_dim", "end_dim")]
+            given = {
+                p.name: (rows if name.startswith("index_") else needed).get(p.name, 1)
+                for p in parameters
+                if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            }
+            for dim in dims:
+                with pytest.raises(ArgumentError) as caught:
+                    function(**given | dict.fromkeys(dims, 0) | {dim: "rows"})
+                messages[f"{name}, {dim}"] = str(caught.value)
+    assert len(messages) > 80
+    assert messages["sum, dim"] == "sum(): dim must be an int or a tuple of ints, got 'rows'"
+    assert messages["softmax, dim"] == "softmax(): dim must be an int, got 'rows'"
+    for name, message in messages.items():
+        assert re.fullmatch(r"\w+\(\): dim must be an int( or a tuple of ints)?, got 'rows'", message), name
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x, t: x + t, "add() was asked of tensors on NumPy (the first) and Autodiff[NumPy] (the second); "),
+        (lambda x, t: t - x, "sub() was asked of tensors on Autodiff[NumPy] (the first) and NumPy (the second); "),
+        (lambda x, t: x.prelu(t), "NumPy (x) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: t.masked_fill(x > 0, 0.0), "Autodiff[NumPy] (x) and NumPy (mask); "),
+        (lambda x, t: burnpy.cat([t, t, x]), "Autodiff[NumPy] (tensors[0]) and NumPy (tensors[2]); "),
+        (lambda x, t: burnpy.where(x > 0, x, t), "NumPy (condition) and Autodiff[NumPy] (y); "),
+        (lambda x, t: burnpy.mse_loss(x, target=t), "NumPy (input) and Autodiff[NumPy] (target); "),
+        (lambda x, t: burnpy.mse_loss(x, x, weight=t), "NumPy (input) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: functional.linear(x, t), "NumPy (x) and Autodiff[NumPy] (weight); "),
+        (lambda x, t: functional.layer_norm(x, 2, x[0], t[0]), "NumPy (x) and Autodiff[NumPy] (bias); "),
+        (lambda x, t: burnpy.linalg.solve(t, x), "Autodiff[NumPy] (a) and NumPy (b); "),
+    ],
+)
+def test_an_argument_on_another_device_is_named(call: Callable[[Any, Any], Any], said: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        call(Tensor[NumPy].ones((2, 2)), Tensor[Autodiff[NumPy]].ones((2, 2)))
+    assert said in str(caught.value)
+    assert ".to_device(...)" in str(caught.value)
 
 
 def test_messages_are_one_line() -> None:

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burnpy import Autodiff, IntTensor, Tensor, binary_cross_entropy_with_logits, cross_entropy, nll_loss
+from burnpy import (
+    Autodiff,
+    IntTensor,
+    Tensor,
+    binary_cross_entropy_with_logits,
+    cosine_similarity,
+    cross_entropy,
+    linalg,
+    nll_loss,
+)
 from burnpy.backend import NumPy
 from burnpy.nn import functional
 from burnpy.optim import clip_by_global_norm
@@ -34,8 +43,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], int]] = {
         lambda x: x._like(x.device.rms_norm(x._primitive, x[0].detach().ones_like()._primitive, (1,), 0.0)),
         0,
     ),
+    "normalize": (lambda x: functional.normalize(x, eps=0.0), 0),
+    "normalize, columns": (lambda x: functional.normalize(x, 3.0, 0, eps=0.0), 0),
+    "length": (lambda x: linalg.vector_norm(x, dim=1), 1),
+    "cosine_similarity": (lambda x: cosine_similarity(x[:2], x[2:], eps=0.0), 0),
 }
-NORMS = [name for name in CASES if "norm" in name]
+NORMS = [name for name in CASES if "_norm" in name]
 
 
 def outcome(f: Any, x: Any, weights: Any) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
+from burnpy.backend.errors import IndexRangeError
 
 Train = Autodiff[NumPy]
 A = np.arange(60.0).reshape(3, 4, 5)
@@ -119,6 +120,12 @@ def test_index_select_gather_and_take_along_dim() -> None:
     order = np.argsort(-A[:1], axis=1)
     found = x.take_along_dim(IntTensor[NumPy].from_data(order), 1)
     assert np.array_equal(found.to_numpy(), np.take_along_axis(A, order, 1))
+    negative = IntTensor[NumPy].from_data(order - A.shape[1])
+    assert np.array_equal(x.take_along_dim(negative, 1).to_numpy(), found.to_numpy())
+    assert x.take_along_dim(IntTensor[NumPy].from_data([-1, -A.size])).tolist() == [A.flat[-1], A.flat[0]]
+    for outside in (-A.shape[1] - 1, A.shape[1]):
+        with pytest.raises(IndexRangeError, match=rf"take_along_dim\(\) was asked for index {outside} along dim 1"):
+            x.take_along_dim(IntTensor[NumPy].full((1, 1, 1), outside), 1)
 
 
 def test_scatter() -> None:

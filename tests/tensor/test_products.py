@@ -191,6 +191,23 @@ def test_distances() -> None:
     gradgradcheck(lambda x, y: pairwise_distance(x, y[:4]), (x, y))
 
 
+def test_the_pairs_of_pdist_are_numbered_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Tensor[NumPy].from_data(rng.normal(size=(300, 2)))
+    i, j = np.triu_indices(300, 1)
+    wanted = np.linalg.norm(x.to_numpy()[i] - x.to_numpy()[j], axis=1)
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("an array goes between the device and the host")
+
+    with monkeypatch.context() as patch:
+        for name in ("from_numpy", "adopt_numpy", "to_numpy"):
+            patch.setattr(NumPy, name, refused)
+        found = pdist(x)
+    np.testing.assert_allclose(found.to_numpy(), wanted)
+    for rows in range(4):
+        assert pdist(x[:rows]).shape == (rows * (rows - 1) // 2,)
+
+
 def test_equal_points_have_gradient_0_at_every_order() -> None:
     device: Any = Autodiff[Autodiff[NumPy]]
     x = Tensor.from_data(np.ones((2, 3)), device=device).require_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -258,3 +259,17 @@ def test_deepcopy_shares_what_was_shared() -> None:
     plain = Tensor[NumPy].ones((2,))
     assert copy.deepcopy(plain) is plain
     assert pickle.loads(pickle.dumps(Tensor[Train])) == Tensor[Train]
+
+
+def test_pytorch_writes_to_a_copy_of_its_own() -> None:
+    """By DLPack, and not by the array, which PyTorch takes for writable: `Tensor.to_numpy` warns of it."""
+    torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    x = Tensor[NumPy].from_data([1.0, 2.0])
+    torch.from_dlpack(x).fill_(9.0)
+    assert x.tolist() == [1.0, 2.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, at the first array of a process
+        taken = torch.from_numpy(x.to_numpy())
+    taken.fill_(9.0)
+    assert x.tolist() == [9.0, 9.0], "PyTorch respects read-only arrays now: to_numpy() need not warn of it"
+    assert "torch.from_numpy" in str(Tensor.to_numpy.__doc__)

@@ -43,6 +43,8 @@ SAME: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
     ("a tuple of tuples", lambda x: x[((0, 1), (1, 0)), 1], lambda x: x[[[0, 1], [1, 0]], 1]),
     ("x.at with a tuple", lambda x: x.at[(0, 1), 2].set(x[0, 0]), lambda x: x.at[:, 2].set(x[0, 0])),
     ("take_along_dim", lambda x: x.take_along_dim(ints([[5], [0]])), lambda x: x.flatten()[[5, 0]]),
+    ("tensor_split", lambda x: x.tensor_split(ints([1, -1]), 1), lambda x: x.tensor_split((1, -1), 1)),
+    ("tensor_split into parts", lambda x: x.tensor_split(ints(2), dim=1), lambda x: x.tensor_split(2, dim=1)),
     ("nonzero", lambda x: x.nonzero(as_tuple=True), lambda x: tuple(x.nonzero().unbind(1))),
     ("nonzero as an index", lambda x: x[x.nonzero(as_tuple=True)], lambda x: x.flatten()),
     ("nonzero of 0-d", lambda x: x[0, 0].nonzero(as_tuple=True), lambda x: (ints([0]),)),

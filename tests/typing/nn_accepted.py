@@ -11,9 +11,12 @@ from burnpy.nn import (
     BatchNorm,
     Conv2d,
     CrossEntropyLoss,
+    DecoderCache,
     Dropout,
     Embedding,
     Flatten,
+    Identity,
+    KeyValueCache,
     LayerNorm,
     Linear,
     Lstm,
@@ -26,6 +29,7 @@ from burnpy.nn import (
     Relu,
     Sequential,
     Stateless,
+    TransformerDecoder,
     TransformerEncoder,
     functional,
     rebound,
@@ -62,6 +66,16 @@ class Bare(Module[B]):
 
     def forward(self, x: Tensor[B]) -> tuple[Tensor[B], int]:
         return self.layer(x), 1
+
+
+class Residual(Module[B]):
+    shortcut: Identity[B] | Sequential[B]
+
+    def __init__(self, change: bool, device: B | type[B]) -> None:
+        self.shortcut = Sequential(Linear(2, 2, device=device)) if change else Identity()
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return x + self.shortcut(x)
 
 
 class Square(Stateless):
@@ -103,6 +117,14 @@ bare = Bare(Train)
 assert_type(bare(x), tuple[Tensor[Autodiff[NumPy]], int])
 assert_type(bare.valid(), Module[NumPy])
 
+# A field that is one of two layers, of which one has no device.
+residual = Residual(False, Train)
+assert_type(residual.shortcut, Identity[Autodiff[NumPy]] | Sequential[Autodiff[NumPy]])
+assert_type(residual(x), Tensor[Autodiff[NumPy]])
+anywhere = Identity()
+assert_type(anywhere(x), Tensor[Autodiff[NumPy]])
+assert_type(anywhere(x.inner()), Tensor[NumPy])
+
 # Sequences of layers.
 plain = Sequential(Linear(2, 2, device=NumPy), Relu(), Flatten())
 assert_type(plain, Sequential[NumPy])
@@ -121,7 +143,40 @@ assert_type(Lstm(6, 5, device=Train)(words), tuple[Tensor[Autodiff[NumPy]], Lstm
 assert_type(LayerNorm(6, device=Train)(words), Tensor[Autodiff[NumPy]])
 assert_type(MultiHeadAttention(6, 2, device=Train)(words, causal=True), Tensor[Autodiff[NumPy]])
 assert_type(MultiHeadAttention(6, 2, device=Train)(words[:, 1:], words, causal=True, offset=1), Tensor[Autodiff[NumPy]])
-assert_type(TransformerEncoder(1, 6, 2, feedforward=8, device=Train)(words), Tensor[Autodiff[NumPy]])
+attention = MultiHeadAttention(6, 2, device=Train)
+assert_type(attention.forward(words), Tensor[Autodiff[NumPy]])
+assert_type(attention(words, attention.project(words)), Tensor[Autodiff[NumPy]])
+assert_type(
+    attention(words, causal=True, cache=attention.empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
+)
+assert_type(
+    attention.forward(words, causal=True, cache=attention.empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
+)
+encoder = TransformerEncoder(1, 6, 2, feedforward=8, device=Train)
+assert_type(encoder(words), Tensor[Autodiff[NumPy]])
+assert_type(encoder.forward(words, causal=True), Tensor[Autodiff[NumPy]])
+assert_type(
+    encoder.forward(words, cache=encoder.empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], tuple[KeyValueCache[Autodiff[NumPy]], ...]],
+)
+assert_type(encoder.layers[0].forward(words), Tensor[Autodiff[NumPy]])
+assert_type(
+    encoder.layers[0].forward(words, cache=attention.empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
+)
+decoder = TransformerDecoder(1, 6, 2, feedforward=8, device=Train)
+assert_type(decoder.forward(words, words, causal=True), Tensor[Autodiff[NumPy]])
+assert_type(
+    decoder.forward(words, words, cache=decoder.empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], tuple[DecoderCache[Autodiff[NumPy]], ...]],
+)
+assert_type(decoder.layers[0].forward(words, words), Tensor[Autodiff[NumPy]])
+assert_type(
+    decoder.layers[0](words, words, cache=decoder.layers[0].empty_cache(2)),
+    tuple[Tensor[Autodiff[NumPy]], DecoderCache[Autodiff[NumPy]]],
+)
 images = Tensor[Infer].ones((2, 1, 4, 4))
 assert_type(Conv2d(1, 2, 3, device=NumPy)(images), Tensor[NumPy])
 assert_type(MaxPool2d(2)(images), Tensor[NumPy])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, path_shown
 from burnpy.data.sources.packages import needed
 from burnpy.data.sources.tables import TableDataset, joined, paths_of, refuse_unknown
 
@@ -42,7 +42,7 @@ def read_csv(
                 parse_options=csv.ParseOptions(delimiter=delimiter),
             )
         except invalid as error:
-            raise ArgumentError(f"read_csv() cannot read {path}: {error}") from None
+            raise ArgumentError(f"read_csv() cannot read {path_shown(path)}: {error}") from None
         refuse_unknown(columns, table.column_names, "read_csv()", path)
         tables.append(table if columns is None else table.select(list(columns)))
     return TableDataset(joined(tables, files, "read_csv()"))

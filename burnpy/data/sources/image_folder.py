@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, path_shown
 from burnpy.data.base import Sample, checked_index
 from burnpy.data.dataset import Dataset
 from burnpy.data.sources.packages import needed
@@ -45,8 +45,8 @@ class ImageFolder(Dataset[Sample]):
     ) -> None:
         self._open = needed("PIL.Image", "ImageFolder", "pillow").open
         folder = Path(root)
-        if not folder.is_dir():
-            raise ArgumentError(f"ImageFolder() was given {folder}, which is no folder")
+        if not os.path.isdir(folder):  # False, too, of a name that is too long
+            raise ArgumentError(f"ImageFolder() was given {path_shown(folder)}, which is no folder")
         self.classes = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir()))
         """The names of the classes."""
         paths: list[Path] = []
@@ -57,8 +57,8 @@ class ImageFolder(Dataset[Sample]):
             labels += [label] * len(images)
         if not paths:
             raise ArgumentError(
-                f"ImageFolder() found no images in {folder}; it looks for a folder for each class, with files that end "
-                f"in {', '.join(_SUFFIXES)}"
+                f"ImageFolder() found no images in {path_shown(folder)}; it looks for a folder for each class, with "
+                f"files that end in {', '.join(_SUFFIXES)}"
             )
         self.paths = tuple(paths)  #: the file of each sample
         self.labels: NDArray[np.int64] = np.array(labels, np.int64)
@@ -76,7 +76,7 @@ class ImageFolder(Dataset[Sample]):
                     image.draft(self.mode, self.size[::-1])  # a JPEG is decoded at about that size
                 picture: Any = image.convert(self.mode)
         except OSError as error:
-            raise ArgumentError(f"{self.paths[i]} cannot be read as an image: {error}") from error
+            raise ArgumentError(f"{path_shown(self.paths[i])} cannot be read as an image: {error!s:.200}") from error
         if self.size is not None:
             picture = picture.resize(self.size[::-1], 2)  # PIL.Image.Resampling.BILINEAR
         pixels = np.asarray(picture)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, path_shown
 from burnpy.data.base import Sample
 from burnpy.data.sources.packages import needed
 from burnpy.data.sources.tables import TableDataset, joined, paths_of, refuse_unknown
@@ -75,4 +75,4 @@ def _opened(path: str, owner: str) -> Any:
     try:
         return module.ParquetFile(path)
     except needed("pyarrow", owner, "pyarrow").ArrowInvalid as error:
-        raise ArgumentError(f"{owner} cannot read {path} as Parquet: {error}") from None
+        raise ArgumentError(f"{owner} cannot read {path_shown(path)} as Parquet: {error}") from None

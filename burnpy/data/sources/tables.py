@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, DTypeError
+from burnpy.backend.errors import ArgumentError, DTypeError, path_shown
 from burnpy.data.base import Arrays, Sample, checked_index
 from burnpy.data.dataset import Dataset
 
@@ -98,7 +98,7 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
         raise ArgumentError(f"{owner} was given no path")
     for path in names:
         if not os.path.isfile(path):
-            raise ArgumentError(f"{owner} was given {path}, which is no file")
+            raise ArgumentError(f"{owner} was given {path_shown(path)}, which is no file")
     return names
 
 
@@ -111,8 +111,8 @@ def joined(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:
     for table, path in zip(tables, paths, strict=True):
         if not table.schema.equals(tables[0].schema):
             raise ArgumentError(
-                f"{owner} was given files of different columns: {paths[0]} has {_shown(tables[0])}, and {path} has "
-                f"{_shown(table)}"
+                f"{owner} was given files of different columns: {path_shown(paths[0])} has {_shown(tables[0])}, and "
+                f"{path_shown(path)} has {_shown(table)}"
             )
     return __import__("pyarrow").concat_tables(tables)
 
@@ -129,4 +129,6 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
     """
     unknown = [name for name in columns or () if name not in known]
     if unknown:
-        raise ArgumentError(f"{owner} was asked for {', '.join(unknown)}, and {path} has {', '.join(known)}")
+        raise ArgumentError(
+            f"{owner} was asked for {', '.join(unknown)}, and {path_shown(path)} has {', '.join(known)}"
+        )

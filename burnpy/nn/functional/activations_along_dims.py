@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
+from burnpy.tensor.distances import vector_norm
 from burnpy.tensor.operands import number
 
 if TYPE_CHECKING:
@@ -110,12 +110,14 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
 
     Args:
         x: of any shape.
-        p: the exponent of the norm; ``math.inf`` is the largest magnitude, 0 the number of elements that are not 0.
+        p: the exponent of the norm, as of `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
+            number of elements that are not 0.
         dim: the dimension, or dimensions, of the vectors.
         eps: the smallest divisor.
 
     Raises:
-        ArgumentError: ``p`` or ``eps`` is negative.
+        ArgumentError: ``eps`` is negative, or ``p`` is NaN.
+        ShapeError: ``p`` is negative, and there are no elements.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -123,25 +125,11 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     (x,) = floats("normalize", 1, x=x)
-    for name, value in (("p", p), ("eps", eps)):
-        if not number(x, value, "normalize") >= 0:
-            raise ArgumentError(f"normalize() was asked for {name}={value!r}; give a number that is not negative")
+    if not number(x, eps, "normalize") >= 0:
+        raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
     wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
-    out: Tensor[B] = wide / _norm(wide, p, dim, eps)
+    out: Tensor[B] = wide / vector_norm("normalize", wide, p, dim, True).clamp_min(eps)
     return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
-
-
-def _norm(x: Any, p: float, dim: Any, eps: float) -> Any:
-    """Return the p-norm, at least eps: powers are limited before the root, whose derivative at 0 is infinite."""
-    if p == math.inf:
-        return x.abs().amax(dim, keepdim=True).clamp_min(eps)
-    if p == 0:
-        return (x != 0.0).sum(dim, keepdim=True).float(x.dtype).clamp_min(eps)
-    if p == 1:
-        return x.abs().sum(dim, keepdim=True).clamp_min(eps)
-    if p == 2:
-        return x.square().sum(dim, keepdim=True).clamp_min(eps**2).sqrt()
-    return x.abs().pow(p).sum(dim, keepdim=True).clamp_min(eps**p).pow(1.0 / p)
 
 
 def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B]]:

@@ -8,7 +8,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_no_sequences
-from burnpy.nn.sizes import Pair, Single, pair, single
+from burnpy.nn.sizes import OutputPair, Single, output_pair, pair, single
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
 
 
 @explained
-def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
+def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputPair) -> Tensor[B]:
     """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
 
     The windows have equal size, or nearly.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        output_size: height and width of the output; 1 for the mean of each image.
+        output_size: height and width of the output; 1 for the mean of each image, None for the size of the input.
 
     Returns:
         Shape (N, channels, *output_size), or without N for a single image.
@@ -58,7 +58,7 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: Pair) -> Tensor[B]:
     """
     (x,) = floats("adaptive_avg_pool2d", 1, x=x)
     refuse_no_images("adaptive_avg_pool2d", x.shape)
-    size = pair("adaptive_avg_pool2d", "output_size", output_size)
+    size = _size("adaptive_avg_pool2d", x, output_size)
     device: Any = x.device
     out = x._like(device.adaptive_avg_pool2d(batch_of(x)._primitive, size))
     return out if x.ndim == 4 else out.squeeze(0)
@@ -100,18 +100,20 @@ def adaptive_max_pool1d(
 
 
 @overload
-def adaptive_max_pool2d(x: Tensor[B], output_size: Pair, *, return_indices: Literal[False] = False) -> Tensor[B]: ...
+def adaptive_max_pool2d(
+    x: Tensor[B], output_size: OutputPair, *, return_indices: Literal[False] = False
+) -> Tensor[B]: ...
 @overload
 def adaptive_max_pool2d(
-    x: Tensor[B], output_size: Pair, *, return_indices: Literal[True]
+    x: Tensor[B], output_size: OutputPair, *, return_indices: Literal[True]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def adaptive_max_pool2d(
-    x: Tensor[B], output_size: Pair, *, return_indices: bool
+    x: Tensor[B], output_size: OutputPair, *, return_indices: bool
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def adaptive_max_pool2d(
-    x: Tensor[B], output_size: Pair, *, return_indices: bool = False
+    x: Tensor[B], output_size: OutputPair, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Adaptive max pooling: the maxima of windows chosen so that the output has ``output_size``.
 
@@ -120,7 +122,7 @@ def adaptive_max_pool2d(
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        output_size: height and width of the output; 1 for the maximum of each image.
+        output_size: height and width of the output; 1 for the maximum of each image, None for the size of the input.
         return_indices: whether to return the flat, row-major index of each maximum in its plane as well.
 
     Returns:
@@ -137,8 +139,16 @@ def adaptive_max_pool2d(
     """
     (x,) = floats("adaptive_max_pool2d", 1, x=x)
     refuse_no_images("adaptive_max_pool2d", x.shape)
-    values, indices = _maxima("adaptive_max_pool2d", x, pair("adaptive_max_pool2d", "output_size", output_size))
+    values, indices = _maxima("adaptive_max_pool2d", x, _size("adaptive_max_pool2d", x, output_size))
     return (values, indices) if return_indices else values
+
+
+def _size(operation: str, x: Tensor[Any], output_size: OutputPair) -> tuple[int, int]:
+    """Return the height and width of the output, where None is that of x."""
+    high, wide = output_pair(operation, output_size)
+    if high is None or wide is None:  # whose size may be 0
+        return pair(operation, "output_size", (high or x.shape[-2], wide or x.shape[-1]))
+    return high, wide
 
 
 def _maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor[B], IntTensor[B]]:

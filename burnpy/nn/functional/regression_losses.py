@@ -119,4 +119,6 @@ def _quadratic_to_linear(input: Tensor[B], target: Tensor[B], bound: float) -> T
 def _with_tangents(b: Any, x: Any, y: Any, low: Any, high: Any) -> tuple[Any]:
     difference = b.sub(x, y)  # whose abs would lose the second derivative at 0
     within = b.clamp(difference, low, high)
-    return (b.mul(within, b.sub(difference, b.mul(within, 0.5))),)
+    # The slope of a tangent is a constant, so that no derivative multiplies an infinite difference by 0.
+    beyond = b.mul(b.detach(within), b.sub(difference, within))
+    return (b.add(b.mul(b.mul(within, within), 0.5), beyond),)

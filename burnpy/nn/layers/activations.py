@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.module import Stateless
 
+B = TypeVar("B", bound=Backend)
+
 if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
+    N = TypeVarWithDefault("N", bound=Backend, default=Any)  # so that Identity() needs no annotation
+else:
+    N = TypeVar("N", bound=Backend)
 
 
 class Relu(Stateless):
@@ -105,8 +113,11 @@ class LogSoftmax(Stateless):
         return x.log_softmax(self.dim)
 
 
-class Identity(Stateless):
-    """The identity function: returns its input."""
+class Identity(Stateless, Generic[N]):
+    """The identity function: returns its input.
+
+    Its type may name a backend, as in ``Identity[B] | Sequential[B]``, although it takes tensors of any.
+    """
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return x."""

@@ -12,7 +12,7 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool2d,
 )
 from burnpy.nn.module import Stateless
-from burnpy.nn.sizes import Pair, Single, pair, single
+from burnpy.nn.sizes import OutputPair, Single, output_pair, single
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class AdaptiveAvgPool2d(Stateless):
     """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
-        output_size: height and width of the output.
+        output_size: height and width of the output; None for those of the input.
 
     Raises:
         ArgumentError: a size is not positive.
     """
 
-    def __init__(self, output_size: Pair) -> None:
-        self.output_size = pair("AdaptiveAvgPool2d", "output_size", output_size)
+    def __init__(self, output_size: OutputPair) -> None:
+        self.output_size = output_pair("AdaptiveAvgPool2d", output_size)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
@@ -95,7 +95,7 @@ class AdaptiveMaxPool2d(Stateless):
     """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     Args:
-        output_size: height and width of the output.
+        output_size: height and width of the output; None for those of the input.
 
     Raises:
         ArgumentError: a size is not positive.
@@ -106,8 +106,8 @@ class AdaptiveMaxPool2d(Stateless):
     (2, 3, 4, 4)
     """
 
-    def __init__(self, output_size: Pair) -> None:
-        self.output_size = pair("AdaptiveMaxPool2d", "output_size", output_size)
+    def __init__(self, output_size: OutputPair) -> None:
+        self.output_size = output_pair("AdaptiveMaxPool2d", output_size)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""

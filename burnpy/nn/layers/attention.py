@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
@@ -11,6 +11,7 @@ from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.init import Initializer, XavierUniform
+from burnpy.nn.layers.attention_cache import KeyValueCache
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive
@@ -22,38 +23,12 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.module import called_as
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
-
-
-class KeyValueCache(NamedTuple, Generic[B]):
-    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
-
-    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
-    A cache never changes, so that several continuations can begin from one.
-
-    Attributes:
-        key: shape (N, heads of keys, S, size / heads).
-        value: of the same shape.
-
-    >>> from burnpy.backend import NumPy
-    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
-    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
-    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
-    >>> cache.length, longer.length, longer.key.shape
-    (3, 4, (1, 2, 4, 4))
-    """
-
-    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
-    value: Tensor[B]  #: of the same shape
-
-    @property
-    def length(self) -> int:
-        """The number of positions, S."""
-        return self.key.shape[-2]
 
 
 class MultiHeadAttention(Module[B]):
@@ -130,10 +105,34 @@ class MultiHeadAttention(Module[B]):
         projection = Linear(size, size, bias=bias, device=device, generator=generator)
         self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias else projection
 
+    @overload
     def forward(
         self,
         query: Tensor[B],
-        key: Tensor[B] | None = None,
+        key: Tensor[B] | KeyValueCache[B] | None = None,
+        value: Tensor[B] | None = None,
+        *,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
+        causal: bool = False,
+        offset: int | None = None,
+        cache: None = None,
+    ) -> Tensor[B]: ...
+    @overload
+    def forward(
+        self,
+        query: Tensor[B],
+        *,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
+        causal: bool = False,
+        offset: int | None = None,
+        cache: KeyValueCache[B],
+    ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
+    def forward(
+        self,
+        query: Tensor[B],
+        key: Tensor[B] | KeyValueCache[B] | None = None,
         value: Tensor[B] | None = None,
         *,
         mask: Bools[B] | Tensor[B] | None = None,
@@ -141,12 +140,12 @@ class MultiHeadAttention(Module[B]):
         causal: bool = False,
         offset: int | None = None,
         cache: KeyValueCache[B] | None = None,
-    ) -> Any:
+    ) -> Tensor[B] | tuple[Tensor[B], KeyValueCache[B]]:
         """Compute the attention output of each query.
 
         Args:
             query: shape (N, T, size).
-            key: shape (N, S, size); ``query`` by default.
+            key: shape (N, S, size); ``query`` by default. Or the projections that `project` returned.
             value: shape (N, S, size); ``key`` by default.
             mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats added to
                 the scores. For one mask per example, (N, T, S), pass ``mask[:, None]``.
@@ -162,19 +161,30 @@ class MultiHeadAttention(Module[B]):
 
         Raises:
             ShapeError: the shapes do not match.
-            ArgumentError: ``causal`` with fewer queries than keys and no offset; a cache, and a key or value.
+            ArgumentError: ``causal`` with fewer queries than keys and no offset; a cache, and a key or value; projected
+                keys, and a value.
             KindError: ``key_mask`` is not a `BoolTensor`, or ``cache`` not a `KeyValueCache`.
         """
         size = self.size
         past = 0 if cache is None else self._past(cache, query, key, value)
-        key = query if key is None else key
-        value = key if value is None else value
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {size})", last=size)
-        q, k, v = (self._heads(x) for x in self._projected(query, key, value))
+        if isinstance(key, KeyValueCache):
+            self._check("query", query)
+            self._check_projected(key, query, value)
+            q, (k, v) = self._heads(self._projected(query, 0, size)), key
+        else:
+            key = query if key is None else key
+            value = key if value is None else value
+            for name, x in (("query", query), ("key", key), ("value", value)):
+                self._check(name, x)
+            if query is key and key is value:
+                q, k, v = self._split(self._projected(query), size)
+            else:
+                q = self._heads(self._projected(query, 0, size))
+                k, v = self._keys_and_values(key, value)
+            if self.rotary_base is not None:
+                k = rotary_encoding(k, offset=past, base=self.rotary_base)
         if self.rotary_base is not None:
             q = rotary_encoding(q, offset=past if offset is None else offset, base=self.rotary_base)
-            k = rotary_encoding(k, offset=past, base=self.rotary_base)
         if cache is not None:
             k, v = cat([cache.key, k], 2), cat([cache.value, v], 2)
             offset = past if causal and offset is None else offset
@@ -193,31 +203,8 @@ class MultiHeadAttention(Module[B]):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
-        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-            query: Tensor[B],
-            key: Tensor[B] | None = None,
-            value: Tensor[B] | None = None,
-            *,
-            mask: Bools[B] | Tensor[B] | None = None,
-            key_mask: Bools[B] | None = None,
-            causal: bool = False,
-            offset: int | None = None,
-            cache: None = None,
-        ) -> Tensor[B]: ...
-        @overload
-        def __call__(
-            self,
-            query: Tensor[B],
-            *,
-            mask: Bools[B] | Tensor[B] | None = None,
-            key_mask: Bools[B] | None = None,
-            causal: bool = False,
-            offset: int | None = None,
-            cache: KeyValueCache[B],
-        ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @called_as(forward)
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the result of `forward`."""
             ...
 
@@ -229,6 +216,36 @@ class MultiHeadAttention(Module[B]):
         shape = (batch, self._key_heads, 0, self.size // self.heads)
         empty = Tensor.zeros(shape, dtype=weight.dtype, device=weight.device)
         return KeyValueCache(empty, empty)
+
+    @explained
+    def project(self, key: Tensor[B], value: Tensor[B] | None = None) -> KeyValueCache[B]:
+        """Project keys and values once, for several calls that attend to them.
+
+        Args:
+            key: shape (N, S, size).
+            value: shape (N, S, size); ``key`` by default.
+
+        Returns:
+            What a call takes in place of ``key``.
+
+        Raises:
+            ShapeError: the shapes do not match.
+
+        >>> from burnpy.backend import NumPy
+        >>> attention, memory = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
+        >>> keys = attention.project(memory)
+        >>> for t in range(3):
+        ...     y = attention(Tensor[NumPy].ones((1, 1, 8)), keys)
+        >>> y.shape, keys.length
+        ((1, 1, 8), 3)
+        """
+        value = key if value is None else value
+        for name, x in (("key", key), ("value", value)):
+            self._check(name, x)
+        k, v = self._keys_and_values(key, value)
+        if self.rotary_base is not None:
+            k = rotary_encoding(k, base=self.rotary_base)
+        return KeyValueCache(k, v)
 
     def _past(self, cache: KeyValueCache[B], query: Tensor[B], key: object, value: object) -> int:
         """Return the number of positions in a cache, checked to be of these queries."""
@@ -250,25 +267,42 @@ class MultiHeadAttention(Module[B]):
             )
         return cache.length
 
-    def _projected(self, query: Tensor[B], key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], ...]:
-        """Project queries, keys and values; a single product if all three are the same tensor."""
+    def _check(self, name: str, x: Tensor[B]) -> None:
+        """Check the shape of queries, keys or values."""
+        exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {self.size})", last=self.size)
+
+    def _check_projected(self, key: KeyValueCache[B], query: Tensor[B], value: object) -> None:
+        """Check that projected keys and values fit these queries."""
+        if value is not None:
+            raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
+        wanted = (query.shape[0], self._key_heads, key.length, self.size // self.heads)
+        if key.key.shape != wanted or key.value.shape != wanted:
+            raise ShapeError(
+                f"MultiHeadAttention() got queries of shape {query.shape} and projected keys of shape "
+                f"{key.key.shape}, expected {wanted}"
+            )
+
+    def _projected(self, x: Tensor[B], start: int = 0, end: int | None = None) -> Tensor[B]:
+        """Project x by the columns of the weight from ``start`` to ``end``: for queries, keys and values in turn."""
         weight = self.in_proj_weight.value
         bias = None if self.in_proj_bias is None else self.in_proj_bias.value
-        size = weight.shape[0]
-        if query is key and key is value:
-            if self._key_heads == self.heads:
-                return linear(query, weight, bias).split(size, 2)
-            return linear(query, weight, bias).split([size, *[size // self.heads * self._key_heads] * 2], 2)
-        projections: list[Tensor[B]] = []
-        narrow = size // self.heads * self._key_heads
-        for x, start, end in (
-            (query, 0, size),
-            (key, size, size + narrow),
-            (value, size + narrow, size + 2 * narrow),
-        ):
+        if start or end is not None:
             part = slice(start, end)
-            projections.append(linear(x, weight[:, part], None if bias is None else bias[part]))
-        return tuple(projections)
+            weight, bias = weight[:, part], None if bias is None else bias[part]
+        return linear(x, weight, bias)
+
+    def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
+        """Project keys and values; a single product if both are the same tensor."""
+        size, narrow = self.size, self._narrow
+        if key is value:
+            k, v = self._split(self._projected(key, size))
+            return k, v
+        k, v = self._projected(key, size, size + narrow), self._projected(value, size + narrow)
+        return self._heads(k), self._heads(v)
+
+    def _split(self, projections: Tensor[B], *first: int) -> list[Tensor[B]]:
+        """Split projections into those of ``first`` sizes, of keys and of values, each in heads."""
+        return [self._heads(x) for x in projections.split([*first, self._narrow, self._narrow], 2)]
 
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
         """Reshape (N, length, heads · E) to (N, heads, length, E), E = size / heads."""
@@ -298,6 +332,11 @@ class MultiHeadAttention(Module[B]):
                 ~wide, -float("inf")
             )
         return mask & wide
+
+    @property
+    def _narrow(self) -> int:
+        """The size of the projections of keys and of values."""
+        return self.size // self.heads * self._key_heads
 
     @property
     def _key_heads(self) -> int:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+from burnpy.nn.layers.attention import MultiHeadAttention
+from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module
 from burnpy.nn.sizes import positive
-from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 B = TypeVar("B", bound=Backend)
+C = TypeVar("C", bound=tuple[Any, ...])
 
 
 class TransformerLayer(Module[B]):
@@ -135,12 +136,7 @@ class TransformerStack(Module[B]):
         last = norm_first if norm is None else norm
         self.norm = LayerNorm(size, eps=eps, device=device) if last else None
 
-    @explained
-    def empty_cache(self, batch: int) -> tuple[KeyValueCache[B], ...]:
-        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
-        return tuple(layer.self_attn.empty_cache(batch) for layer in self.layers)
-
-    def _caches(self, cache: Any) -> tuple[KeyValueCache[B] | None, ...]:
+    def _caches(self, cache: C | None) -> C | tuple[None, ...]:
         """Return a cache, or None, for each layer.
 
         Raises:
@@ -148,7 +144,8 @@ class TransformerStack(Module[B]):
         """
         if cache is None:
             return (None,) * self.count
-        if not isinstance(cache, tuple) or len(cache) != self.count or isinstance(cache, KeyValueCache):
+        given: Any = cache
+        if not isinstance(given, tuple) or len(given) != self.count or isinstance(given, (KeyValueCache, DecoderCache)):
             raise KindError(
                 f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, and was given "
                 f"{a(type(cache).__name__)}; begin with empty_cache(batch)"

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.errors import KindError, ShapeError, a
+from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
 from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+    from burnpy.nn.layers.attention import MultiHeadAttention
     from burnpy.nn.layers.dropout import Dropout
     from burnpy.nn.layers.layer_norm import LayerNorm
+    from burnpy.nn.module import called_as
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
 
@@ -66,6 +71,14 @@ class TransformerDecoderLayer(TransformerLayer[B]):
     dropout3: Dropout
     _attentions = ("self_attn", "multihead_attn")
 
+    @overload
+    def forward(
+        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+    ) -> Tensor[B]: ...
+    @overload
+    def forward(
+        self, x: Tensor[B], memory: Tensor[B], *, cache: DecoderCache[B], **masks: Unpack[Masks[B]]
+    ) -> tuple[Tensor[B], DecoderCache[B]]: ...
     def forward(
         self,
         x: Tensor[B],
@@ -76,43 +89,67 @@ class TransformerDecoderLayer(TransformerLayer[B]):
         memory_mask: Bools[B] | Tensor[B] | None = None,
         memory_key_mask: Bools[B] | None = None,
         causal: bool = False,
-        cache: KeyValueCache[B] | None = None,
-    ) -> Any:
+        cache: DecoderCache[B] | None = None,
+    ) -> Tensor[B] | tuple[Tensor[B], DecoderCache[B]]:
         """Map x (N, T, size), which attends to itself and to a memory (N, S, size), to the shape of x.
 
         Masks are as in `MultiHeadAttention`, true where attention is allowed; ``causal`` is of the self-attention.
-        With a cache of its keys and values, the result is a pair of the output and the next cache.
+        With a cache, at first `empty_cache`, the result is a pair of the output and the next cache. The memory is
+        projected by the first call with a cache, and the same in all later ones.
+
+        Raises:
+            ShapeError: the shapes do not match, or the cache is of a memory of another shape.
+            KindError: ``cache`` is not a `DecoderCache`.
         """
-        next_cache: KeyValueCache[B] | None = None
+        memory_keys = memory if cache is None else self._memory_keys(memory, cache)
+        own: KeyValueCache[B] | None = None
 
         def self_attention(x: Tensor[B]) -> Tensor[B]:
-            nonlocal next_cache
+            nonlocal own
             if cache is None:
                 return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal)
-            out, next_cache = self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
+            out, own = self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache.own)
             return out
 
         def cross_attention(x: Tensor[B]) -> Tensor[B]:
-            return self.multihead_attn(x, memory, mask=memory_mask, key_mask=memory_key_mask)
+            return self.multihead_attn(x, memory_keys, mask=memory_mask, key_mask=memory_key_mask)
 
         x = self._residual(x, self_attention, self.norm1, self.dropout1)
         x = self._residual(x, cross_attention, self.norm2, self.dropout2)
         x = self._residual(x, self._feed_forward, self.norm3, self.dropout3)
-        return x if next_cache is None else (x, next_cache)
+        if own is None or isinstance(memory_keys, Tensor):
+            return x
+        return x, DecoderCache(own, memory_keys)
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
-        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
-        ) -> Tensor[B]: ...
-        @overload
-        def __call__(
-            self, x: Tensor[B], memory: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
-        ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @called_as(forward)
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the result of `forward`."""
             ...
+
+    @explained
+    def empty_cache(self, batch: int) -> DecoderCache[B]:
+        """Return a cache of no positions, and of no memory yet, for ``batch`` sequences, with which to begin."""
+        return DecoderCache(self.self_attn.empty_cache(batch))
+
+    def _memory_keys(self, memory: Tensor[B], cache: DecoderCache[B]) -> KeyValueCache[B]:
+        """Return the projections of the memory: those of the cache, or new ones if it has none yet."""
+        argument: Any = cache
+        if not isinstance(argument, DecoderCache):
+            raise KindError(
+                f"TransformerDecoderLayer() takes a DecoderCache as cache, got {a(type(argument).__name__)}; begin "
+                "with layer.empty_cache(batch)"
+            )
+        if cache.memory is None:
+            return self.multihead_attn.project(memory)
+        known = (cache.memory.key.shape[0], cache.memory.length, self.size)
+        if memory.shape != known:
+            raise ShapeError(
+                f"TransformerDecoderLayer() got a memory of shape {memory.shape} and a cache of a memory of shape "
+                f"{known}; begin with layer.empty_cache(batch) for another memory"
+            )
+        return cache.memory
 
     def valid(self: TransformerDecoderLayer[Autodiff[I]]) -> TransformerDecoderLayer[I]:
         """Return the same layer on the inner backend."""
@@ -154,6 +191,14 @@ class TransformerDecoder(TransformerStack[B]):
     layers: tuple[TransformerDecoderLayer[B], ...]
     _layer = TransformerDecoderLayer
 
+    @overload
+    def forward(
+        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+    ) -> Tensor[B]: ...
+    @overload
+    def forward(
+        self, x: Tensor[B], memory: Tensor[B], *, cache: tuple[DecoderCache[B], ...], **masks: Unpack[Masks[B]]
+    ) -> tuple[Tensor[B], tuple[DecoderCache[B], ...]]: ...
     def forward(
         self,
         x: Tensor[B],
@@ -164,12 +209,12 @@ class TransformerDecoder(TransformerStack[B]):
         memory_mask: Bools[B] | Tensor[B] | None = None,
         memory_key_mask: Bools[B] | None = None,
         causal: bool = False,
-        cache: tuple[KeyValueCache[B], ...] | None = None,
-    ) -> Any:
+        cache: tuple[DecoderCache[B], ...] | None = None,
+    ) -> Tensor[B] | tuple[Tensor[B], tuple[DecoderCache[B], ...]]:
         """Map x (N, T, size), which attends to itself and to a memory (N, S, size), to the shape of x.
 
         Masks are as in `TransformerDecoderLayer`. With a cache for each layer, at first `empty_cache`, the result is a
-        pair of the output and the next cache.
+        pair of the output and the next cache. The memory is projected once, by the first call with a cache.
         """
         masks: Masks[B] = {
             "mask": mask,
@@ -178,7 +223,7 @@ class TransformerDecoder(TransformerStack[B]):
             "memory_key_mask": memory_key_mask,
             "causal": causal,
         }
-        next_caches: list[KeyValueCache[B]] = []
+        next_caches: list[DecoderCache[B]] = []
         for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
             if layer_cache is None:
                 x = layer(x, memory, **masks)
@@ -190,17 +235,15 @@ class TransformerDecoder(TransformerStack[B]):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
-        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
-        ) -> Tensor[B]: ...
-        @overload
-        def __call__(
-            self, x: Tensor[B], memory: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
-        ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @called_as(forward)
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the result of `forward`."""
             ...
+
+    @explained
+    def empty_cache(self, batch: int) -> tuple[DecoderCache[B], ...]:
+        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
+        return tuple([layer.empty_cache(batch) for layer in self.layers])
 
     def valid(self: TransformerDecoder[Autodiff[I]]) -> TransformerDecoder[I]:
         """Return the same layers on the inner backend."""

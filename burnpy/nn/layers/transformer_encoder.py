@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from burnpy.backend.backend import Backend
 from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import KeyValueCache
+    from burnpy.nn.layers.attention_cache import KeyValueCache
+    from burnpy.nn.module import called_as
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
 
@@ -57,6 +59,12 @@ class TransformerEncoderLayer(TransformerLayer[B]):
 
     _attentions = ("self_attn",)
 
+    @overload
+    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]) -> Tensor[B]: ...
+    @overload
+    def forward(
+        self, x: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
+    ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
     def forward(
         self,
         x: Tensor[B],
@@ -65,7 +73,7 @@ class TransformerEncoderLayer(TransformerLayer[B]):
         key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: KeyValueCache[B] | None = None,
-    ) -> Any:
+    ) -> Tensor[B] | tuple[Tensor[B], KeyValueCache[B]]:
         """Map x (N, T, size) to the same shape.
 
         Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache of the keys and values of
@@ -86,15 +94,8 @@ class TransformerEncoderLayer(TransformerLayer[B]):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
-        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
-        ) -> Tensor[B]: ...
-        @overload
-        def __call__(
-            self, x: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
-        ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @called_as(forward)
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the result of `forward`."""
             ...
 
@@ -145,6 +146,12 @@ class TransformerEncoder(TransformerStack[B]):
     layers: tuple[TransformerEncoderLayer[B], ...]
     _layer = TransformerEncoderLayer
 
+    @overload
+    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]) -> Tensor[B]: ...
+    @overload
+    def forward(
+        self, x: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
+    ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
     def forward(
         self,
         x: Tensor[B],
@@ -153,7 +160,7 @@ class TransformerEncoder(TransformerStack[B]):
         key_mask: Bools[B] | None = None,
         causal: bool = False,
         cache: tuple[KeyValueCache[B], ...] | None = None,
-    ) -> Any:
+    ) -> Tensor[B] | tuple[Tensor[B], tuple[KeyValueCache[B], ...]]:
         """Map x (N, T, size) to the same shape.
 
         Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache for each layer, at first
@@ -172,17 +179,15 @@ class TransformerEncoder(TransformerStack[B]):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # what is returned goes by whether there is a cache
-        def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-            self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
-        ) -> Tensor[B]: ...
-        @overload
-        def __call__(
-            self, x: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
-        ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @called_as(forward)
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             """Return the result of `forward`."""
             ...
+
+    @explained
+    def empty_cache(self, batch: int) -> tuple[KeyValueCache[B], ...]:
+        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
+        return tuple([layer.self_attn.empty_cache(batch) for layer in self.layers])
 
     def valid(self: TransformerEncoder[Autodiff[I]]) -> TransformerEncoder[I]:
         """Return the same layers on the inner backend."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.operands import number, operands, together
 
@@ -15,23 +15,20 @@ class Activations(TensorBase[B]):
     __slots__ = ()
 
     def hardshrink(self, lambd: float = 0.5) -> Self:
-        """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0.
-
-        Raises:
-            ArgumentError: ``lambd`` is negative.
+        """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0. A negative ``lambd`` keeps all.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([-2.0, 0.25, 2.0]).hardshrink().tolist()
         [-2.0, 0.0, 2.0]
         """
-        if not number(self, lambd, "hardshrink") >= 0:
-            raise ArgumentError(f"hardshrink() was asked for lambd={lambd!r}; give a number that is not negative")
-        b, x = self._backend, self._primitive
-        return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), lambd)), x, 0.0))
+        b, x, limit = self._backend, self._primitive, number(self, lambd, "hardshrink")
+        return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0))
 
     def prelu(self, weight: Self) -> Self:
         """x where it is positive, and weight · x elsewhere. The gradient at 0 is the weight.
+
+        A weight that is NaN or infinite does not reach positive elements, nor their gradients.
 
         Args:
             weight: of one element, or a vector with one for each channel, which are dimension 1 of x.
@@ -57,7 +54,9 @@ class Activations(TensorBase[B]):
                 f"one for each of the {channels} channels, dimension 1 of x"
             )
         x, slopes = together("prelu", self, weight)
-        if slopes.shape == (channels,) and channels > 1:
-            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)))
-        out: Any = x.relu() + slopes * x.clamp(max=0.0)
-        return out  # type: ignore[no-any-return]  # of this class
+        if slopes.ndim:
+            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)) if slopes.shape[0] > 1 else ())
+        b: Any = x._backend
+        sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
+        negative = b.where(sloped, x._primitive, 0.0)
+        return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class

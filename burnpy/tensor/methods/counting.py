@@ -37,8 +37,8 @@ class Counting(TensorBase[B]):
         Args:
             n: how often.
             dim: the dimension along which each element is subtracted from the next one.
-            prepend: a tensor of x's kind to put before x, of its shape but for ``dim``.
-            append: a tensor to put after x.
+            prepend: a tensor of x's kind to put before x, of its shape but for ``dim``; unused if n is 0.
+            append: a tensor to put after x, likewise.
 
         Raises:
             ArgumentError: n is negative.
@@ -56,10 +56,11 @@ class Counting(TensorBase[B]):
             raise ShapeError("diff() was asked of a 0-d tensor, which has no neighbours; it needs at least 1 dimension")
         resolved = dim_of(dim, self.ndim, "diff")
         pieces: list[Any] = [each for each in (prepend, self, append) if each is not None]
-        x: Any = cat(pieces, resolved) if len(pieces) > 1 else self
+        joined: Any = cat(pieces, resolved) if len(pieces) > 1 else self
+        x = joined if times else self
         b, out = x._backend, x._primitive
         subtract = b.ne if self.kind == "bool" else b.sub
         for _ in range(min(times, out.shape[resolved])):
             size = out.shape[resolved]
             out = subtract(part(b, out, resolved, 1, size), part(b, out, resolved, 0, max(size - 1, 0)))
-        return x._like(out)  # type: ignore[no-any-return]  # of that class
+        return x._like(out)

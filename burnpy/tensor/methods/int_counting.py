@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import integer
@@ -17,12 +17,12 @@ class IntCounting(TensorBase[B]):
     __slots__ = ()
 
     def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
-        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, the sums of these.
+        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a `Tensor`.
 
         The size of the result depends on the values, so that a GPU is synchronized.
 
         Args:
-            weights: a float or int tensor of x's shape; None to count. The result has its dtype (int64 of ints), and
+            weights: a tensor of x's shape; None to count. The result has its dtype (float64 of ints and bools), and
                 gradients go to the weights.
             minlength: the smallest size of the result.
 
@@ -53,13 +53,13 @@ class IntCounting(TensorBase[B]):
         if weights is None:
             ones = d.full(self.shape, 1, int64)
             return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
-        if not isinstance(weights, TensorBase) or weights.kind == "bool":
-            raise KindError(
-                f"bincount() takes its weights as a Tensor or an IntTensor, and was given {describe(weights)}"
-            )
+        if not isinstance(weights, TensorBase):
+            raise KindError(f"bincount() takes its weights as a tensor, and was given {describe(weights)}")
         if weights.shape != self.shape:
             raise ShapeError(f"bincount() was asked of shape {self.shape} with weights of shape {weights.shape}")
         together("bincount", self, weights)  # ints are the same on every level
-        b = weights._backend
-        values = weights._primitive if weights.kind == "float" else b.cast(weights._primitive, int64)
-        return weights._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))
+        summed: Any = weights
+        if weights.kind != "float":
+            summed = weights._float(weights._device.to_float(weights._primitive, float64))
+        b, values = summed._backend, summed._primitive
+        return summed._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))

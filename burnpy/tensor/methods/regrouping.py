@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.base import B, TensorBase, describe
 from burnpy.tensor.dims import dim_of, distinct, integer, integers
 from burnpy.tensor.index_checks import out_of_range
 from burnpy.tensor.shaping import inferred
 
 if TYPE_CHECKING:
-    pass
+    from burnpy.tensor.int_tensor import IntTensor
 
 _WHOLE = slice(None, None, 1)
 
@@ -128,12 +128,15 @@ class Regrouping(TensorBase[B]):
             raise out_of_range(place, size, True, "select()", resolved, shape)
         return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, place % size)))
 
-    def tensor_split(self, indices_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+    def tensor_split(self, indices_or_sections: int | Sequence[int] | IntTensor[B], dim: int = 0) -> tuple[Self, ...]:
         """A tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or split
         before each of several indices, which may be negative and out of range, as in slices.
 
+        A 0-d `IntTensor` is the number of parts, a 1-d one the indices; a GPU is synchronized for its values.
+
         Raises:
             ArgumentError: fewer than one part is asked for.
+            ShapeError: the tensor of indices has more than one dimension.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -143,6 +146,8 @@ class Regrouping(TensorBase[B]):
         """
         shape = self.shape
         resolved = dim_of(dim, len(shape), "tensor_split")
+        if isinstance(indices_or_sections, TensorBase):
+            indices_or_sections = _split_points(indices_or_sections)
         size, places = shape[resolved], integers((indices_or_sections,), "index", "tensor_split")
         if not isinstance(indices_or_sections, Sequence):
             parts = places[0]
@@ -193,3 +198,18 @@ class Regrouping(TensorBase[B]):
             return self._like(b.reshape(value, (width,) if count == 1 else (count, width)))
         order = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
         return self._like(b.permute(value, tuple(order)))
+
+
+def _split_points(indices: TensorBase[Any]) -> Any:
+    """Return the values of a tensor of indices, or of a number of parts, for `Regrouping.tensor_split`.
+
+    Raises:
+        KindError: it is not an int tensor.
+        ShapeError: it has more than one dimension.
+    """
+    if indices.kind != "int":
+        raise KindError(f"tensor_split() takes its indices as ints or an IntTensor, got {describe(indices)}")
+    if indices.ndim > 1:
+        raise ShapeError(f"tensor_split() takes a 0-d or 1-d IntTensor of indices, got shape {indices.shape}")
+    values: Any = indices
+    return values.tolist()

@@ -76,10 +76,11 @@ class Selecting(TensorBase[B]):
     def take_along_dim(self, index: Ints[B], dim: int | None = None) -> Self:
         """The elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other dimensions.
 
-        It takes the results of ``argmax``, ``argmin`` and similar methods. With ``dim`` None, the index selects from
-        the elements of x in row-major order, and the result is 1-d.
+        It takes the results of ``argmax``, ``argmin`` and similar methods. Negative indices count from the end. With
+        ``dim`` None, the index selects from the elements of x in row-major order, and the result is 1-d.
 
         Raises:
+            IndexRangeError: an index is out of range.
             ShapeError: the shapes do not broadcast, or have a different number of dimensions.
 
         >>> from burnpy import Tensor
@@ -88,12 +89,11 @@ class Selecting(TensorBase[B]):
         >>> x.take_along_dim(x.argmax(1, keepdim=True), 1).tolist(), x.take_along_dim(x.argmax()).tolist()
         ([[9.0], [8.0]], [9.0])
         """
+        value, d = index_of(self, index, "take_along_dim"), self._device.discrete
         if dim is None:
-            value = index_of(self, index, "take_along_dim")
             flat = self._shaped(self._primitive, (math.prod(self.shape),))
-            return flat.gather(0, self._int(self.device.discrete.reshape(value, (math.prod(value.shape),))))
-        indices: Any = index
-        shape, other = self.shape, index_of(self, index, "take_along_dim").shape
+            return flat.take_along_dim(self._int(d.reshape(value, (math.prod(value.shape),))), 0)
+        shape, other = self.shape, value.shape
         resolved = dim_of(dim, len(shape), "take_along_dim")
         common = None
         if len(shape) == len(other):
@@ -103,10 +103,10 @@ class Selecting(TensorBase[B]):
                 f"take_along_dim() was asked for an index of shape {other} into shape {shape} along dim {resolved}; "
                 "all other dimensions must broadcast"
             )
+        value = in_range(self.device, value, shape[resolved], True, "take_along_dim()", resolved, shape)
         x_shape, index_shape = ((*common[:resolved], s[resolved], *common[resolved:]) for s in (shape, other))
-        return self._like(self._backend.expand(self._primitive, x_shape)).gather(
-            resolved, indices._like(indices._backend.expand(indices._primitive, index_shape))
-        )
+        b = self._backend
+        return self._like(b.gather(b.expand(self._primitive, x_shape), resolved, d.expand(value, index_shape)))
 
     def scatter(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from burnpy.backend.errors import path_shown
 from burnpy.train.board.page import figures, page
 from burnpy.train.board.runs import runs_in
 
@@ -47,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="the folder with the logs that Jsonl wrote")
     parser.add_argument("--port", type=int, default=6007)
     options = parser.parse_args(arguments)
-    if not options.folder.is_dir():
-        sys.exit(f"there is no folder {options.folder}; give the one with the logs that Jsonl writes")
+    if not os.path.isdir(options.folder):  # False, too, of a name that is too long
+        sys.exit(f"there is no folder {path_shown(options.folder)}; give the one with the logs that Jsonl writes")
     try:
         server = server_of(options.folder, options.port)
     except OSError as error:
