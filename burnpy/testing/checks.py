@@ -40,6 +40,8 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
     primitives, reused = arguments.primitives(on, tracked), row.reuses(row.examples[example])
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
+    placed = _primitives(primitives)
+    storages = [_storage(on, a) for k, a in placed if k not in reused] if row.fresh else []
     results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
     for (k, out), expected in zip(results, arguments.expected, strict=True):
         owner = computes if row.operation.float_results[k] else on.discrete
@@ -54,12 +56,11 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
         wrong = difference(*alike, row.loose)
         assert wrong is None, f"{name}: {wrong}"
         if row.fresh and values.size:
-            storages = [_storage(on, a) for k, a in _primitives(primitives) if k not in reused]
             assert _storage(on, out) not in storages, f"{name}: it shares memory with an argument"
         if level.startswith("Autodiff") and row.operation.float_results[k]:
             recorded = tracked and row.operation.algebra is not Algebra.NONDIFFERENTIABLE
             assert on.is_require_grad(out) is recorded, f"{name}: is_require_grad is not {recorded}"
-    for (k, a), b in zip(_arrays(on, primitives), _flat(arguments.given), strict=True):
+    for (k, a), b in zip(_arrays(on, placed), _flat(arguments.given), strict=True):
         same = a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind != "b")
         assert k in reused or same, f"{where}: an array in argument {k} was changed from\n{b}\nto\n{a}"
 
@@ -103,9 +104,9 @@ def _primitives(args: list[Any]) -> list[tuple[int, Any]]:
     return [(k, member) for k, member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
 
 
-def _arrays(device: Any, args: list[Any]) -> list[tuple[int, Any]]:
-    """Return the primitives among the arguments as NumPy arrays, with the positions of the arguments."""
-    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in _primitives(args)]
+def _arrays(device: Any, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Return primitives as NumPy arrays, with their positions."""
+    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in placed]
 
 
 def _storage(device: Any, x: Any) -> Any:

@@ -13,6 +13,8 @@ from burnpy.backend.dtypes import INTS, int64, kind_of
 from burnpy.backend.errors import DTypeError
 
 DTYPES = ("float32", "float64", *INTS, "bool")
+THEIRS = {name: getattr(xp, name) for name in DTYPES}
+OURS = {theirs: np.dtype(name) for name, theirs in THEIRS.items()}
 
 
 class Strict:
@@ -20,15 +22,15 @@ class Strict:
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        self.shape = tuple(array.shape)
-        self.dtype = np.dtype(str(array.dtype).rpartition(".")[2])
+        self.shape = array.shape
+        self.dtype = OURS[array.dtype]
 
 
 def their(dtype: Any) -> Any:
     """The standard's dtype."""
     if dtype.name not in DTYPES:
         raise DTypeError(f"array-api-strict has no dtype {dtype.name}; use one of {', '.join(DTYPES)}")
-    return getattr(xp, dtype.name)
+    return THEIRS[dtype.name]
 
 
 def quiet(f: Callable[..., Any], *args: Any, **keywords: Any) -> Strict:
