@@ -121,10 +121,14 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False) -> None:
+def check_derivatives(
+    device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False, elements: int | None = None
+) -> None:
     """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
 
-    ``fast_mode`` is that of `burnpy.testing.gradcheck`.
+    ``fast_mode`` and ``elements`` are those of `burnpy.testing.gradcheck`. By default, first derivatives are checked
+    element by element, and second derivatives along two random directions of each input, ten times as exactly: a sum of
+    many elements must not hide the error of one.
     """
     arguments = arguments_of(row.operation.name, example, float64, layout)
     template = arguments.primitives(device, tracked=False)
@@ -149,9 +153,9 @@ def check_derivatives(device: Any, row: Row, example: str, layout: str, order: i
     inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:
         if order == 1:
-            gradcheck(f, inputs, fast_mode=fast_mode)
+            gradcheck(f, inputs, fast_mode=fast_mode, elements=32 if elements is None else elements)
         else:
-            gradgradcheck(f, inputs, fast_mode=fast_mode)
+            gradgradcheck(f, inputs, fast_mode=fast_mode, elements=elements or 0, rtol=1e-3 if elements else 1e-4)
     except AssertionError as error:
         raise AssertionError(f"{arguments.where}, derivatives of order {order}: {error}") from error
 

@@ -41,8 +41,9 @@ def conformance_suite(
 
     Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
     nested `Autodiff` and `Forward`; on 0-d, empty, broadcast, strided and expanded arguments, with infinities and NaN;
-    and compared with NumPy. First and second derivatives are compared with central differences, in float64. There is
-    one test for an operation, which goes on after a case that fails, and names every dtype and level that failed.
+    and compared with NumPy. First derivatives are compared with central differences element by element, and second
+    derivatives along random directions of each argument, in float64. There is one test for an operation, which goes on
+    after a case that fails, and names every dtype and level that failed.
 
     Args:
         backend: the backend, as a class, an alias or a device.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import array_api_strict as xp
@@ -77,6 +78,12 @@ def accumulation(f: Callable[..., Any]) -> Any:
     return method
 
 
+@lru_cache(maxsize=1024)
+def constant(_: str, value: Any, dtype: Any) -> Strict:
+    """A number as an operand, which nothing changes; its repr tells 0.0 from -0.0, and 1 from True."""
+    return Strict(xp.full((), dtype.type(value).item(), dtype=their(dtype)))
+
+
 class ArrayApi(Backend):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Strict:
         return Strict(xp.asarray(array.astype(array.dtype.newbyteorder("=")), dtype=their(array.dtype), copy=True))
@@ -88,7 +95,7 @@ class ArrayApi(Backend):
         return Strict(xp.full(shape, dtype.type(value).item(), dtype=their(dtype)))
 
     def _primitive(self, y: Any, x: Strict) -> Strict:
-        return y if isinstance(y, Strict) else self.full((), y, x.dtype)
+        return y if isinstance(y, Strict) else constant(repr(y), y, x.dtype)
 
     def arange(self, start: Any, stop: Any, step: Any, dtype: Any) -> Strict:
         return Strict(xp.arange(start, stop, step, dtype=their(dtype)))
