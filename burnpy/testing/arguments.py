@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,18 +24,8 @@ class Arguments:
 
     def __init__(self, row: Row, example: str, dtype: DType, layout: str) -> None:
         self.row, self.example, self.dtype, self.layout = row, example, dtype, layout
-        self.given = [self._resolved(a, seed) for seed, a in enumerate(row.examples[example])]
+        self.given = [_arranged(a, layout) for a in _resolved_arguments(row.operation.name, example, dtype)]
         self.where = f"{row.operation.name} ({example}), {dtype}, {layout}"
-
-    def _resolved(self, a: Any, seed: int) -> Any:
-        """Convert samples to NumPy arrays, and placeholders to their values for the dtype."""
-        if isinstance(a, Sample):
-            return arranged(a.array(self.dtype, seed), self.layout)
-        if isinstance(a, (ByKind, ByDType)):
-            return a.of(self.dtype)
-        if isinstance(a, list):
-            return [self._resolved(member, 10 * seed + k) for k, member in enumerate(a)]
-        return self.dtype if a is CASE else a
 
     def primitives(self, device: Any, tracked: bool) -> list[Any]:
         """Return the arguments as primitives of ``device``; floats as leaves, or with a tangent, if ``tracked``."""
@@ -54,13 +44,18 @@ class Arguments:
 
         return [primitive(a) for a in self.given]
 
-    @cached_property
+    @property
     def expected(self) -> tuple[Any, ...]:
-        """Return the results of the reference, in the expected dtypes."""
-        with np.errstate(all="ignore"):
-            returned = self.row.reference(*map(_to_float64, self.given))
-        results = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
-        return tuple(r.astype(self._dtype(k, r.dtype)) for k, r in results)
+        """Return the results of the reference, in the expected dtypes; read-only, as they are kept for the process."""
+        key = (self.row.operation.name, self.example, self.dtype, self.layout == "expanded")
+        if key not in _EXPECTED:
+            with np.errstate(all="ignore"):
+                returned = self.row.reference(*map(_to_float64, self.given))
+            flat = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
+            _EXPECTED[key] = tuple(r.astype(self._dtype(k, r.dtype)) for k, r in flat)
+            for r in _EXPECTED[key]:
+                r.flags.writeable = False
+        return _EXPECTED[key]
 
     def _dtype(self, k: int, reference: DType) -> DType:
         op = self.row.operation
@@ -81,6 +76,33 @@ def _to_float64(a: Any) -> Any:
     if isinstance(a, list):
         return [_to_float64(member) for member in a]
     return a.astype(np.float64) if isinstance(a, np.ndarray) and kind_of(a.dtype) == "float" else a
+
+
+_EXPECTED: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+"""The expected results by operation, example, dtype and whether expanded: the other layouts have the same values."""
+
+
+@lru_cache(maxsize=256)  # one operation's examples, for every layout
+def _resolved_arguments(name: str, example: str, dtype: DType) -> list[Any]:
+    """Return the arguments of an example as contiguous arrays, and placeholders as their values for the dtype."""
+    return [_resolved(a, dtype, seed) for seed, a in enumerate(ROWS[name].examples[example])]
+
+
+def _resolved(a: Any, dtype: DType, seed: int) -> Any:
+    if isinstance(a, Sample):
+        return a.array(dtype, seed)
+    if isinstance(a, (ByKind, ByDType)):
+        return a.of(dtype)
+    if isinstance(a, list):
+        return [_resolved(member, dtype, 10 * seed + k) for k, member in enumerate(a)]
+    return dtype if a is CASE else a
+
+
+def _arranged(a: Any, layout: str) -> Any:
+    """Return copies of arrays as they are in a layout: a backend that writes into its argument spoils no other case."""
+    if isinstance(a, list):
+        return [_arranged(member, layout) for member in a]
+    return arranged(a.copy(), layout) if isinstance(a, np.ndarray) else a
 
 
 @lru_cache(maxsize=256)  # a test of values asks for one operation's examples several times: by level, tracked or not

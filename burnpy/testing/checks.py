@@ -40,6 +40,8 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
     primitives, reused = arguments.primitives(on, tracked), row.reuses(row.examples[example])
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
+    placed = _primitives(primitives)
+    storages = [_storage(on, a) for k, a in placed if k not in reused] if row.fresh else []
     results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
     for (k, out), expected in zip(results, arguments.expected, strict=True):
         owner = computes if row.operation.float_results[k] else on.discrete
@@ -54,12 +56,11 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
         wrong = difference(*alike, row.loose)
         assert wrong is None, f"{name}: {wrong}"
         if row.fresh and values.size:
-            storages = [_storage(on, a) for k, a in _primitives(primitives) if k not in reused]
             assert _storage(on, out) not in storages, f"{name}: it shares memory with an argument"
         if level.startswith("Autodiff") and row.operation.float_results[k]:
             recorded = tracked and row.operation.algebra is not Algebra.NONDIFFERENTIABLE
             assert on.is_require_grad(out) is recorded, f"{name}: is_require_grad is not {recorded}"
-    for (k, a), b in zip(_arrays(on, primitives), _flat(arguments.given), strict=True):
+    for (k, a), b in zip(_arrays(on, placed), _flat(arguments.given), strict=True):
         same = a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind != "b")
         assert k in reused or same, f"{where}: an array in argument {k} was changed from\n{b}\nto\n{a}"
 
@@ -103,9 +104,9 @@ def _primitives(args: list[Any]) -> list[tuple[int, Any]]:
     return [(k, member) for k, member in members if hasattr(member, "dtype") and hasattr(member, "shape")]
 
 
-def _arrays(device: Any, args: list[Any]) -> list[tuple[int, Any]]:
-    """Return the primitives among the arguments as NumPy arrays, with the positions of the arguments."""
-    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in _primitives(args)]
+def _arrays(device: Any, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Return primitives as NumPy arrays, with their positions."""
+    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in placed]
 
 
 def _storage(device: Any, x: Any) -> Any:
@@ -120,10 +121,14 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False) -> None:
+def check_derivatives(
+    device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False, elements: int | None = None
+) -> None:
     """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
 
-    ``fast_mode`` is that of `burnpy.testing.gradcheck`.
+    ``fast_mode`` and ``elements`` are those of `burnpy.testing.gradcheck`. By default, first derivatives are checked
+    element by element, and second derivatives along two random directions of each input, ten times as exactly: a sum of
+    many elements must not hide the error of one.
     """
     arguments = arguments_of(row.operation.name, example, float64, layout)
     template = arguments.primitives(device, tracked=False)
@@ -148,9 +153,9 @@ def check_derivatives(device: Any, row: Row, example: str, layout: str, order: i
     inputs = [new_tensor(Tensor, device, p) for p in floats]
     try:
         if order == 1:
-            gradcheck(f, inputs, fast_mode=fast_mode)
+            gradcheck(f, inputs, fast_mode=fast_mode, elements=32 if elements is None else elements)
         else:
-            gradgradcheck(f, inputs, fast_mode=fast_mode)
+            gradgradcheck(f, inputs, fast_mode=fast_mode, elements=elements or 0, rtol=1e-3 if elements else 1e-4)
     except AssertionError as error:
         raise AssertionError(f"{arguments.where}, derivatives of order {order}: {error}") from error
 

@@ -32,6 +32,7 @@ class Options(NamedTuple):
     undefined: bool
     forward: bool
     backward: bool
+    fast: bool
     elements: int
 
 
@@ -69,8 +70,8 @@ def gradcheck(
         check_undefined_grad: if there are several results, check that an undefined gradient of one counts as zeros.
         check_forward_ad: check forward mode, `Forward`.
         check_backward_ad: check reverse mode, `Autodiff`.
-        fast_mode: check along random directions of all inputs at once, whose number is independent of the number and
-            the size of the inputs; where they find an error, each input is checked, to name it.
+        fast_mode: check along one random direction of all inputs at once, at a cost of differences that is independent
+            of the number and the size of the inputs; where it finds an error, each input is checked, to name it.
         elements: inputs with more elements are checked along random directions only, in any case.
         seed: the seed of the random weights and directions.
 
@@ -96,7 +97,7 @@ def gradcheck(
     if not (check_forward_ad or check_backward_ad):
         raise ArgumentError("gradcheck() was asked to check neither forward nor reverse mode; leave one of them on")
     options = Options(
-        atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, 0 if fast_mode else elements
+        atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, fast_mode, elements
     )
     problem = _problem("gradcheck", f, inputs, eps, seed)
     try:
@@ -211,7 +212,7 @@ def _problem(
     outs = results(f, xs)
     weights = [out._like(out.device.from_numpy(_direction(generator, out.shape))) for out in outs]
     before += [weight.to_numpy().copy() for weight in weights]
-    return Problem(f, xs, weights, before, eps, generator)
+    return Problem(f, xs, outs, weights, before, eps, generator)
 
 
 def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -224,14 +225,14 @@ def _check(problem: Problem, options: Options) -> None:
     _deterministic(problem, options.nondet_tol)
     _unchanged(problem, "the function")
     gradients = _gradients(problem, options) if options.backward else []
-    if options.elements:
-        _check_each(problem, gradients, options)
-    else:
+    if options.fast:
         try:
             _check_together(problem, gradients, options)
         except GradcheckError:
-            _check_each(problem, gradients, options)  # to name the input
+            _check_each(problem, gradients, options._replace(elements=0))  # to name the input
             raise
+    else:
+        _check_each(problem, gradients, options)
     _unchanged(problem, "forward mode")
 
 
@@ -243,11 +244,11 @@ def _check_each(problem: Problem, gradients: list[NDArray[Any]], options: Option
 
 
 def _check_together(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
-    """Check the derivatives as all inputs move at once: tangents one by one in one direction, together in another."""
-    for d, apart in enumerate((True, False)):
-        shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
-        directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
-        _check_along(problem, directions, f"all inputs, random direction {d}", gradients, options, apart)
+    """Check the derivatives as all inputs move at once; in forward mode with tangents one by one, and together."""
+    shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
+    directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
+    apart = [{k: direction} for k, direction in directions.items()]
+    _check_along(problem, directions, "all inputs, random direction", gradients, options, apart)
 
 
 def _check_along(
@@ -256,16 +257,17 @@ def _check_along(
     name: str,
     gradients: list[NDArray[Any]],
     options: Options,
-    apart: bool = False,
+    apart: Sequence[dict[int, NDArray[Any]]] = (),
 ) -> None:
-    """Check the derivative along directions of some inputs; in forward mode with a pass for each, if ``apart``."""
+    """Check the derivative along directions of some inputs; in forward mode also as the sum of those ``apart``."""
     expected = by_differences(problem, directions)
     if options.backward:
         actual = sum(float((gradients[k] * direction).sum()) for k, direction in directions.items())
         _compare("reverse", name, actual, expected, options)
     if options.forward:
-        passes = [{k: direction} for k, direction in directions.items()] if apart else [directions]
-        _compare("forward", name, sum(_forward(problem, name, each) for each in passes), expected, options)
+        _compare("forward", name, _forward(problem, name, directions), expected, options)
+        if len(apart) > 1:
+            _compare("forward", name, sum(_forward(problem, name, each) for each in apart), expected, options)
 
 
 def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:
@@ -337,8 +339,7 @@ def _compare(mode: str, name: str, actual: float, expected: float, options: Opti
 
 
 def _deterministic(problem: Problem, tolerance: float) -> None:
-    first, second = (results(problem.function, problem.inputs) for _ in range(2))
-    for k, (x, y) in enumerate(zip(first, second, strict=True)):
+    for k, (x, y) in enumerate(zip(problem.results, results(problem.function, problem.inputs), strict=True)):
         if not _same(x.to_numpy(), y.to_numpy(), tolerance):
             raise GradcheckError(
                 f"two calls of the function gave different results {k}: {x.to_numpy()}, then {y.to_numpy()}"

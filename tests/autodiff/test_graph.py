@@ -15,7 +15,7 @@ from burnpy.autodiff.graph import Node
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]
-DEEP = 1_000_000
+DEPTHS = [100_000, pytest.param(1_000_000, marks=pytest.mark.long)]
 
 
 def leaf(data: Any) -> Tensor[Autodiff[NumPy]]:
@@ -40,7 +40,7 @@ def nodes_below(root: Tensor[Any]) -> list[Node]:
 def on_a_small_stack(work: Callable[[], None]) -> None:
     """Where C recursion, as in freeing a chain of objects one by one, would end the process.
 
-    8 MiB is what main threads have; a million frames need ten times that. CPython itself frees chains in runs of, since
+    8 MiB is what main threads have; 100,000 frames need more than that. CPython itself frees chains in runs of, since
     3.13, up to some thousand objects, which is why it is not less.
     """
     failures: list[BaseException] = []
@@ -62,23 +62,25 @@ def on_a_small_stack(work: Callable[[], None]) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_nodes_deep() -> None:
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_deep_graph(depth: int) -> None:
     def work() -> None:
         x = leaf(1.0)
         y = x * 1.0
-        for _ in range(DEEP):
+        for _ in range(depth):
             y = y + x
         grads = y.backward()
-        assert grads[x].item() == DEEP + 1
+        assert grads[x].item() == depth + 1
 
     on_a_small_stack(work)
 
 
 @pytest.mark.slow
-def test_a_million_nodes_dropped_before_any_backward() -> None:
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_deep_graph_dropped_before_any_backward(depth: int) -> None:
     def work() -> None:
         y = leaf(1.0)
-        for _ in range(DEEP):
+        for _ in range(depth):
             y = -y
         watch = weakref.ref(node_of(y))
         del y

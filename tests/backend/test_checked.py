@@ -75,6 +75,13 @@ def test_the_whole_message() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_are_checked(dtype: str) -> None:
+    x = tensor([1.0, -1.0]).to_dtype(dtype)
+    with pytest.raises(NonFiniteError, match=rf"sqrt\(\) .* gave NaN at index \(1,\) .* dtype {dtype}"):
+        x.sqrt()
+
+
 def test_data_with_nan_are_refused() -> None:
     with pytest.raises(NonFiniteError, match=r"from_numpy\(\) on Checked\[NumPy\] gave NaN at index \(1,\)"):
         tensor([1.0, math.nan])

@@ -10,8 +10,9 @@ from burnpy.testing.arguments import ALL_DTYPES
 
 
 def suite_in(device: Any, dtypes: Iterable[str], supported: Iterable[str] = ALL_DTYPES) -> Any:
-    """The suite in fast mode, with values in some of the dtypes that the backend supports."""
+    """The suite in fast mode, with values in some of the dtypes that the backend supports, and promotion in all."""
     suite: Any = conformance_suite(device, dtypes=dtypes, fast_mode=True)
     everywhere: Any = conformance_suite(device, dtypes=supported)
     suite.test_refuses_the_dtypes_that_it_lacks = everywhere.test_refuses_the_dtypes_that_it_lacks
+    suite.test_promotion = everywhere.test_promotion
     return suite

@@ -10,7 +10,7 @@ from tests.conformance.suites import suite_in
 
 pytestmark = pytest.mark.slow
 
-_Suite = suite_in(Balanced[NumPy], ("float32", "bfloat16", "int64", "bool"))
+_Suite = suite_in(Balanced[NumPy], ("float32", "int64", "bool"))
 """The dtypes to try: one int and bools are enough, as NumPy computes with them."""
 
 

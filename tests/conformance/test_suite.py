@@ -11,7 +11,7 @@ from burnpy.backend import Backend, NumPy, errors, operations
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.conformance import value_cases
+from burnpy.testing.conformance import orders, value_cases
 
 
 class Inexact(NumPy):
@@ -78,39 +78,72 @@ class Repeating(NumPy):
         return super().random_normal(np.random.default_rng(0), shape, dtype)
 
 
-ERRING: list[tuple[type[NumPy], str, tuple[Any, ...], str]] = [
-    # the backend, the test that finds it and with what, and what it says
-    (Inexact, "test_values", ("exp", "float32", "plain"), r"exp.*float32.*elements differ; the first, .* should be"),
-    (Inexact, "test_values", ("exp", "float64", "Autodiff²"), "Autodiff²"),
-    (Narrow, "test_values", ("sum", "int8", "plain"), "the dtype is int8, not int64"),
-    (Flat, "test_values", ("amax", "float32", "plain"), r"the shape is \(3, 2\), not \(1, 3, 2\)"),
+ERRING: list[tuple[type[NumPy], str, str, str, str]] = [
+    # the backend, the test that finds it, with which operation and dtypes, and what it says
+    (Inexact, "values", "exp", "float32", r"exp.*float32.*elements differ; the first, .* should be"),
+    (Inexact, "values", "exp", "float64", "; float64, Autodiff²"),
+    (Narrow, "values", "sum", "int8", "int8, plain: .*the dtype is int8, not int64"),
+    (Flat, "values", "amax", "float32", r"float32, plain: .*the shape is \(3, 2\), not \(1, 3, 2\)"),
     (
         Widening,
-        "test_promotion",
-        ("add", "plain"),
+        "promotion",
+        "add",
+        "bfloat16 float16",
         r"add of bfloat16 \(2,\) and float16 \(\), plain: the dtype is float32, not bfloat16",
     ),
-    (InPlace, "test_values", ("index_put", "float32", "plain"), "an array in argument 0 was changed"),
-    (Sharing, "test_values", ("cast", "float32", "plain"), "shares memory with an argument"),
-    (SharingElsewhere, "test_values", ("cast", "float32", "plain"), "shares memory with an argument"),
-    (SharingElsewhere, "test_values", ("cast", "float32", "Autodiff"), "shares memory with an argument"),
-    (FirstWriter, "test_values", ("index_put", "float32", "plain"), "elements differ"),
-    (IgnoresStrides, "test_values", ("cumsum", "float64", "plain"), "strided|expanded"),
-    (BlindToNaN, "test_values", ("maximum", "float32", "plain"), "should be nan"),
-    (WrongDerivative, "test_values", ("silu_backward", "float64", "plain"), "elements differ"),
-    (WrongDerivative, "test_derivatives", ("silu", 1), "reverse mode gives"),
-    (Repeating, "test_properties", ("random_normal", "float32"), "alike with another seed"),
+    (InPlace, "values", "index_put", "float32", "float32, plain: .*an array in argument 0 was changed"),
+    (Sharing, "values", "cast", "float32", "float32, plain: .*shares memory with an argument"),
+    (SharingElsewhere, "values", "cast", "float32", "float32, plain: .*shares memory with an argument"),
+    (SharingElsewhere, "values", "cast", "float32", "float32, Autodiff: .*shares memory with an argument"),
+    (FirstWriter, "values", "index_put", "float32", "float32, plain: .*elements differ"),
+    (IgnoresStrides, "values", "cumsum", "float64", "float64, plain: .*(strided|expanded)"),
+    (BlindToNaN, "values", "maximum", "float32", "float32, plain: .*should be nan"),
+    (WrongDerivative, "values", "silu_backward", "float64", "float64, plain: .*elements differ"),
+    (WrongDerivative, "derivatives", "silu", "float64", "order 1: .*reverse mode gives"),
+    (Repeating, "properties", "random_normal", "float32", "float32: .*alike with another seed"),
 ]
 
 
-@pytest.mark.parametrize(("backend", "test", "arguments", "message"), ERRING)
-def test_an_error_is_found(backend: type[NumPy], test: str, arguments: tuple[Any, ...], message: str) -> None:
-    suite: Any = conformance_suite(backend)
+@pytest.mark.parametrize(("backend", "test", "name", "dtypes", "message"), ERRING)
+def test_an_error_is_found(backend: type[NumPy], test: str, name: str, dtypes: str, message: str) -> None:
+    suite: Any = conformance_suite(backend, dtypes=dtypes.split())
     suite.setup_class()
-    names = {"test_derivatives": ("name", "order"), "test_values": ("name", "dtype", "level")}
-    names |= {"test_promotion": ("name", "level"), "test_properties": ("name", "dtype")}
     with pytest.raises(AssertionError, match=message), np.errstate(all="ignore"):
-        getattr(suite(), test)(**dict(zip(names[test], arguments, strict=True)))
+        getattr(suite(), f"test_{test}")(name=name)
+
+
+def test_every_dtype_and_level_that_fails_is_named_and_no_other() -> None:
+    class Doubtful(NumPy):
+        def exp(self, x: Any) -> Any:
+            return np.exp(x) if x.dtype != np.float16 else np.exp(x) * x.dtype.type(1.1)
+
+    suite: Any = conformance_suite(Doubtful)
+    suite.setup_class()
+    with pytest.raises(AssertionError) as caught, np.errstate(all="ignore"):
+        suite().test_values(name="exp")
+    first, *others = str(caught.value).splitlines()
+    levels = ("plain", "Autodiff", "Forward", "Autodiff²")
+    assert first == f"4 of 16 cases failed: {'; '.join(f'float16, {level}' for level in levels)}"
+    assert [line.partition(":")[0] for line in others] == ["float16, plain", "float16, Autodiff", "float16, Forward"]
+
+
+def test_an_error_of_another_class_is_a_failure_of_its_case() -> None:
+    class Refusing(NumPy):
+        def exp(self, x: Any) -> Any:
+            if x.dtype == np.float16:
+                raise ValueError("no halves")
+            return np.exp(x)
+
+    suite: Any = conformance_suite(Refusing)
+    suite.setup_class()
+    with pytest.raises(AssertionError, match=r"(?s)4 of 16 .*float16, plain: ValueError: no halves"):
+        suite().test_values(name="exp")
+
+
+def test_second_derivatives_in_fast_mode_are_those_of_rules() -> None:
+    assert orders("silu", 0) == orders("silu", 1) == orders("silu_backward", 1) == (1, 2)
+    assert orders("silu", 0, fast_mode=True) == (1, 2)
+    assert orders("silu", 1, fast_mode=True) == orders("silu_backward", 0, fast_mode=True) == (1,)
 
 
 def test_every_operation_has_a_row() -> None:

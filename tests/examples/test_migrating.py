@@ -15,6 +15,7 @@ from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
 from burnpy.docs import migrating
 from burnpy.nn import functional
+from burnpy.testing.failures import every_case
 
 pytestmark = pytest.mark.slow
 
@@ -52,12 +53,14 @@ def test_each_of_our_names_is_on_the_page(room: Any) -> None:
     assert {*room.__all__} - shown - {"functional", "init"} == set()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
-def test_a_row_has_three_cells_and_says_something(row: tuple[str, ...]) -> None:
-    theirs, ours, why = row
-    assert theirs
-    assert ours == "–" or "`" in ours, "code, or a dash"
-    assert why.endswith("."), "a sentence, or several"
+def test_a_row_has_three_cells_and_says_something() -> None:
+    with every_case() as case:
+        for row in ROWS:
+            with case(row[0]):
+                theirs, ours, why = row
+                assert theirs
+                assert ours == "–" or "`" in ours, "code, or a dash"
+                assert why.endswith("."), "a sentence, or several"
 
 
 @pytest.mark.parametrize("code", [c for c in CODE if not c.startswith("ctx.")])

@@ -15,6 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, a
 from burnpy.nn import Linear
 from burnpy.optim import Adam
+from burnpy.testing.failures import every_case
 
 pytestmark = pytest.mark.slow
 
@@ -25,14 +26,19 @@ MODEL = Linear(2, 1, device=Autodiff[NumPy])
 functions: Any = burnpy
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_names_of_classes_get_their_article_from_one_place(path: Path) -> None:
+def test_names_of_classes_get_their_article_from_one_place() -> None:
     """Whoever writes ``a {type(x).__name__}`` has not thought of IntTensor; it is ``{a(type(x).__name__)}``."""
-    if "testing" not in path.parts:  # whose messages are for who writes a backend
-        assert (
-            re.findall(r"(?<![\w{])[aA]n? \{(?:type\(\w+\)|\w+\.kind)\.__name__\}", path.read_text(encoding="utf-8"))
-            == []
-        )
+    with every_case() as case:
+        for path in sorted(ROOT.rglob("*.py")):
+            with case(path.relative_to(ROOT)):
+                if "testing" not in path.parts:  # whose messages are for who writes a backend
+                    assert (
+                        re.findall(
+                            r"(?<![\w{])[aA]n? \{(?:type\(\w+\)|\w+\.kind)\.__name__\}",
+                            path.read_text(encoding="utf-8"),
+                        )
+                        == []
+                    )
 
 
 @pytest.mark.parametrize(

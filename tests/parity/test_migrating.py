@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from burnpy.testing.failures import every_case
+
 torch = pytest.importorskip("torch", reason="reads the names from PyTorch, which is not installed")
 
 PAGE = (Path(__file__).parents[2] / "MIGRATING.md").read_text(encoding="utf-8")
@@ -69,7 +71,9 @@ ELSEWHERE = {f"torch.autograd.grad_mode.{name}": f"torch.autograd.{name}" for na
 """Where a name is that the page shows at its shorter address."""
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - NOT_AUTOGRAD - MODULES_OF_UTILS))
-def test_the_page_has_a_row(name: str) -> None:
-    shown = (ELSEWHERE | ONE_NAME_FOR_ALL).get(name, name)
-    assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), f"MIGRATING.md has no row for {shown}"
+def test_the_page_has_a_row() -> None:
+    with every_case() as case:
+        for name in sorted(set(names()) - NOT_AUTOGRAD - MODULES_OF_UTILS):
+            with case(name):
+                shown = (ELSEWHERE | ONE_NAME_FOR_ALL).get(name, name)
+                assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), f"MIGRATING.md has no row for {shown}"

@@ -10,6 +10,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
+from burnpy.testing.failures import every_case
 from tests.tensor.shape_programs import PROGRAMS, arrays
 from tests.tensor.test_shape_programs import CLASSES, FUNCTIONS, library, parts
 
@@ -36,30 +37,35 @@ OTHER_GRADIENTS = {
 
 
 @pytest.mark.filterwarnings("ignore:(index_reduce|scatter_reduce|The reduce argument)")
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_it_agrees(name: str) -> None:
-    program = PROGRAMS[name]
-    for kind in program.kinds:
-        if (name, kind) in REFUSED_THERE:
-            continue
-        given = arrays(program, kind)
-        theirs = [torch.tensor(a, requires_grad=kind == "float") for a in given]
-        ours = [CLASSES[kind][Autodiff[NumPy]].from_data(a) for a in given]
-        ours = [x.require_grad() if kind == "float" else x for x in ours]
-        found, wanted = parts(program.run(library(Autodiff[NumPy]), *ours)), parts(program.run(THEIRS, *theirs))
-        for x, t in zip(found, wanted, strict=True):
-            assert (x.shape, str(x.dtype)) == (tuple(t.shape), str(t.dtype).removeprefix("torch."))
-            np.testing.assert_allclose(x.to_numpy(), t.detach().numpy(), 1e-12)
-        if kind != "float" or name in OTHER_GRADIENTS:
-            continue
-        weights = [np.random.default_rng(12).standard_normal(x.shape) for x in found]
-        pairs = zip(found, weights, strict=True)
-        total = sum((x * Tensor[Autodiff[NumPy]].from_data(w)).sum() for x, w in pairs)
-        assert isinstance(total, Tensor)
-        grads = total.backward()
-        sum((t * torch.tensor(w)).sum() for t, w in zip(wanted, weights, strict=True)).backward()
-        for x, t in zip(ours, theirs, strict=True):
-            gradient = x.grad(grads)
-            assert (gradient is None) == (t.grad is None) or not t.numel()
-            if gradient is not None and t.grad is not None:
-                np.testing.assert_allclose(gradient.to_numpy(), t.grad.numpy(), 1e-10, 1e-12)
+def test_it_agrees() -> None:
+    with every_case() as case:
+        for name in PROGRAMS:
+            with case(name):
+                program = PROGRAMS[name]
+                for kind in program.kinds:
+                    if (name, kind) in REFUSED_THERE:
+                        continue
+                    given = arrays(program, kind)
+                    theirs = [torch.tensor(a, requires_grad=kind == "float") for a in given]
+                    ours = [CLASSES[kind][Autodiff[NumPy]].from_data(a) for a in given]
+                    ours = [x.require_grad() if kind == "float" else x for x in ours]
+                    found, wanted = (
+                        parts(program.run(library(Autodiff[NumPy]), *ours)),
+                        parts(program.run(THEIRS, *theirs)),
+                    )
+                    for x, t in zip(found, wanted, strict=True):
+                        assert (x.shape, str(x.dtype)) == (tuple(t.shape), str(t.dtype).removeprefix("torch."))
+                        np.testing.assert_allclose(x.to_numpy(), t.detach().numpy(), 1e-12)
+                    if kind != "float" or name in OTHER_GRADIENTS:
+                        continue
+                    weights = [np.random.default_rng(12).standard_normal(x.shape) for x in found]
+                    pairs = zip(found, weights, strict=True)
+                    total = sum((x * Tensor[Autodiff[NumPy]].from_data(w)).sum() for x, w in pairs)
+                    assert isinstance(total, Tensor)
+                    grads = total.backward()
+                    sum((t * torch.tensor(w)).sum() for t, w in zip(wanted, weights, strict=True)).backward()
+                    for x, t in zip(ours, theirs, strict=True):
+                        gradient = x.grad(grads)
+                        assert (gradient is None) == (t.grad is None) or not t.numel()
+                        if gradient is not None and t.grad is not None:
+                            np.testing.assert_allclose(gradient.to_numpy(), t.grad.numpy(), 1e-10, 1e-12)

@@ -16,6 +16,7 @@ from burnpy.backend import Checked, NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, DimError, IndexRangeError, KindError, ShapeError
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
+from burnpy.testing.failures import every_case
 from tests.tensor.shape_programs import PROGRAMS, arrays
 from tests.third_party.array_api_backend import ArrayApi
 
@@ -38,18 +39,20 @@ def parts(found: Any) -> list[Any]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-@pytest.mark.parametrize("name", [name for name, program in PROGRAMS.items() if program.numpy])
-def test_values(name: str) -> None:
-    program = PROGRAMS[name]
-    assert program.numpy is not None
-    for kind in program.kinds:
-        given = arrays(program, kind)
-        found = parts(program.run(library(NumPy), *[CLASSES[kind][NumPy].from_data(a) for a in given]))
-        wanted = parts(program.numpy(*given))
-        assert [type(x) for x in found] == [CLASSES[kind]] * len(wanted)
-        for x, a in zip(found, wanted, strict=True):
-            assert (x.shape, x.dtype) == (a.shape, a.dtype)
-            assert np.array_equal(x.to_numpy(), a)
+def test_values() -> None:
+    with every_case() as case:
+        for name in [name for name, program in PROGRAMS.items() if program.numpy]:
+            with case(name):
+                program = PROGRAMS[name]
+                assert program.numpy is not None
+                for kind in program.kinds:
+                    given = arrays(program, kind)
+                    found = parts(program.run(library(NumPy), *[CLASSES[kind][NumPy].from_data(a) for a in given]))
+                    wanted = parts(program.numpy(*given))
+                    assert [type(x) for x in found] == [CLASSES[kind]] * len(wanted)
+                    for x, a in zip(found, wanted, strict=True):
+                        assert (x.shape, x.dtype) == (a.shape, a.dtype)
+                        assert np.array_equal(x.to_numpy(), a)
 
 
 @pytest.mark.parametrize("name", [name for name, program in PROGRAMS.items() if "float" in program.kinds])
@@ -193,8 +196,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[BurnpyError], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str) -> None:
-    call, error, said = REFUSED[name]
-    with pytest.raises(error, match=said):
-        call()
+def test_what_is_refused() -> None:
+    with every_case() as case:
+        for name in REFUSED:
+            with case(name):
+                call, error, said = REFUSED[name]
+                with pytest.raises(error, match=said):
+                    call()

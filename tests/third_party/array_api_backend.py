@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import array_api_strict as xp
@@ -13,6 +14,8 @@ from burnpy.backend.dtypes import INTS, int64, kind_of
 from burnpy.backend.errors import DTypeError
 
 DTYPES = ("float32", "float64", *INTS, "bool")
+THEIRS = {name: getattr(xp, name) for name in DTYPES}
+OURS = {theirs: np.dtype(name) for name, theirs in THEIRS.items()}
 
 
 class Strict:
@@ -20,15 +23,15 @@ class Strict:
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        self.shape = tuple(array.shape)
-        self.dtype = np.dtype(str(array.dtype).rpartition(".")[2])
+        self.shape = array.shape
+        self.dtype = OURS[array.dtype]
 
 
 def their(dtype: Any) -> Any:
     """The standard's dtype."""
     if dtype.name not in DTYPES:
         raise DTypeError(f"array-api-strict has no dtype {dtype.name}; use one of {', '.join(DTYPES)}")
-    return getattr(xp, dtype.name)
+    return THEIRS[dtype.name]
 
 
 def quiet(f: Callable[..., Any], *args: Any, **keywords: Any) -> Strict:
@@ -75,6 +78,12 @@ def accumulation(f: Callable[..., Any]) -> Any:
     return method
 
 
+@lru_cache(maxsize=1024)
+def constant(_: str, value: Any, dtype: Any) -> Strict:
+    """A number as an operand, which nothing changes; its repr tells 0.0 from -0.0, and 1 from True."""
+    return Strict(xp.full((), dtype.type(value).item(), dtype=their(dtype)))
+
+
 class ArrayApi(Backend):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Strict:
         return Strict(xp.asarray(array.astype(array.dtype.newbyteorder("=")), dtype=their(array.dtype), copy=True))
@@ -86,7 +95,7 @@ class ArrayApi(Backend):
         return Strict(xp.full(shape, dtype.type(value).item(), dtype=their(dtype)))
 
     def _primitive(self, y: Any, x: Strict) -> Strict:
-        return y if isinstance(y, Strict) else self.full((), y, x.dtype)
+        return y if isinstance(y, Strict) else constant(repr(y), y, x.dtype)
 
     def arange(self, start: Any, stop: Any, step: Any, dtype: Any) -> Strict:
         return Strict(xp.arange(start, stop, step, dtype=their(dtype)))
