@@ -68,8 +68,8 @@ def test_the_discriminator_has_the_penalty_on_its_slope(monkeypatch: pytest.Monk
     assert len(found.backward()) == 6, "every weight matters"
 
 
+@pytest.mark.heavy("statsmodels")
 def test_the_network_forecasts_sunspots_better_than_persistence(tmp_path: Path) -> None:
-    pytest.importorskip("statsmodels")
     output = run("sunspots", tmp_path, "--epochs", "20")
     network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
     assert network < 0.75 * persistence
@@ -103,8 +103,8 @@ def test_the_process_is_the_normal_distribution_that_it_stands_for(monkeypatch: 
     np.testing.assert_allclose(deviation.to_numpy() ** 2, variance, rtol=1e-7)
 
 
+@pytest.mark.heavy("statsmodels")
 def test_the_process_finds_its_parameters_and_foretells(tmp_path: Path) -> None:
-    pytest.importorskip("statsmodels")
     output = run("gaussian_process", tmp_path, "--iterations", "20")
     first, *_, last = numbers(r"likelihood (-[\d.]+)", output)
     assert last > first + 5
