@@ -1,4 +1,4 @@
-"""Claims about groups, all checked on 2 and on 3 real ranks: see `claims.py`. Where `BURNPY_LONG_TESTS` is set, on 4 too.
+"""Claims about groups, all checked on 2 and on 3 real ranks: see `claims.py`. With `BURNPY_LONG_TESTS` set, on 4 too.
 
 A number of ranks is one launch and one test, which names every claim that failed.
 """
