@@ -88,10 +88,10 @@ clean: ## remove what the other targets made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What an extra brings and takes, where it is much.
-SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: SIZE, about a minute
+SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
-SIZE_test-heavy := as for the tests, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: HEAVY, some two minutes
-SIZE_parity := as for the tests, and PyTorch: 0.8 GB more with its CPU build, some two minutes
+SIZE_test-heavy := what `test` has, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_parity := what `test` has, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.
 $(INSTALLED)-%: pyproject.toml $(VENV)/.made

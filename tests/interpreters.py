@@ -1,4 +1,4 @@
-"""Run `make test-fast` on every interpreter from Python 3.11 to 3.14 that starts here: ``python -m tests.interpreters``."""
+"""Run `make test-fast` on every Python from 3.11 to 3.14 that starts here: ``python -m tests.interpreters``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASKED = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def starts(program: Path, version: str) -> bool:
-    """Return whether a program is Python of a version and can make virtual environments; pyenv's shims may be neither."""
+    """Return whether a program is Python of a version and makes virtual environments; a shim of pyenv may fail."""
     try:
         done = subprocess.run([program, "-c", ASKED], capture_output=True, text=True, check=False, timeout=60)
     except OSError:
@@ -28,7 +28,9 @@ def found(folders: Iterable[str], pyenv: Path) -> dict[str, Path]:
     for version in VERSIONS:
         programs = [Path(folder, f"python{version}") for folder in every]
         programs += sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
-        result |= {version: program for program in programs[::-1] if program.exists() and starts(program, version)}
+        working = (program for program in programs if program.exists() and starts(program, version))
+        if program := next(working, None):
+            result[version] = program
     return result
 
 
@@ -43,9 +45,8 @@ def main() -> int:
         if subprocess.run(command, check=False).returncode:
             failed.append(version)
     absent = [version for version in VERSIONS if version not in programs]
-    print(
-        f"ran: {', '.join(programs)}; failed: {', '.join(failed) or 'none'}; not found: {', '.join(absent) or 'none'}"
-    )
+    lists = {"ran": [*programs], "failed": failed, "not found": absent}
+    print("; ".join(f"{what}: {', '.join(versions) or 'none'}" for what, versions in lists.items()))
     return 1 if failed else 0
 
 

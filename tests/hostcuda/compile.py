@@ -1,7 +1,7 @@
 """Kernels: g++ compiles the sources that CuPy generates, many in one go, and they are kept in the folder of the kit.
 
-A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So sources are
-noted (`noted`), tests whose kernels are not compiled are postponed (`plugin`), and `compile_noted` compiles in batches.
+A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So a test
+whose kernels are not compiled is postponed (`plugin`), their sources are noted, and `compile_noted` compiles batches.
 """
 
 from __future__ import annotations
