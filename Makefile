@@ -90,8 +90,8 @@ clean: ## remove what the other targets made
 # What an extra brings and takes, where it is much.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
-SIZE_test-heavy := what `test` has, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
-SIZE_parity := what `test` has, and PyTorch: 0.8 GB more with its CPU build, about a minute
+SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.
 $(INSTALLED)-%: pyproject.toml $(VENV)/.made

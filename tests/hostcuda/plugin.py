@@ -44,10 +44,14 @@ class Postponing:
 
     def __init__(self) -> None:
         self.postponed: list[pytest.Item] = []
+        self.ready: list[pytest.Item] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run a test, or postpone it; run those that were postponed when there are many kernels, and in the end."""
+        """Run a test or postpone it; run the postponed ones when there are many kernels, and in the end."""
+        if item in self.ready:
+            _log(item, runtestprotocol(item, log=False, nextitem=nextitem))
+            return True
         with simulator.postponing() as met:
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if met:
@@ -57,9 +61,9 @@ class Postponing:
         if self.postponed and (nextitem is None or len(kernels.lacking()) >= kernels.BATCH):
             item.session._setupstate.teardown_exact(None)  # of what the next test shares with this one
             kernels.compile_noted()
-            ready, self.postponed = self.postponed, []
-            for test, after in zip(ready, [*ready[1:], None], strict=True):
-                _log(test, runtestprotocol(test, log=False, nextitem=after))
+            self.ready, self.postponed = self.postponed, []
+            for test, after in zip(self.ready, [*self.ready[1:], None], strict=True):
+                test.ihook.pytest_runtest_protocol(item=test, nextitem=after)  # with the filters of its own warnings
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
