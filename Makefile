@@ -41,7 +41,7 @@ test-fast: $(INSTALLED)-test ## run the quick ones of these tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy tests/backend tests/benchmarks tests/data tests/distributed tests/examples
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data tests/backend tests/benchmarks tests/data tests/distributed tests/examples
 
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor

@@ -31,6 +31,9 @@ LONGEST = (
 )
 """The files and folders whose tests take longest, in the order in which they run: before all others."""
 
+HEAVY_DOCTESTS = {"burnpy/data/sources/tables.py": "pyarrow"}
+"""Modules whose doctests need what is heavy to install."""
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip a file that is marked slow as a whole if the command line says ``-m "not slow"``."""
@@ -48,8 +51,11 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is long or heavy, and put the longest tests first, so that no worker ends alone with one of them."""
     for item in items:
-        if item.nodeid.startswith("tests/parity/"):
+        file = item.nodeid.partition("::")[0]
+        if file.startswith("tests/parity/"):
             item.add_marker(pytest.mark.parity)
+        if file in HEAVY_DOCTESTS:
+            item.add_marker(pytest.mark.heavy(HEAVY_DOCTESTS[file]))
         if reason := left_out(item, config):
             item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: [item.nodeid.startswith(name) for name in LONGEST], reverse=True)
