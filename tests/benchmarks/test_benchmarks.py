@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from time import sleep
+from threading import Event
 from typing import Any
 
 import pytest
@@ -144,14 +144,20 @@ def test_learner() -> None:
 
 
 def test_a_file_that_is_written_until_the_next_save_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    write, pause = saving._write, 0.2
+    write, wait, awaited = saving._write, saving.Writer.wait, Event()
 
-    def slow(*parts: Any) -> None:
-        sleep(pause)
+    def late(*parts: Any) -> None:
+        assert awaited.wait(60)
         write(*parts)
 
-    monkeypatch.setattr(saving, "_write", slow)
-    assert learner.saves(1, 64)[1] >= pause
+    def waited(writer: saving.Writer) -> None:
+        if writer._pending is not None:
+            awaited.set()
+        wait(writer)
+
+    monkeypatch.setattr(saving, "_write", late)
+    monkeypatch.setattr(saving.Writer, "wait", waited)
+    assert learner.saves(1, 64)[1] > 0
 
 
 def test_where_the_time_goes() -> None:
