@@ -6,8 +6,9 @@ VENV ?= .venv
 CUDA ?= cuda13
 # Options of the demo and of the benchmarks, as in `make demo ARGS="--backend cupy"`.
 ARGS ?=
-# For the tests: two processes are what two cores have room for.
-PYTEST ?= -n 2
+# For the tests: two processes are what two cores have room for. Each begins at its own half of the tests, with the
+# longest first, and takes some from the other when it is done.
+PYTEST ?= -n 2 --dist worksteal
 
 # Where the real CuPy computes on the CPU, apart from the CuPy that the other tests look at.
 HOSTCUDA ?= out/cupy
@@ -17,26 +18,37 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test test-fast test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
-demo test test-fast test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
+# Hundreds of tests start Python anew, and each start would compile burnpy again.
+test test-fast test-heavy test-long test-parity test-cupy test-gpu: export PYTHONDONTWRITEBYTECODE :=
+# What needs an extra that is heavy is left to test-heavy and test-parity, also where it is installed.
+test test-fast: export BURNPY_HEAVY_TESTS := 0
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
 
-test: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run all tests
+test: $(INSTALLED)-test ## run the tests, but for those that take minutes or need a heavy installation
 	@$(PY) -m pytest $(PYTEST)
 
-test-fast: $(INSTALLED)-test $(INSTALLED)-cupy-check ## run the quick tests, in one to two minutes
+test-fast: $(INSTALLED)-test ## run the quick ones of these tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
+test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data tests/backend tests/benchmarks tests/data tests/distributed tests/examples
+
 test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
-	@$(PY) -m pytest $(PYTEST) tests/parity tests/record/test_from_torch.py tests/tensor/test_protocols.py tests/benchmarks
+	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
+
+test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, and the quick ones on each Python from 3.11 to 3.14
+	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)
+	@$(PY) -m tests.interpreters
 
 test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARGS="-k softmax" for some tests)
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
@@ -75,9 +87,15 @@ clean: ## remove what the other targets made
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# What an extra brings and takes, where it is much.
+SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
+SIZE_check := $(SIZE_test)
+SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
+
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.
 $(INSTALLED)-%: pyproject.toml $(VENV)/.made
-	@echo "installing burnpy[$*] in $(VENV) ..."
+	@echo "installing burnpy[$*] in $(VENV)$(if $(SIZE_$*), ($(SIZE_$*)); this is done once) ..."
 	@$(PIP) --editable ".[$*]"
 	@touch $@
 

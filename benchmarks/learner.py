@@ -129,9 +129,12 @@ def saves(count: int, width: int) -> tuple[float, float]:
         learner: Any = Learner(step, optim=AdamW(), lr=1e-5, callbacks=[saved])
         file, begun, clock, used = Path(), 0.0, perf_counter(), thread_time()
         for event in learner.events(model, [x] * (period * (count + 1)), epochs=1):
-            if isinstance(event, Saved) and len(held) < count:
-                held.append(perf_counter() - clock)
-                file, begun = event.path, perf_counter()
+            if isinstance(event, Saved):
+                if len(writing) < len(held):  # the writer ends a file before it begins the next
+                    writing.append(perf_counter() - begun)
+                if len(held) < count:
+                    held.append(perf_counter() - clock)
+                    file, begun = event.path, perf_counter()
             elif isinstance(event, BatchEnd):
                 if len(writing) < len(held):
                     meanwhile[len(writing)].append(thread_time() - used)

@@ -1,14 +1,38 @@
-"""Collection of tests: slow files are not imported when slow tests are left out, and no file is read for doctests."""
+"""Collection of tests: which are left out, with a sentence that says why, and in which order the others run."""
 
 from __future__ import annotations
 
 import gc
+import os
+from collections import Counter
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.interrupting import LONG
+
 SLOW_FILE = "\npytestmark = pytest.mark.slow\n"
+
+LONGEST = (
+    "tests/typing/test_typing.py",
+    "tests/distributed/test_ranks.py",
+    "tests/distributed/test_workers.py",
+    "tests/distributed/test_elastic.py",
+    "tests/distributed/test_learning.py",
+    "tests/docs/test_recipes.py",
+    "tests/examples/",
+    "tests/data/test_processes.py",
+    "tests/train/",
+    "tests/benchmarks/",
+    "tests/record/test_interrupted.py",
+    "tests/optim/test_memory.py",
+)
+"""The files and folders whose tests take longest, in the order in which they run: before all others."""
+
+HEAVY_DOCTESTS = {"burnpy/data/sources/tables.py": "pyarrow"}
+"""Modules whose doctests need what is heavy to install."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -24,7 +48,48 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [collector for collector in (yield) if type(collector) is pytest.Module]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is long or heavy, and put the longest tests first, so that no worker ends alone with one of them."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        if file.startswith("tests/parity/"):
+            item.add_marker(pytest.mark.parity)
+        if file in HEAVY_DOCTESTS:
+            item.add_marker(pytest.mark.heavy(HEAVY_DOCTESTS[file]))
+        if reason := left_out(item, config):
+            item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=lambda item: [item.nodeid.startswith(name) for name in LONGEST], reverse=True)
+
+
+def left_out(item: pytest.Item, config: pytest.Config) -> str:
+    """Return why a test does not run here; nothing where it runs."""
+    wanted = LONG or "long" in config.option.markexpr or named(item, config)
+    if item.get_closest_marker("long") and not wanted:
+        return "takes minutes: `make test-long` runs it"
+    needed = [(module, "test-heavy") for mark in item.iter_markers("heavy") for module in mark.args]
+    needed += [("torch", "test-parity")] if item.get_closest_marker("parity") else []
+    for module, target in needed:
+        if os.environ.get("BURNPY_HEAVY_TESTS") == "0" or find_spec(module) is None:
+            return f"needs {module}: `make {target}` installs it and runs this"
+    return ""
+
+
+def named(item: pytest.Item, config: pytest.Config) -> bool:
+    """Return whether the command line names a test, as in ``tests/file.py::test``."""
+    return any("::" in argument and item.nodeid.startswith(argument) for argument in config.args)
+
+
 def pytest_collection_finish() -> None:
     """Put the tests out of the garbage collector's sight, which would look through all of them again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the skipped tests by reason, above the failures, which stay in the last lines."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped tests", sep="-")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} × {reason}")

@@ -7,7 +7,6 @@ are right given that CuPy's functions do what NumPy's do. What only a GPU can sh
 from __future__ import annotations
 
 import copy
-import importlib.util
 import pickle
 import sys
 from types import FunctionType
@@ -25,8 +24,6 @@ from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
-
-has_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
@@ -48,7 +45,7 @@ def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None
 
 
 @pytest.mark.slow
-@has_cupy
+@pytest.mark.heavy("cupy")
 def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal()
     with monkeypatch.context() as patch, fresh_devices():
@@ -65,7 +62,7 @@ def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(filter(None, map(mismatch, journal.records))) == []
 
 
-@has_cupy
+@pytest.mark.heavy("cupy")
 @pytest.mark.parametrize(
     "record",
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
-import importlib.util
+import importlib
 import itertools
 import json
 import sys
@@ -510,7 +510,7 @@ def test_devices_are_processes_of_a_trace(gpu: Gpu, tmp_path: Path) -> None:
     assert {e["pid"] for e in events} == {1, 2, 3}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+@pytest.mark.heavy("cupy")
 def test_cupy_has_such_events() -> None:
     records: list[Any] = [
         ("cuda.Event", 0, ()),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -29,8 +31,11 @@ from benchmarks.processes import Job, together
 from benchmarks.report import Line, Section
 from benchmarks.results import Group, to_markdown
 from benchmarks.tasks import TASKS
+from burnpy.train import saving
 
 pytestmark = pytest.mark.slow
+
+PEERS = ["burnpy", pytest.param("torch", marks=pytest.mark.parity)]
 
 
 def test_tiny_operations() -> None:
@@ -48,20 +53,16 @@ def test_chains() -> None:
     assert "x * y/twice" in notebook.values
 
 
-@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_linalg(peer: str) -> None:
-    if peer == "torch":
-        pytest.importorskip("torch")
     notebook = Notebook()
     linalg.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert linalg.LOGDET in notebook.values
 
 
-@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_inference_and_large_rows(peer: str) -> None:
-    if peer == "torch":
-        pytest.importorskip("torch")
     models, rows, lists = Notebook(), Notebook(), Notebook()
     inference.work(load(peer), SMOKE, models, {})
     kernels.work(load(peer), SMOKE, rows, {})
@@ -91,10 +92,10 @@ def test_training(model: str) -> None:
     assert set(training.PHASES) <= set(notebook.values)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("dtype", training.LOSSES)
 @pytest.mark.parametrize("model", TASKS)
 def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
-    pytest.importorskip("torch")
     figures = Figures()
     for peer in ("burnpy", "torch"):
         notebook = Notebook()
@@ -106,10 +107,8 @@ def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
     assert apart <= training.LOSSES[dtype][1]
 
 
-@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_data(peer: str) -> None:
-    if peer == "torch":
-        pytest.importorskip("torch")
     times, memory = Notebook(), Notebook()
     data.work(load(peer), SMOKE, times, {"what": "times", "engine": "threads"})
     data.work(load(peer), SMOKE, memory, {"what": "memory", "engine": "threads"})
@@ -118,19 +117,17 @@ def test_data(peer: str) -> None:
     assert not memory.errors or not Path("/proc/self/smaps_rollup").exists()  # which only Linux tells
 
 
-@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_networks(peer: str) -> None:
-    if peer == "torch":
-        pytest.importorskip("torch")
     notebook = Notebook()
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert len(notebook.values) == 2 * len(networks.CASES)
 
 
+@pytest.mark.heavy("mpi4py")
 @pytest.mark.parametrize("what", distributed.RANKS)
 def test_distributed(what: str) -> None:
-    pytest.importorskip("mpi4py", reason='mpi4py is not installed: pip install "burnpy[mpi]"')
     notebook = Notebook()
     distributed.work(load("burnpy"), SMOKE, notebook, {"what": what})
     assert not notebook.errors
@@ -144,6 +141,23 @@ def test_learner() -> None:
         assert notebook.values["by hand"] > 0
     learner.work(load("burnpy"), SMOKE, notebook, {"what": "saves"})
     assert {"by hand", "learner", "overhead", "stall", "writing"} == notebook.values.keys()
+
+
+def test_a_file_that_is_written_until_the_next_save_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    write, wait, awaited = saving._write, saving.Writer.wait, Event()
+
+    def late(*parts: Any) -> None:
+        assert awaited.wait(60)
+        write(*parts)
+
+    def waited(writer: saving.Writer) -> None:
+        if writer._pending is not None:
+            awaited.set()
+        wait(writer)
+
+    monkeypatch.setattr(saving, "_write", late)
+    monkeypatch.setattr(saving.Writer, "wait", waited)
+    assert learner.saves(1, 64)[1] > 0
 
 
 def test_where_the_time_goes() -> None:
@@ -195,10 +209,8 @@ def test_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["burnpy", "torch"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_scans_and_the_like(peer: str) -> None:
-    if peer == "torch":
-        pytest.importorskip("torch")
     notebook = Notebook()
     operations.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors

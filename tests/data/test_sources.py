@@ -1,10 +1,11 @@
-"""Datasets from files and from other libraries; a test is skipped where its library is missing."""
+"""Datasets from files and from other libraries."""
 
 from __future__ import annotations
 
 import json
 import operator
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,9 @@ from burnpy.data.sources import (
 from burnpy.errors import ArgumentError, CallError, DTypeError, LoadingError, MissingPackageError
 
 
-def module(name: str, package: str) -> Any:
-    return pytest.importorskip(name, reason=f"{package} is not installed")
-
-
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    image = module("PIL.Image", "Pillow")
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     rng = np.random.default_rng(0)
     for k, name in enumerate(["cat/b.png", "cat/a.png", "dog/deep/c.PNG", "dog/d.bmp"]):
         path = tmp_path / name
@@ -95,12 +92,13 @@ def test_a_missing_package_is_a_sentence(
 
 
 def table(n: int = 10, start: int = 0) -> Any:
-    pa = module("pyarrow", "pyarrow")
+    pa: Any = import_module("pyarrow")
     k = np.arange(start, start + n)
     points = pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(k, 2) * 0.5), 2)
     return pa.table({"k": k, "f": pa.array(k * 0.25, pa.float32()), "b": pa.array(k % 2 == 0), "p": points})
 
 
+@pytest.mark.heavy("pyarrow")
 def test_table_dataset() -> None:
     data = TableDataset(table())
     assert repr(data) == "TableDataset(10 rows: k, f, b, p)"
@@ -115,8 +113,9 @@ def test_table_dataset() -> None:
     assert (batch.p.tolist(), str(batch.f.dtype)) == ([[1.5, 1.5], [0.5, 0.5]], "float32")
 
 
+@pytest.mark.heavy("pyarrow")
 def test_tables_of_several_chunks_and_of_text() -> None:
-    pa = module("pyarrow", "pyarrow")
+    pa: Any = import_module("pyarrow")
     both = pa.concat_tables([table(3), table(4, start=3)])
     assert [int(TableDataset(both)[i]["k"]) for i in range(7)] == list(range(7))
     text = TableDataset(both.append_column("t", pa.array([*"abcdefg"])))
@@ -126,14 +125,16 @@ def test_tables_of_several_chunks_and_of_text() -> None:
     assert len(TableDataset(table(0))) == 0
 
 
+@pytest.mark.heavy("pyarrow")
 def test_missing_numbers_are_named() -> None:
-    pa = module("pyarrow", "pyarrow")
+    pa: Any = import_module("pyarrow")
     with pytest.raises(DTypeError, match=r"column x has 1 missing values, .*drop_null"):
         TableDataset(pa.table({"x": [1, None, 3]}))
 
 
+@pytest.mark.heavy("pyarrow")
 def test_read_parquet(tmp_path: Path) -> None:
-    pq = module("pyarrow.parquet", "pyarrow")
+    pq: Any = import_module("pyarrow.parquet")
     pq.write_table(table(5), tmp_path / "a.parquet")
     pq.write_table(table(5, start=5), tmp_path / "b.parquet")
     data = read_parquet([tmp_path / "a.parquet", tmp_path / "b.parquet"], columns=["k"])
@@ -153,9 +154,10 @@ def test_read_parquet(tmp_path: Path) -> None:
         read_parquet([tmp_path / "a.parquet", tmp_path / "c.parquet"])
 
 
+@pytest.mark.heavy("pyarrow")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_parquet_stream(workers: int, tmp_path: Path) -> None:
-    pq = module("pyarrow.parquet", "pyarrow")
+    pq: Any = import_module("pyarrow.parquet")
     pq.write_table(table(7), tmp_path / "a.parquet", row_group_size=3)
     pq.write_table(table(4, start=7), tmp_path / "b.parquet", row_group_size=3)
     stream = ParquetStream([tmp_path / "a.parquet", tmp_path / "b.parquet"], columns=["k"])
@@ -174,8 +176,8 @@ def test_parquet_stream(workers: int, tmp_path: Path) -> None:
         ParquetStream(tmp_path / "a.parquet", columns=["z"])
 
 
+@pytest.mark.heavy("pyarrow")
 def test_read_csv(tmp_path: Path) -> None:
-    module("pyarrow.csv", "pyarrow")
     (tmp_path / "a.csv").write_text("i,f,name\n1,0.5,a\n2,1.5,b\n")
     data = read_csv(tmp_path / "a.csv")
     assert [dict(data[i]) for i in range(2)] == [{"i": 1, "f": 0.5, "name": "a"}, {"i": 2, "f": 1.5, "name": "b"}]
@@ -191,11 +193,12 @@ def test_read_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy("datasets")
 @pytest.mark.filterwarnings(
     "ignore:Cannot (locate reference|pickle)"
 )  # of dill, with which datasets looks at pyarrow's types
 def test_hugging_face() -> None:
-    datasets = module("datasets", "datasets")
+    datasets: Any = import_module("datasets")
     rows = {"x": [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]], "y": [0, 1, 0]}
     plain = from_hugging_face(datasets.Dataset.from_dict({"y": rows["y"]}))
     columns = plain.columns(np.array([2, 1]))
@@ -222,11 +225,12 @@ def test_hugging_face_refuses_others() -> None:
         HuggingFaceStream([1])
 
 
+@pytest.mark.parity
 @pytest.mark.slow
 def test_torch() -> None:
-    torch = module("torch", "torch")
+    import torch
 
-    class Pairs(torch.utils.data.Dataset):  # type: ignore[misc,name-defined]  # torch may be missing
+    class Pairs(torch.utils.data.Dataset):  # type: ignore[misc]  # torch may be missing
         def __len__(self) -> int:
             return 4
 

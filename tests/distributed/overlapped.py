@@ -1,4 +1,4 @@
-"""Claims about `Group.backward` that `test_overlapped.py` checks on several ranks; see `ranks.py`."""
+"""Claims about `Group.backward`, which `claims.py` checks on several ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burnpy import IntTensor, Tensor
 from burnpy.distributed import Group, ZeroRedundancy
 from burnpy.nn import Linear, Relu, Sequential
 from burnpy.optim import AdamW, GradientsParams
-from tests.distributed.ranks import Train, batches, gradients, main, network, same, shares
+from tests.distributed.ranks import Train, batches, gradients, network, same, shares
 
 CLAIMS: dict[str, Callable[[Group], None]] = {}
 
@@ -107,7 +107,3 @@ def zero_redundancy_trains_as_the_optimizer_itself(group: Group) -> None:
         assert state.step == mine.states[ident].step
         assert all(np.array_equal(x, mine.states[ident].values[name]) for name, x in state.values.items())
     assert sum(group.gather(len(optims[0].state()))) == len(whole.states)
-
-
-if __name__ == "__main__":
-    main(CLAIMS)

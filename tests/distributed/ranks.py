@@ -1,13 +1,8 @@
-"""Claims that `test_ranks.py` checks on several ranks: ``mpiexec -n 2 python -m tests.distributed.ranks``.
-
-Every rank runs all of them, in order. Rank 0 prints, as JSON, what failed on which rank.
-"""
+"""Claims about groups, which `claims.py` checks on several ranks, and the models and batches that they share."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -283,22 +278,3 @@ def a_rank_that_does_not_come_is_named(group: Group) -> None:
 
 for check in learner_claims.CLAIMS:
     claim(check)
-
-
-def outcome(check: Callable[[Group], None], group: Group) -> str:
-    try:
-        check(group)
-    except Exception:  # whatever it is, it is told
-        return traceback.format_exc()
-    return ""
-
-
-def main(claims: dict[str, Callable[[Group], None]]) -> None:
-    group = Group.world(timeout=30)
-    results = {name: group.gather(outcome(check, group)) for name, check in claims.items()}
-    if group.leads:
-        print(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main(CLAIMS)

@@ -58,6 +58,7 @@ def attempt(folder: Path, moments: list[float], victims: list[int]) -> dict[str,
     return json.loads(out)  # type: ignore[no-any-return]  # what main() printed
 
 
+@pytest.mark.heavy("mpi4py")
 def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
     rng = np.random.default_rng()  # other moments each time
     wanted, kills, runs, slowest = LONG or 2, 0, 0, 0.0
@@ -76,6 +77,7 @@ def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
     print(f"{kills} kills in {runs} runs; the slowest step with a loss took {slowest:.3f} s")
 
 
+@pytest.mark.heavy("mpi4py")
 def test_it_is_refused_where_a_lost_rank_would_end_all() -> None:
     done = launch(2, "refused")
     assert done.returncode != 0

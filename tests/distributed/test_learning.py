@@ -41,6 +41,7 @@ def apart(result: Any, alone: Any) -> float:
     return float(max(np.abs(np.array(x) - weights[path].value).max() for path, x in result["weights"].items()))
 
 
+@pytest.mark.heavy("mpi4py")
 def test_a_run_of_four_ranks_goes_on_with_two(tmp_path: Path) -> None:
     model = start()
     checkpoint_of(4, tmp_path, model)
@@ -52,6 +53,7 @@ def test_a_run_of_four_ranks_goes_on_with_two(tmp_path: Path) -> None:
         assert row == pytest.approx(wanted, rel=TOLERANCE)
 
 
+@pytest.mark.heavy("mpi4py")
 def test_a_run_goes_on_when_rank_0_is_killed(tmp_path: Path) -> None:
     model = start()
     checkpoint_of(3, tmp_path, model)

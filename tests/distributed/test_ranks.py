@@ -1,36 +1,35 @@
-"""Claims about groups, each checked on 2 and 3 real ranks: see `ranks.py`. A number of ranks is one launch.
+"""Claims about groups, all checked on 2 and on 3 real ranks: see `claims.py`. With `BURNPY_LONG_TESTS` set, on 4 too.
 
-Where `BURNPY_LONG_TESTS` is set, on 4 as well.
+A number of ranks is one launch and one test, which names every claim that failed.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache
 
 import pytest
 
-from tests.distributed import ranks
+from tests.distributed import claims
 from tests.interrupting import LONG
 
 from .conftest import launch
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.heavy("mpi4py")]
 
 
-@cache
-def results(size: int) -> dict[str, list[str]]:
-    done = launch(size, "ranks")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)  # type: ignore[no-any-return]  # what main() printed
-
-
-@pytest.mark.parametrize("claim", ranks.CLAIMS)
 @pytest.mark.parametrize("size", [2, 3, 4] if LONG else [2, 3])
-def test_on_ranks(size: int, claim: str) -> None:
-    failures = {rank: text for rank, text in enumerate(results(size)[claim]) if text}
-    assert len(results(size)[claim]) == size
-    assert not failures, "\n".join(f"rank {rank} of {size}:\n{text}" for rank, text in failures.items())
+def test_every_claim_holds_on_ranks(size: int) -> None:
+    done = launch(size, "claims", limit=240)
+    assert done.returncode == 0, done.stderr
+    results: dict[str, list[str]] = json.loads(done.stdout)
+    assert {name: len(texts) for name, texts in results.items()} == dict.fromkeys(claims.CLAIMS, size)
+    failed = [
+        f"{name}, on rank {rank} of {size}:\n{text}"
+        for name, texts in results.items()
+        for rank, text in enumerate(texts)
+        if text
+    ]
+    assert not failed, "\n".join(failed)
 
 
 def test_an_exception_on_one_rank_ends_all_with_its_traceback() -> None:

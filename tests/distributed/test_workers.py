@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -109,7 +108,7 @@ def test_processes(claim: Callable[[Workers, Path], None], processes: Workers, t
     claim(processes, tmp_path)
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray: burnpy[ray]")
+@pytest.mark.heavy("ray")
 def test_ray(tmp_path: Path) -> None:
     with Workers(2, engine="ray", limit=120) as actors:  # for all claims, as starting it takes seconds
         for claim in CLAIMS:
@@ -203,7 +202,7 @@ def test_settings_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         Workers(1, engine="ray")
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray: burnpy[ray]")
+@pytest.mark.heavy("ray")
 def test_an_address_where_nothing_answers() -> None:
     code = """
         from burnpy.distributed import Workers

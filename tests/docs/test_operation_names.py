@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +30,11 @@ def test_numpy_has_the_names() -> None:
             assert callable(reduce(getattr, in_numpy(name).split(".")[1:], np)), name
 
 
+@pytest.mark.parity
 @pytest.mark.slow
 def test_pytorch_has_the_names() -> None:
-    torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    import torch
+
     places = {"torch": torch, "F": torch.nn.functional, "x": torch.ones(1, 1)}
     for name in operations():
         first, *rest = in_pytorch(name).split(".")

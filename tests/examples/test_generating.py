@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +14,17 @@ pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name: str, folder: Path, *options: str) -> str:
-    """Run an example, which must draw its picture to a new folder, and return its output."""
-    out = folder / "deep" / "out"
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *options, "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    return done.stdout
+@pytest.fixture
+def run(example: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs an example, which must draw its picture to a new folder, and returns its output."""
+
+    def drawing(name: str, *options: Any) -> str:
+        out = tmp_path / "deep" / "out"
+        output = example(name, *options, "--out", out)
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        return output
+
+    return drawing
 
 
 def numbers(pattern: str, output: str) -> list[float]:
@@ -30,16 +33,16 @@ def numbers(pattern: str, output: str) -> list[float]:
     return found
 
 
-def test_the_autoencoder_describes_images_better_than_their_mean(tmp_path: Path) -> None:
-    output = run("vae", tmp_path, "--epochs", "8")
+def test_the_autoencoder_describes_images_better_than_their_mean(run: Callable[..., str]) -> None:
+    output = run("vae", "--epochs", "8")
     (mean,) = numbers(r"describes in ([\d.]+) nats", output)
     bounds = numbers(r"held out ([\d.]+) nats,", output)
     assert bounds[-1] < mean - 0.8, "0.6 nats are what a posterior that ignores the image loses by not being sure"
     assert numbers(r"([\d.]+) of them in z", output)[-1] > 1, "the latent point says something of the image"
 
 
-def test_the_generator_finds_most_of_the_mixture(tmp_path: Path) -> None:
-    output = run("gan", tmp_path, "--steps", "900")
+def test_the_generator_finds_most_of_the_mixture(run: Callable[..., str]) -> None:
+    output = run("gan", "--steps", "900")
     modes, shares = numbers(r"(\d) of 8", output), numbers(r"([\d.]+)% of the points", output)
     assert modes[0] <= 1
     assert modes[-1] >= 6
@@ -68,9 +71,9 @@ def test_the_discriminator_has_the_penalty_on_its_slope(monkeypatch: pytest.Monk
     assert len(found.backward()) == 6, "every weight matters"
 
 
-def test_the_network_forecasts_sunspots_better_than_persistence(tmp_path: Path) -> None:
-    pytest.importorskip("statsmodels")
-    output = run("sunspots", tmp_path, "--epochs", "20")
+@pytest.mark.heavy("statsmodels")
+def test_the_network_forecasts_sunspots_better_than_persistence(run: Callable[..., str]) -> None:
+    output = run("sunspots", "--epochs", "20")
     network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
     assert network < 0.75 * persistence
     assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
@@ -103,9 +106,9 @@ def test_the_process_is_the_normal_distribution_that_it_stands_for(monkeypatch: 
     np.testing.assert_allclose(deviation.to_numpy() ** 2, variance, rtol=1e-7)
 
 
-def test_the_process_finds_its_parameters_and_foretells(tmp_path: Path) -> None:
-    pytest.importorskip("statsmodels")
-    output = run("gaussian_process", tmp_path, "--iterations", "20")
+@pytest.mark.heavy("statsmodels")
+def test_the_process_finds_its_parameters_and_foretells(run: Callable[..., str]) -> None:
+    output = run("gaussian_process", "--iterations", "20")
     first, *_, last = numbers(r"likelihood (-[\d.]+)", output)
     assert last > first + 5
     (error,) = numbers(r"squared error ([\d.]+) ppm", output)

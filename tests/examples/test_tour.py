@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,9 @@ SECTIONS = (
 
 
 @pytest.mark.slow
-def test_the_tour_runs_from_end_to_end() -> None:
-    command = [sys.executable, "-W", "error", str(TOUR)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    positions = [done.stdout.find(section) for section in SECTIONS]
+def test_the_tour_runs_from_end_to_end(example: Callable[..., str]) -> None:
+    output = example("autodiff_tour")
+    positions = [output.find(section) for section in SECTIONS]
     assert -1 not in positions
     assert positions == sorted(positions)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_training_loop.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-EPOCHS = 6
+EPOCHS = 4
 
 
 def command(path: Path, *arguments: str) -> list[str]:

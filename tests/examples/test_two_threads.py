@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,12 +40,10 @@ def test_merged_gradients_are_those_of_the_whole_batch(rows: int) -> None:
         assert (grads[key] - expected[key]).abs().max().item() <= 1e-12 * expected[key].abs().max().item()
 
 
-def test_both_models_end_alike() -> None:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / "two_threads.py"), "--steps", "40"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    apart = [float(x) for x in re.findall(r"(\S+) apart", done.stdout)]
+def test_both_models_end_alike(example: Callable[..., str]) -> None:
+    output = example("two_threads", "--steps", 40)
+    apart = [float(x) for x in re.findall(r"(\S+) apart", output)]
     assert len(apart) == 5
     assert max(apart) <= 1e-12
-    losses = [float(x) for x in re.findall(r"loss ([\d.]+),", done.stdout)]
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+),", output)]
     assert losses[-1] < losses[0]

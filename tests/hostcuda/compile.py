@@ -1,8 +1,7 @@
 """Kernels: g++ compiles the sources that CuPy generates, many in one go, and they are kept in the folder of the kit.
 
-A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So a dry run
-notes sources first (`noted`), `compile_noted` compiles them in batches, and what is met later for the first time is
-compiled when it is launched.
+A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So a test
+whose kernels are not compiled is postponed (`plugin`), their sources are noted, and `compile_noted` compiles batches.
 """
 
 from __future__ import annotations
@@ -48,23 +47,35 @@ def has_barriers(source: str) -> bool:
     return "__syncthreads" in source or "__syncwarp" in source or "__shfl" in source or "CUPY_FOR" not in source
 
 
+def is_compiled(key: str) -> bool:
+    """Whether a source is compiled, by this process or by another one."""
+    if key not in _libraries():
+        _libraries.cache_clear()
+    return key in _libraries()
+
+
 def address(key: str, name: str) -> int:
     """Of the function that runs a kernel for one thread."""
-    if key not in _libraries():
+    if not is_compiled(key):
         _compile([key])
     library = _opened(_libraries()[key])
     return ctypes.cast(getattr(library, f"host_{key}_{name}"), ctypes.c_void_p).value or 0
 
 
-def compile_noted(processes: int | None = None) -> int:
-    """Compile what was noted and is not compiled yet; how many sources that were."""
-    keys = sorted(set(noted) - set(_libraries()))
+def lacking() -> set[str]:
+    """The keys of the sources that were noted and are not compiled yet."""
+    return set(noted) - set(_libraries())
+
+
+def compile_noted(processes: int | None = None) -> None:
+    """Compile what was noted and is not compiled yet."""
+    _libraries.cache_clear()  # other processes compile, too
+    keys = sorted(lacking())
     batches = [keys[k : k + BATCH] for k in range(0, len(keys), BATCH)]
     if batches:
         _headers()
     with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
         list(pool.map(_compile, batches))
-    return len(keys)
 
 
 @cache

@@ -1,41 +1,33 @@
 """For pytest: ``-p tests.hostcuda.plugin`` puts the CPU under CuPy before any test imports it.
 
-With ``--rehearse`` every test runs dry, whatever comes of it, so that the kernels that it needs are noted; in the end
-they are compiled, a hundred at a time.
+A test that needs a kernel that is not compiled goes on dry from there, so that all its kernels are noted, and is
+postponed. Once these are many, they are compiled in one go, and the postponed tests run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 
 from burnpy.testing import checks, promotion
+from burnpy_cupy.deferred_checks import LateErrors
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 
 _gradcheck = import_module("burnpy.testing.gradcheck")  # the package has a function of that name
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Load the simulator."""
     simulator.load()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Name the option."""
-    parser.addoption("--rehearse", action="store_true", help="run all tests dry and compile the kernels that they need")
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Rehearse where that is asked for."""
-    if session.config.getoption("rehearse"):
-        session.config.pluginmanager.register(Rehearsal())
+    config.pluginmanager.register(Postponing())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,25 +39,61 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="the kit has no cuSOLVER"))
 
 
-class Rehearsal:
-    """Runs tests to see which kernels they launch."""
+class Postponing:
+    """Runs each test once its kernels are compiled."""
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Nothing is computed, so that what is compared is never alike, and must not end the test."""
-        with ExitStack() as stack:
-            for owner, name, stands_for in _COMPARISONS:
-                stack.enter_context(mock.patch.object(owner, name, stands_for))
-            stack.enter_context(np.errstate(all="ignore"))
-            stack.enter_context(simulator.dry_run())
-            with suppress(BaseException):
-                yield
+    def __init__(self) -> None:
+        self.postponed: list[pytest.Item] = []
+        self.ready: list[pytest.Item] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test or postpone it; run the postponed ones when there are many kernels, and in the end."""
+        if item in self.ready:
+            _log(item, runtestprotocol(item, log=False, nextitem=nextitem))
+            return True
+        with simulator.postponing() as met:
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if met:
+            self.postponed.append(item)
+        else:
+            _log(item, reports)
+        if self.postponed and (nextitem is None or len(kernels.lacking()) >= kernels.BATCH):
+            item.session._setupstate.teardown_exact(None)  # of what the next test shares with this one
+            kernels.compile_noted()
+            self.ready, self.postponed = self.postponed, []
+            for test, after in zip(self.ready, [*self.ready[1:], None], strict=True):
+                test.ihook.pytest_runtest_protocol(item=test, nextitem=after)  # with the filters of its own warnings
         return True
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Compile."""
-        count = kernels.compile_noted()
-        terminalreporter.write_line(f"compiled {count} of {len(kernels.noted)} kernels")
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self) -> Generator[None, object, object]:
+        """Let a test go on when nothing is computed any more: what is compared then is never alike."""
+        with ExitStack() as stack:
+            for owner, name, stands_for in _COMPARISONS:
+                stack.enter_context(mock.patch.object(owner, name, _unless_dry(getattr(owner, name), stands_for)))
+            try:
+                return (yield)
+            except BaseException:
+                if simulator.is_dry():
+                    return True
+                raise
+
+
+def _log(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
+    """Report a test, by the index of which xdist's worker sends the reports."""
+    with ExitStack() as stack:
+        for plugin in item.config.pluginmanager.get_plugins():
+            if hasattr(plugin, "item_index"):
+                stack.enter_context(mock.patch.object(plugin, "item_index", item.session.items.index(item)))
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def _unless_dry(function: Any, stands_for: Any) -> Any:
+    return lambda *args, **keywords: (stands_for if simulator.is_dry() else function)(*args, **keywords)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -85,4 +113,5 @@ _COMPARISONS: list[tuple[Any, str, Any]] = [
     (_gradcheck, "_directions", _one_direction),
     (np, "array_equal", lambda *_, **__: True),
     (np, "shares_memory", lambda *_: False),
+    (LateErrors, "answer", lambda late: late._waiting.clear()),
 ]

@@ -31,7 +31,6 @@ def frames(function: Callable[[], Any]) -> int:
         count += event == "call"
 
     function()
-    gc.collect()
     gc.disable()  # else finalizers of what other tests left behind would be counted
     sys.setprofile(profile)
     try:

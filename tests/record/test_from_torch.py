@@ -181,8 +181,10 @@ def test_weights_go_on_in_records(tmp_path: Path) -> None:
     assert same(load(tmp_path / "a").apply_to(Layers(Train)), model)
 
 
+@pytest.mark.parity
 def test_pytorchs_own_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    import torch
+
     theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     theirs(torch.randn(5, 3))
     theirs.eval()

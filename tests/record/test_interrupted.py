@@ -22,6 +22,7 @@ from burnpy.record import from_torch, load, read_torch, save
 from tests.interrupting import LONG, Interruption, Opcodes
 from tests.record.nets import FIXTURES, mlp
 
+ERRORS = (TimeoutError, ValueError, RuntimeError, KeyError)
 FOLDER = str(Path(burnpy.record.__file__).parent)
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that is dropped
@@ -46,10 +47,11 @@ def raising(function: Callable[[], Any], at: int, error: BaseException | None = 
     return opcodes.count
 
 
-def everywhere(function: Callable[[], Any], most: int) -> range:
-    """Places to raise at: about so many, and more of them in the long form of these tests."""
+def everywhere(function: Callable[[], Any], most: int, part: float = 0.0) -> range:
+    """Places to raise at: about so many, the first by a part of their distance later; more in the long form."""
     count = raising(function, 0)
-    return range(1, count + 1, max(1, count // max(most, LONG)))
+    distance = max(1, count // max(most, LONG))
+    return range(1 + int(part * distance), count + 1, distance)
 
 
 def open_files() -> int:
@@ -91,10 +93,10 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [TimeoutError("late"), ValueError("late"), RuntimeError("late"), KeyError("late")])
-def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize("which", range(len(ERRORS)))
+def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)
-    model = mlp(2)
+    model, error = mlp(2), ERRORS[which]("late")
     save(tmp_path / "a", model=model, step=1)
     linear = Linear(3, 4, device=NumPy)
     functions: list[Callable[[], Any]] = [
@@ -105,7 +107,7 @@ def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest
         lambda: from_torch(linear, FIXTURES / "layers.safetensors", strict=False, remap={r"^linear\.": ""}),
     ]
     for function in functions:
-        for at in everywhere(function, 60):
+        for at in everywhere(function, 20, which / len(ERRORS)):  # each error at places of its own
             with pytest.raises(type(error)) as raised:
                 raising(function, at, error)
             assert raised.value is error, at
