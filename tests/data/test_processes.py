@@ -144,6 +144,21 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
         there.close()
 
 
+def test_a_packed_object_in_a_cycle_is_collected_without_an_error() -> None:
+    """The traceback of an error refers to what was packed where it was raised."""
+    code = """
+import gc
+from burnpy.data.engines.layout import Packed
+cycle = [Packed("work")]
+cycle.append(cycle)
+del cycle
+gc.collect()
+"""
+    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", code]  # reports errors of finalizers on all versions
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_larger_batches_than_before() -> None:
     growing = [{"x": np.full(1000 * k, k)} for k in range(1, 12)]
     batches = Loader(growing, collate(device=NumPy), batch_size=1, engine="processes", workers=2)
