@@ -159,9 +159,17 @@ class Interrupted:
 
     def __init__(self) -> None:
         self.under_way: list[int] = []
+        self.begun: set[int] = set()  # the parts, in one call
+        self.seen: set[int] = set()  # how many of them had begun, at each interruption
         threads.shared(lambda start, stop: None, LARGE, products=True)  # from now on workers and caches are there
 
+    def interrupt(self) -> None:
+        """Be the handler of a signal that raises."""
+        self.seen.add(len(self.begun))
+        raise Interruption
+
     def slowly(self, start: int, stop: int) -> None:
+        self.begun.add(start)
         self.under_way.append(start)
         try:
             time.sleep(0.0003)
@@ -170,6 +178,7 @@ class Interrupted:
 
     def check(self) -> None:
         assert not self.under_way
+        self.begun.clear()
         assert threads._team.owner() is None
         blas = openblas()
         assert blas is None or blas.get() == 2
@@ -200,13 +209,11 @@ MODULES = threads, openblas_module, try_lock
 @pytest.mark.parametrize("products", [False, True])
 def test_no_exception_anywhere_leaves_anything_under_way(products: bool) -> None:
     watch = Interrupted()
-    places = 0
     work = partial(threads.shared, watch.slowly, LARGE, products=products)
-    for raised in every_opcode(work, MODULES, interrupt, every=1 if LONG else 3):
+    for raised in every_opcode(work, MODULES, watch.interrupt, every=1 if LONG else 3):
         assert isinstance(raised, Interruption)
         watch.check()
-        places += 1
-    assert places > 100
+    assert {0, 3} <= watch.seen, "before the first part begins, and after all have"
 
 
 @pytest.mark.usefixtures("two_of_openblas")
