@@ -81,6 +81,24 @@ def test_the_caller_does_what_nobody_else_comes_for() -> None:
     assert found == {LARGE * k // 3: here for k in range(3)}
 
 
+def test_a_worker_that_comes_late_keeps_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[threads._Job] = []
+    monkeypatch.setattr(threads._Worker, "ask", lambda worker, job: late.append(job))
+    x = np.ones(3)
+    alive = weakref.ref(x)
+
+    def work(start: int, stop: int, x: Any) -> None:
+        x += 1
+
+    threads.shared(partial(work, x=x), LARGE)
+    assert x.tolist() == [4, 4, 4]
+    del x
+    assert len(late) == 2
+    assert alive() is None
+    for job in late:
+        job.help(threads._workers[0])
+
+
 def test_what_is_small_stays_with_the_caller() -> None:
     here = threading.current_thread().name
     assert parts(1000) == {(0, 1000): here}
