@@ -440,6 +440,30 @@ def test_functions_of_the_program(tmp_path: Path) -> None:
     assert ran(tmp_path, program) == (0, "[0.0, 0.5]\n[1.0, 1.5]\n[2.0, 2.5]\n", "")
 
 
+CHOSEN = """
+    def doubled(x):
+        return x * 2.0
+
+    if __name__ == "__main__":
+        import multiprocessing
+        from burnpy import Tensor
+
+        multiprocessing.set_start_method("METHOD")
+        with multiprocessing.Pool(1) as pool:
+            print(pool.map(doubled, [Tensor[NumPy].from_data([1.0])])[0].tolist(), flush=True)
+            train()
+            pool.close()
+            pool.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_program_with_processes_of_its_own(method: str, tmp_path: Path) -> None:
+    """The fork server is the default on Linux from Python 3.14 on, and the same as the engine's."""
+    program = PROGRAM.replace("PAUSE", "0") + CHOSEN.replace("METHOD", method)
+    assert ran(tmp_path, program) == (0, "[2.0]\n[0.0, 0.5]\n[1.0, 1.5]\n[2.0, 2.5]\n", "")
+
+
 def test_an_unguarded_program_is_explained(tmp_path: Path) -> None:
     status, out, errors = ran(tmp_path, PROGRAM.replace("PAUSE", "0") + "\n    train()\n")
     assert (status, out) == (1, "")
