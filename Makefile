@@ -67,7 +67,7 @@ check-lint:
 check-mypy:
 	$(PY) -m mypy
 check-pyright:
-	$(PY) -m basedpyright
+	$(PY) -m basedpyright --pythonpath $(PY)
 
 format: $(INSTALLED)-check ## bring the code into its format
 	$(PY) -m ruff check --fix --select I .

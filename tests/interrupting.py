@@ -73,39 +73,15 @@ class Opcodes:
         self.inside, self.at, self.handler = inside, at, handler
         self.count = 0
 
-    def run(self, call: Callable[[], Any]) -> Any:
-        """Make the call, and return what it returns."""
-        if sys.version_info >= (3, 12):
-            return self._monitored(call)
-        return self._traced(call)
-
     def _reached(self) -> None:
         self.count += 1
         if self.count == self.at:
             self.handler()
 
-    def _traced(self, call: Callable[[], Any]) -> Any:
-        before = sys.gettrace()
-        sys.settrace(self._entered)
-        try:
-            return call()
-        finally:
-            sys.settrace(before)
-
-    def _entered(self, frame: FrameType, event: str, argument: object) -> Any:
-        if not self.inside(frame.f_code.co_filename):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._opcode
-
-    def _opcode(self, frame: FrameType, event: str, argument: object) -> Any:
-        if event == "opcode":
-            self._reached()
-        return self._opcode
-
     if sys.version_info >= (3, 12):
 
-        def _monitored(self, call: Callable[[], Any]) -> Any:
+        def run(self, call: Callable[[], Any]) -> Any:
+            """Make the call, and return what it returns."""
             monitoring, thread = sys.monitoring, get_ident()
 
             def executed(code: CodeType, offset: int) -> Any:
@@ -125,3 +101,25 @@ class Opcodes:
             finally:
                 monitoring.set_events(tool, monitoring.events.NO_EVENTS)
                 monitoring.free_tool_id(tool)
+
+    else:
+
+        def run(self, call: Callable[[], Any]) -> Any:
+            """Make the call, and return what it returns."""
+            before = sys.gettrace()
+            sys.settrace(self._entered)
+            try:
+                return call()
+            finally:
+                sys.settrace(before)
+
+        def _entered(self, frame: FrameType, event: str, argument: object) -> Any:
+            if not self.inside(frame.f_code.co_filename):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            return self._opcode
+
+        def _opcode(self, frame: FrameType, event: str, argument: object) -> Any:
+            if event == "opcode":
+                self._reached()
+            return self._opcode

@@ -210,7 +210,8 @@ class _Job:
                 del self._parts[:]
                 while self._inside:
                     _acquire(_bell.lock, True)
-                self._over = True  # a worker that arrives later finds no parts, and is not waited for
+                self._work = _nothing  # a worker that arrives later keeps the job, but not the arrays
+                self._over = True  # it finds no parts, and is not waited for
             except BaseException as error:
                 self._failures += [(-1, error)]
         if self._products:
@@ -255,6 +256,10 @@ class _Job:
             except BaseException as error:
                 self._failures += [(start, error)]
                 del parts[:]
+
+
+def _nothing(start: int, stop: int) -> None:
+    """Do nothing: the work of a job that is over."""
 
 
 def _ask(count: int, job: _Job) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from functools import cache
-from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burnpy.backend.alias import BoundAlias
 from burnpy.backend.errors import DeviceError, a
 from burnpy.backend.schema import declarations, missing
+from burnpy.hints.signatures import signature
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from inspect import Parameter, signature
+from inspect import Parameter
 from math import prod
 from typing import Any, NamedTuple
 
 from burnpy.backend.primitives import Shape
 from burnpy.backend.schema import Algebra, Declaration, Flops
+from burnpy.hints.signatures import signature
 
 EMPTY: Any = Parameter.empty
 

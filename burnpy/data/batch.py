@@ -259,9 +259,11 @@ def declarations(cls: type[Any]) -> dict[str, str]:
 
 
 def _annotations(cls: type[Any]) -> Mapping[str, Any]:
+    annotations: Mapping[str, Any]
     if sys.version_info >= (3, 14):
         import annotationlib
 
-        return annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
-    annotations: Mapping[str, Any] = vars(cls).get("__annotations__", {})
+        annotations = annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
+    else:
+        annotations = vars(cls).get("__annotations__", {})
     return annotations

@@ -233,7 +233,7 @@ def _rows(indices: ArrayLike | range, size: int) -> NDArray[np.int64]:
     if rows.dtype.kind == "b":
         if len(rows) != size:
             raise ArgumentError(f"subset() was given a mask of {len(rows)} for a dataset of {size} samples")
-        return np.nonzero(rows)[0]
+        return np.flatnonzero(rows)
     wrong = rows[(rows < -size) | (rows >= size)]
     if len(wrong):
         raise IndexRangeError(f"subset() was given the index {wrong[0]}, and the dataset has {size} samples")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter
+from inspect import Parameter, Signature
 from typing import Any
 
 from burnpy.backend.errors import CallError
 from burnpy.hints.arguments import METHODS, MISSING, OURS, SENTENCES
+from burnpy.hints.signatures import signature
 from burnpy.hints.spelling import meant
 
 
@@ -30,7 +30,7 @@ def call_error(
             positional arguments, and under `MISSING` the one for missing arguments.
     """
     try:
-        inspect.Signature(parameters).bind(*args, **kwargs)
+        Signature(parameters).bind(*args, **kwargs)
     except TypeError:
         return CallError(f"{name}() {_mistake(parameters, args, kwargs, hints or {})}")
     return None
@@ -38,7 +38,7 @@ def call_error(
 
 def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
     """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
-    parameters = [*inspect.signature(function).parameters.values()]
+    parameters = [*signature(function).parameters.values()]
     if parameters and parameters[0].name in ("self", "cls"):
         parameters, args = parameters[1:], args[1:]
     taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__

@@ -41,10 +41,12 @@ def signature_of(cls: type[Any]) -> Signature:
     """Return the signature of a class: that of its ``__init__`` without ``self``."""
     import inspect
 
+    from burnpy.hints.signatures import signature
+
     if cls.__init__ is object.__init__:
         return inspect.Signature()
-    signature = inspect.signature(cls.__init__)
-    return signature.replace(parameters=[*signature.parameters.values()][1:], return_annotation=inspect.Signature.empty)
+    own = signature(cls.__init__)
+    return own.replace(parameters=[*own.parameters.values()][1:], return_annotation=inspect.Signature.empty)
 
 
 def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
@@ -70,9 +72,8 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
     trace = error.__traceback__
     if trace is not None and trace.tb_next is not None:
         return
-    from inspect import signature
-
     from burnpy.hints import call_errors
+    from burnpy.hints.signatures import signature
 
     name, parameters = f"{type(module).__name__}.forward", [*signature(module.forward).parameters.values()]
     refusal = call_errors.call_error(name, parameters, args, kwargs)

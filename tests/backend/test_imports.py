@@ -36,7 +36,7 @@ EVERYBODY_NEEDS = {
         *("resampling", "scans", "segments", "shape"),
         *("special_functions", "windows"),
     ],
-    "burnpy.hints": ["", "torch_names", "numpy_names"],
+    "burnpy.hints": ["", "torch_names", "numpy_names", "signatures"],
     "burnpy.tensor": [
         *("", "arithmetic", "base", "bool_tensor", "call_errors", "conversion", "creation", "data"),
         *("differentiation", "dims", "factories", "float_reductions", "host_reads", "index_checks"),

@@ -81,6 +81,24 @@ def test_the_caller_does_what_nobody_else_comes_for() -> None:
     assert found == {LARGE * k // 3: here for k in range(3)}
 
 
+def test_a_worker_that_comes_late_keeps_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[threads._Job] = []
+    monkeypatch.setattr(threads._Worker, "ask", lambda worker, job: late.append(job))
+    x = np.ones(3)
+    alive = weakref.ref(x)
+
+    def work(start: int, stop: int, x: Any) -> None:
+        x += 1
+
+    threads.shared(partial(work, x=x), LARGE)
+    assert x.tolist() == [4, 4, 4]
+    del x
+    assert len(late) == 2
+    assert alive() is None
+    for job in late:
+        job.help(threads._workers[0])
+
+
 def test_what_is_small_stays_with_the_caller() -> None:
     here = threading.current_thread().name
     assert parts(1000) == {(0, 1000): here}
@@ -159,9 +177,17 @@ class Interrupted:
 
     def __init__(self) -> None:
         self.under_way: list[int] = []
+        self.begun: set[int] = set()  # the parts, in one call
+        self.seen: set[int] = set()  # how many of them had begun, at each interruption
         threads.shared(lambda start, stop: None, LARGE, products=True)  # from now on workers and caches are there
 
+    def interrupt(self) -> None:
+        """Be the handler of a signal that raises."""
+        self.seen.add(len(self.begun))
+        raise Interruption
+
     def slowly(self, start: int, stop: int) -> None:
+        self.begun.add(start)
         self.under_way.append(start)
         try:
             time.sleep(0.0003)
@@ -170,6 +196,7 @@ class Interrupted:
 
     def check(self) -> None:
         assert not self.under_way
+        self.begun.clear()
         assert threads._team.owner() is None
         blas = openblas()
         assert blas is None or blas.get() == 2
@@ -200,13 +227,11 @@ MODULES = threads, openblas_module, try_lock
 @pytest.mark.parametrize("products", [False, True])
 def test_no_exception_anywhere_leaves_anything_under_way(products: bool) -> None:
     watch = Interrupted()
-    places = 0
     work = partial(threads.shared, watch.slowly, LARGE, products=products)
-    for raised in every_opcode(work, MODULES, interrupt, every=1 if LONG else 3):
+    for raised in every_opcode(work, MODULES, watch.interrupt, every=1 if LONG else 3):
         assert isinstance(raised, Interruption)
         watch.check()
-        places += 1
-    assert places > 100
+    assert {0, 3} <= watch.seen, "before the first part begins, and after all have"
 
 
 @pytest.mark.usefixtures("two_of_openblas")

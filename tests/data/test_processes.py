@@ -144,6 +144,21 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
         there.close()
 
 
+def test_a_packed_object_in_a_cycle_is_collected_without_an_error() -> None:
+    """The traceback of an error refers to what was packed where it was raised."""
+    code = """
+import gc
+from burnpy.data.engines.layout import Packed
+cycle = [Packed("work")]
+cycle.append(cycle)
+del cycle
+gc.collect()
+"""
+    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", code]  # reports errors of finalizers on all versions
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_larger_batches_than_before() -> None:
     growing = [{"x": np.full(1000 * k, k)} for k in range(1, 12)]
     batches = Loader(growing, collate(device=NumPy), batch_size=1, engine="processes", workers=2)
@@ -423,6 +438,30 @@ PROGRAM = """
 def test_functions_of_the_program(tmp_path: Path) -> None:
     program = PROGRAM.replace("PAUSE", "0") + "\n    if __name__ == '__main__':\n        train()\n"
     assert ran(tmp_path, program) == (0, "[0.0, 0.5]\n[1.0, 1.5]\n[2.0, 2.5]\n", "")
+
+
+CHOSEN = """
+    def doubled(x):
+        return x * 2.0
+
+    if __name__ == "__main__":
+        import multiprocessing
+        from burnpy import Tensor
+
+        multiprocessing.set_start_method("METHOD")
+        with multiprocessing.Pool(1) as pool:
+            print(pool.map(doubled, [Tensor[NumPy].from_data([1.0])])[0].tolist(), flush=True)
+            train()
+            pool.close()
+            pool.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_program_with_processes_of_its_own(method: str, tmp_path: Path) -> None:
+    """The fork server is the default on Linux from Python 3.14 on, and the same as the engine's."""
+    program = PROGRAM.replace("PAUSE", "0") + CHOSEN.replace("METHOD", method)
+    assert ran(tmp_path, program) == (0, "[2.0]\n[0.0, 0.5]\n[1.0, 1.5]\n[2.0, 2.5]\n", "")
 
 
 def test_an_unguarded_program_is_explained(tmp_path: Path) -> None:

@@ -49,6 +49,16 @@ def test_no_place_sees_what_is_to_come() -> None:
     assert np.abs(a[:, 40:] - b[:, 40:]).max() > 1e-2
 
 
+def entropy_of_characters() -> float:
+    """The least loss on the text held out that needs no context. Each version of Python has its own text."""
+    from char_gpt import HELD_OUT, encoded, standard_library
+
+    text = encoded(standard_library())
+    counts = np.bincount(text[: int(HELD_OUT * len(text))])
+    shares = counts[counts > 0] / counts.sum()
+    return -float(shares @ np.log(shares))
+
+
 def test_it_learns_and_writes() -> None:
     command = [sys.executable, "-W", "error", str(EXAMPLES / "char_gpt.py"), "--steps", "120", "--length", "30"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -58,5 +68,5 @@ def test_it_learns_and_writes() -> None:
     assert len(losses) == 5
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > 4
-    assert losses[-1] < 3.05
+    assert losses[-1] < entropy_of_characters() - 0.4
     assert done.stdout.count("|    def ") == 5

@@ -246,9 +246,10 @@ def attack(exported: Any) -> None:
         with pytest.raises(ValueError, match=r"read-only|read only"):
             np.add(found, 1, out=found)
         if found.dtype.kind != "V":  # bfloat16, of which Python knows no buffer
-            assert memoryview(found).readonly  # type: ignore[arg-type]  # arrays are buffers
+            buffer: Any = found  # as it is to type checkers from Python 3.12 on
+            assert memoryview(buffer).readonly
             with pytest.raises((BufferError, TypeError, ValueError)):
-                (ctypes.c_char * 4).from_buffer(found)  # type: ignore[arg-type]  # as above
+                (ctypes.c_char * 4).from_buffer(buffer)
         found = found.base
 
 

@@ -32,7 +32,7 @@ def axis(dim: Any) -> Any:
     return tuple(dim) if isinstance(dim, list) else dim
 
 
-def logsumexp(a: Array, axis: Any, keepdims: bool) -> Array:
+def logsumexp(a: Array, axis: Any, keepdims: Any) -> Array:
     return np.asarray(np.log(np.exp(a).sum(axis=axis, keepdims=keepdims)))
 
 

@@ -49,7 +49,7 @@ def mypy_lines(*paths: Path) -> set[tuple[str, int]]:
 
 
 def pyright_lines(*paths: Path) -> set[tuple[str, int]]:
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", *map(str, paths)]
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", *map(str, paths)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     report = [d for d in json.loads(done.stdout)["generalDiagnostics"] if d["severity"] == "error"]
     return {(Path(d["file"]).name, d["range"]["start"]["line"] + 1) for d in report if TARGET not in d["message"]}

@@ -10,13 +10,14 @@ among the arrays that the outer section drops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any, ParamSpec, TypeVar, overload
 
 from burnpy.autodiff.checkpointing.segment import Section
 from burnpy.autodiff.modes import flag
 from burnpy.autodiff.saved_tensors.slots import innermost_saver, refuse_where_disabled
 from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.hints.signatures import signature
 from burnpy.tensor.rng_state import states
 
 P = ParamSpec("P")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from inspect import signature
 from typing import Any
 
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.rules import Vjp
+from burnpy.hints.signatures import signature
 
 
 def parameter(a: Argument) -> str:

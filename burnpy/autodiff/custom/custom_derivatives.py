@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from burnpy.autodiff.custom.apply import refused, refused_tensors
@@ -35,6 +35,7 @@ from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.multi_output import node_kind, record_outputs
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
+from burnpy.hints.signatures import signature
 from burnpy.tensor.levels import working_on
 
 F = TypeVar("F", bound=Callable[..., Any])

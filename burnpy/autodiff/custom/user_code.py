@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.hints.signatures import signature
 from burnpy.tensor.levels import open_levels, working_on
 
 

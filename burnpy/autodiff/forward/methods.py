@@ -7,7 +7,6 @@ backend, and their tangents with the rule's jvps; a result of constants has no t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any, TypeAlias
 
 from burnpy.autodiff.forward.dual import Dual
@@ -17,6 +16,7 @@ from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import Algebra
+from burnpy.hints.signatures import signature
 
 Method: TypeAlias = Callable[..., Any]
 Jvp: TypeAlias = Callable[[Any, Float, Sequence[Any], Any], Float]

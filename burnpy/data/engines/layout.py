@@ -26,7 +26,8 @@ class Packed:
     def __init__(self, value: object) -> None:
         file, buffers = BytesIO(), list[memoryview]()
         _Pickler(file, buffers).dump(value)
-        self._parts = [memoryview(file.getbuffer()), *buffers]
+        # Not getbuffer(), a view that keeps the file from closing: its finalizer fails if a cycle is collected.
+        self._parts = [memoryview(file.getvalue()), *buffers]
 
     @property
     def sizes(self) -> list[int]:

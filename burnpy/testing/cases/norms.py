@@ -25,7 +25,7 @@ _EXAMPLES: list[tuple[Any, ...]] = [
 ]
 
 
-def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: Any) -> Any:
     size = np.abs(x)
     if p == 0:
         return (x != 0).astype(x.dtype).sum(dims, keepdims=keepdim)

@@ -85,7 +85,7 @@ def _logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return logaddexp.reduce(x, axis=dims, keepdims=keepdim, initial=-np.inf) if dims else x.copy()
 
 
-def _mean(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _mean(x: Any, dims: tuple[int, ...], keepdim: Any) -> Any:
     return np.sum(x, dims, keepdims=keepdim) / np.float64(math.prod(x.shape[d] for d in dims))
 
 
