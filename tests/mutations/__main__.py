@@ -3,8 +3,8 @@
     python -m tests.mutations --seed 0 --count 60
 
 To compare two suites on the same places: `--pick-from` names the tree whose places are picked, `--root` the tree that
-is changed and tested; a place that it lacks is absent. A test counts if it passes without the change. Tests that
-concern the place run first. A place survives when all tests pass, or its processor time is spent.
+is changed and tested; a place that it lacks is absent. A test counts if, run by itself, it fails with the change and
+passes without. Tests that concern the place run first. A place survives when all pass, or its processor time is spent.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ FIRST = {
 """The folders of tests that concern a folder or file."""
 PYTEST = ("-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
 HANGING = ("-o", "faulthandler_timeout=200", "-o", "faulthandler_exit_on_timeout=true")
+FAILED = re.compile(r"^(?:(\S+?\.py::.+?) (?:FAILED|ERROR)\b|ERROR (\S+))", re.M)
 SPENT, NONE_CHOSEN = -signal.SIGXCPU, 5
 
 
@@ -66,7 +67,7 @@ def ordered(place: Place, tests: Sequence[Path], root: Path) -> list[str]:
     """Return the test files, those first that concern the place's folder, and of those the ones that name it most."""
     folder = max((f for f in FIRST if place.file.startswith(f)), key=len, default="")
     words = {*re.findall(r"[a-zA-Z]{4,}", place.function.rpartition(".")[2]), Path(place.file).stem}
-    named = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words))
+    named = re.compile(rf"\b(?:{'|'.join(words)})\b")
 
     def rank(test: Path) -> tuple[int, int]:
         room = test.relative_to(root / "tests").parts[0]
@@ -129,7 +130,6 @@ class Suite:
                 [sys.executable, *command],
                 cwd=copy,
                 env=environment,
-                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -153,25 +153,27 @@ class Suite:
             seconds -= used
             if status in (0, NONE_CHOSEN, SPENT):
                 return None, seconds if status != SPENT else 0
-            lines = re.findall(r"^(\S+?\.py::.+?) (?:FAILED|ERROR)\b", text, re.M) or re.findall(
-                r"^ERROR (\S+)", text, re.M
-            )
-            if not lines:  # the interpreter ended, or nothing can be imported
-                started = re.findall(r"^(\S+?\.py::.+)$", text, re.M)
+            failed = FAILED.search(text)
+            if failed is None:  # the interpreter ended, or nothing can be imported
+                started = re.findall(r"^\S+?\.py::.+$", text, re.M)
                 return f"{started[-1] if started else 'import'} (status {status})", seconds
-            if self.passes(lines[0]):
-                return lines[0], seconds
-            unrelated.append(lines[0])
+            test = failed[1] or failed[2]
+            if self.passes(test) and not self.alone(copy, test):
+                return test, seconds
+            unrelated.append(test)
         return None, 0
 
     def passes(self, test: str) -> bool:
         """Return whether a test passes without the change."""
         if test not in self.passing:
             with self.lock:
-                only = [] if "::" in test else ["--collect-only"]
-                copy = self.copied("unchanged")
-                self.passing[test] = self.run(copy, ["-m", "pytest", *PYTEST, *only, test], 300)[0] == 0
+                self.passing[test] = self.alone(self.copied("unchanged"), test)
         return self.passing[test]
+
+    def alone(self, copy: Path, test: str) -> bool:
+        """Return whether a test passes in a copy, run by itself; of a file, whether its tests are found."""
+        only = [] if "::" in test else ["--collect-only"]
+        return self.run(copy, ["-m", "pytest", *PYTEST, *HANGING, *only, test], 300)[0] == 0
 
     def batches(self, place: Place) -> Iterator[list[str]]:
         """Yield arguments of pytest, those that concern the place most first."""
