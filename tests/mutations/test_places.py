@@ -1,0 +1,57 @@
+"""What mutations change, and that the same places are found and picked again."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.mutations.places import KINDS, Finder, Place, picked
+
+RULES = "burnpy/autodiff/rules/some.py"
+SOURCE = '''
+"""Not -1, nor True."""
+TABLE = {"a": lambda i, g, out: i.neg(i.mul(g, out))}
+
+def rule(i: Any, x: Float, keepdim: bool = False) -> Float:
+    if x.dtype == "float64" and x.ndim >= 2:
+        raise ShapeError(f"rule({x}) takes matrices, got {x.ndim} dims")
+    return i.where(i.eq(x, x), i.sub(x, 1.5), cut)  # – counted in bytes
+'''
+
+
+def places(source: str = SOURCE) -> list[Place]:
+    return Finder(RULES, source.encode()).places
+
+
+def test_changes_of_each_kind() -> None:
+    assert {(place.kind, place.before, place.after) for place in places()} == {
+        ("sign", "i.neg(i.mul(g, out))", "i.mul(g, out)"),
+        ("sign", "mul", "div"),
+        ("sign", "sub", "add"),
+        ("value", "lambda i, g, out: i.neg(i.mul(g, out))", "lambda i, g, x: i.neg(i.mul(g, x))"),
+        ("value", "x, 1.5", "1.5, x"),
+        ("value", "i.sub(x, 1.5), cut", "cut, i.sub(x, 1.5)"),
+        ("bound", ">=", ">"),
+        ("bound", "2", "3"),
+        ("message", "matrices", "other"),
+        ("dtype", '"float64"', '"float32"'),
+        ("condition", 'x.dtype == "float64" and x.ndim >= 2', 'not (x.dtype == "float64" and x.ndim >= 2)'),
+        ("default", "False", "True"),
+    }
+
+
+def test_a_change_replaces_its_text_alone() -> None:
+    for place in places():
+        changed = place.applied(SOURCE.encode()).decode()
+        ast.parse(changed)
+        assert len(changed) - len(SOURCE) == len(place.after) - len(place.before)
+        assert changed != SOURCE
+
+
+def test_places_are_the_same_where_other_lines_moved() -> None:
+    assert places("# a line\n" + SOURCE) == places()
+
+
+def test_a_seed_picks_the_same_of_each_kind() -> None:
+    chosen = picked(places(), len(KINDS), 0)
+    assert [place.kind for place in chosen] == list(KINDS)
+    assert picked(places()[::-1], len(KINDS), 0) == chosen
