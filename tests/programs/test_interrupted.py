@@ -137,3 +137,47 @@ def test_calls_return_and_raise_as_they_would_undisturbed() -> None:
     assert undisturbed(lambda: 3) == 3
     with pytest.raises(KeyError, match="MISSING"):
         undisturbed(lambda: os.environ["MISSING"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "code"), [("fork", 7), ("limit", 0)])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no processes that share memory")
+def test_a_process_without_another_thread(program: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAMS[program]], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+PROGRAMS = {
+    "fork": """
+import os, signal, threading, time
+from burnpy.backend.errors import StateError
+from burnpy_numpy.compiled.undisturbed import undisturbed
+
+children = []
+signal.signal(signal.SIGUSR1, lambda number, frame: children.append(os.fork()))
+
+def call():
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+    time.sleep(0.2)
+    return 3
+
+try:
+    assert undisturbed(call) == 3
+except StateError as error:
+    assert "forked while a kernel was compiled" in str(error)
+    os._exit(7 if children == [0] else 8)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+""",
+    "limit": """
+import threading
+from burnpy_numpy.compiled.undisturbed import undisturbed
+
+threading.stack_size(1 << 46)  # more than there is memory for
+try:
+    threading.Thread(target=int).start()
+except RuntimeError:
+    assert undisturbed(threading.get_ident) == threading.get_ident()
+""",
+}
