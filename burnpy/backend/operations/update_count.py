@@ -72,8 +72,8 @@ class UpdateCounts:
         new = self._after.get(count)
         if new is None:
             d = self._device.discrete
-            done = d.to_int(d.bitwise_not(self._skipped), int64)
-            new = self._after[count] = UpdateCount(self._device, d.add(count.value, done))
+            value = d.where(self._skipped, count.value, d.add(count.value, 1))
+            new = self._after[count] = UpdateCount(self._device, value)
         return new
 
 
