@@ -63,10 +63,12 @@ def test_a_row_has_three_cells_and_says_something() -> None:
                 assert why.endswith("."), "a sentence, or several"
 
 
-@pytest.mark.parametrize("code", [c for c in CODE if not c.startswith("ctx.")])
-def test_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # some of it writes files
-    exec(code, namespace())
+def test_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with every_case() as case:
+        for code in dict.fromkeys(c for c in CODE if not c.startswith("ctx.")):
+            with case(code):
+                monkeypatch.chdir(tmp_path)  # some of it writes files
+                exec(code, namespace())
 
 
 @pytest.mark.parametrize("code", sorted({c for c in CODE if c.startswith("ctx.")}))
