@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ Case: TypeAlias = Callable[[object], AbstractContextManager[None]]
 
 
 @contextmanager
-def every_case() -> Iterator[Case]:
+def every_case() -> Generator[Case, None, None]:
     """Collect the failures of many cases, and raise them at the end as one `AssertionError`.
 
     Errors of any class and pytest's own failures count; skips and interrupts end the test as usual.
@@ -32,7 +32,7 @@ def every_case() -> Iterator[Case]:
     count = 0
 
     @contextmanager
-    def case(description: object) -> Iterator[None]:
+    def case(description: object) -> Generator[None, None, None]:
         nonlocal count
         count += 1
         try:
