@@ -322,7 +322,7 @@ def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
         (lambda x, t: x + t, "add() was asked of tensors on NumPy (the first) and Autodiff[NumPy] (the second); "),
         (lambda x, t: t - x, "sub() was asked of tensors on Autodiff[NumPy] (the first) and NumPy (the second); "),
         (lambda x, t: x.prelu(t), "NumPy (x) and Autodiff[NumPy] (weight); "),
-        (lambda x, t: t.masked_fill(x > 0, 0.0), "Autodiff[NumPy] (x) and NumPy (mask); "),
+        (lambda x, t: x.masked_fill(t > 0, 0.0), "NumPy (x) and Autodiff[NumPy] (mask); "),
         (lambda x, t: burnpy.cat([t, t, x]), "Autodiff[NumPy] (tensors[0]) and NumPy (tensors[2]); "),
         (lambda x, t: burnpy.where(x > 0, x, t), "NumPy (condition) and Autodiff[NumPy] (y); "),
         (lambda x, t: burnpy.mse_loss(x, target=t), "NumPy (input) and Autodiff[NumPy] (target); "),
