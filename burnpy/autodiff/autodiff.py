@@ -117,7 +117,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """
         if x.node is None:
             raise NotTrackedError(
-                f"retain_grad() was asked of a tensor of shape {x.shape} that is not tracked; "
+                f"retain_grad() got a tensor of shape {x.shape} that is not tracked; "
                 "call require_grad() on what it is computed from"
             )
         if x.node.leaf is not None:

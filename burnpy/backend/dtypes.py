@@ -67,8 +67,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
         raise DTypeError(
-            f"dtype {result} was asked of {a(owner[kind])}, which holds {kind} dtypes; "
-            f"use {owner[kind_of(result)]} instead"
+            f"dtype {result} got {a(owner[kind])}, which holds {kind} dtypes; use {owner[kind_of(result)]} instead"
         )
     return result
 

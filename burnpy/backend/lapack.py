@@ -239,7 +239,7 @@ def _run(xp: Any, name: str, f: Callable[..., Any], *arrays: Array) -> Any:
 def _failure(name: str, f: Callable[..., Any], arrays: tuple[Array, ...]) -> LinAlgError:
     """Return the error that says which matrix of the batch failed, the first of several."""
     shape = tuple(arrays[0].shape)
-    asked, why = f"{name}() was asked of shape {shape}", _REASONS.get(name, "cannot be decomposed")
+    asked, why = f"{name}() got shape {shape}", _REASONS.get(name, "cannot be decomposed")
     if len(shape) == 2:
         return LinAlgError(f"{asked}, and the matrix {why}")
     for index in np.ndindex(*shape[:-2]):

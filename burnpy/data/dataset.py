@@ -202,6 +202,4 @@ def refuse_unindexable(source: object, owner: str) -> None:
     hint = "; of a mapping of arrays write ArrayDataset(**columns)" if isinstance(source, Mapping) else ""
     if hasattr(source, "__iter__") and not hasattr(source, "__len__"):
         hint = "; what can only be iterated is for burnpy.data.StreamLoader"
-    raise CallError(
-        f"{owner} was given {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}"
-    )
+    raise CallError(f"{owner} got {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}")

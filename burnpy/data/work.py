@@ -35,9 +35,9 @@ class Share:
         if self.size > 1:
             raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
         if not 0 <= rank < size:
-            raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
+            raise ArgumentError(f"shard() got rank {rank} of {size}; ranks go from 0 to size - 1")
         if size > batch_size and not empty:
-            raise ArgumentError(f"shard() was asked to share batches of {batch_size} among {size} ranks")
+            raise ArgumentError(f"shard() cannot share batches of {batch_size} among {size} ranks")
         return Share(rank, size, empty)
 
     def of(self, low: int, high: int) -> slice:

@@ -173,7 +173,7 @@ class Calls(Alone):
         """
         if sum(sizes) >= 2 * _CHUNK * unit:
             raise GroupError(
-                f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
+                f"{self._operation}() cannot gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
                 everywhere=True,
             )
         if unit not in self._units:

@@ -81,7 +81,7 @@ class Group:
             RuntimeWarning: there is no launcher, but a sign that one was meant, such as a reservation of Slurm's.
         """
         if not number(timeout, "Group.world(timeout=)") > 0.0:
-            raise ArgumentError(f"Group.world(timeout=) was given as {timeout!r}; it is positive")
+            raise ArgumentError(f"Group.world(timeout=) is {timeout!r}; expected a positive number")
         expected = launched()
         if expected is None:
             sign = forgotten()
@@ -128,7 +128,7 @@ class Group:
         """
         source: object = root
         if isinstance(source, bool) or not isinstance(source, int) or not 0 <= source < self.size:
-            raise ArgumentError(f"broadcast() was given root={root!r}; ranks go from 0 to {self.size - 1}")
+            raise ArgumentError(f"broadcast() got root={root!r}; ranks go from 0 to {self.size - 1}")
         if self.size == 1:
             return value
         data = pickle.dumps(value, protocol=5) if self.rank == root else b""
@@ -161,7 +161,7 @@ class Group:
         given: object = grads
         if given is not None and not isinstance(given, GradientsParams):
             raise KindError(
-                f"mean() takes GradientsParams, and was given {a(type(given).__name__)}; write "
+                f"mean() takes GradientsParams, got {a(type(given).__name__)}; write "
                 "GradientsParams.from_grads(loss.backward(), model)"
             )
         result: GradientsParams[B] = self._reduction.mean(grads, checked_weight("mean", weight, "gradients", given))
@@ -214,7 +214,7 @@ class Group:
         if not isinstance(module, Module) or not isinstance(argument, (Tensor, type(None))):
             mean = "; of gradients, group.mean(grads) gives the mean" if isinstance(argument, GradientsParams) else ""
             raise KindError(
-                f"backward() takes a loss and its model, and was given {a(type(argument).__name__)} and "
+                f"backward() takes a loss and its model, got {a(type(argument).__name__)} and "
                 f"{a(type(module).__name__)}{mean}"
             )
         share = checked_weight("backward", weight, "loss", argument)
@@ -267,7 +267,7 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
     share = float(number(weight, f"{call}(weight=)"))
     if not 0.0 <= share < math.inf or (given is None and share > 0.0):
         raise ArgumentError(
-            f"{call}() was given the weight {weight!r} of {'no ' if given is None else ''}{what}; it is "
+            f"{call}() got the weight {weight!r} of {'no ' if given is None else ''}{what}; expected "
             f"{'0' if given is None else 'finite and not negative'}"
         )
     return share

@@ -136,7 +136,7 @@ class Reduction:
         total = math.fsum(header.weight for header in headers)
         if not 0.0 < total < math.inf:
             raise ArgumentError(
-                f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
+                f"{operation}() got the weights {[header.weight for header in headers]}; one is positive"
             )
         return tuple(header.digest for header in headers), [header.weight / total for header in headers]
 

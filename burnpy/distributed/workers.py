@@ -76,11 +76,9 @@ class Workers:
         for name, number, least in (("count", count, 1), ("retries", retries, 0), ("seed", seed, 0)):
             given: object = number
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise ArgumentError(
-                    f"Workers() was given {name}={describe(given)}; it takes an int of at least {least}"
-                )
+                raise ArgumentError(f"Workers() got {name}={describe(given)}; expected an int of at least {least}")
         if not 0 < limit < math.inf:
-            raise ArgumentError(f"Workers() was given limit={limit!r}; it is a number of seconds above 0")
+            raise ArgumentError(f"Workers() got limit={limit!r}; expected a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed
         self._calls = 0
         self._layouts = Layouts()
@@ -136,7 +134,7 @@ class Workers:
         numbers = _weights(given, weights)
         chosen = [(share, weight) for share, weight in zip(given, numbers, strict=True) if weight]
         if not chosen:
-            raise ArgumentError(f"mean() was given {len(given)} shares, and none of them has a weight above 0")
+            raise ArgumentError(f"mean() got {len(given)} shares, and none of them has a weight above 0")
         total = GradientsAccumulator[Any]()
         for grads, (_, weight) in zip(self._answers(f, model, [share for share, _ in chosen]), chosen, strict=True):
             answer: object = grads
@@ -272,10 +270,10 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Engi
 
         return RayActors(address, count, limit)
     if name != "processes":
-        raise ArgumentError(f"Workers() was given engine={describe(name)}; there are 'processes' and 'ray'")
+        raise ArgumentError(f"Workers() got engine={describe(name)}; there are 'processes' and 'ray'")
     if address is not None:
         raise ArgumentError(
-            f"Workers() was given address={address!r} for processes of this machine; other machines need engine='ray'"
+            f"Workers() got address={address!r} for processes of this machine; other machines need engine='ray'"
         )
     from burnpy.distributed.engines.processes import Processes
 
@@ -293,11 +291,11 @@ def _weights(shares: Sequence[Any], weights: Sequence[float] | None) -> list[flo
             return [batch_size(share) for share in shares]
         except BurnpyError:
             raise ArgumentError(
-                "mean() was given shares of which the number of samples is not known; give weights=, one for each"
+                "mean() got shares of which the number of samples is not known; give weights=, one for each"
             ) from None
     if len(weights) != len(shares) or not all(0 <= weight < math.inf for weight in weights):
         raise ArgumentError(
-            f"mean() was given {len(weights)} weights for {len(shares)} shares; it takes one for each, finite and not "
+            f"mean() got {len(weights)} weights for {len(shares)} shares; expected one for each, finite and not "
             "negative"
         )
     return [float(weight) for weight in weights]

@@ -87,17 +87,13 @@ class ZeroRedundancy(Optimizer):
     def __init__(self, optim: Optimizer, group: Group) -> None:
         given: object = optim
         if not isinstance(given, Optimizer) or isinstance(given, ZeroRedundancy):
-            raise KindError(
-                f"ZeroRedundancy() takes an optimizer, such as AdamW(), and was given {a(type(given).__name__)}"
-            )
+            raise KindError(f"ZeroRedundancy() takes an optimizer, such as AdamW(), got {a(type(given).__name__)}")
         ranks: object = group
         if not isinstance(ranks, Group):
-            raise KindError(
-                f"ZeroRedundancy() takes a Group, and was given {a(type(ranks).__name__)}; see Group.world()"
-            )
+            raise KindError(f"ZeroRedundancy() takes a Group, got {a(type(ranks).__name__)}; see Group.world()")
         if optim.joint:
             raise ArgumentError(
-                f"ZeroRedundancy() was given {type(optim).__name__}, whose update takes all parameters together, which "
+                f"ZeroRedundancy() got {type(optim).__name__}, whose update takes all parameters together, which "
                 "cannot be divided among ranks; use it without"
             )
         for name, value in (("weight_decay", optim.weight_decay), ("maximize", optim.maximize)):

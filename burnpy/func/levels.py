@@ -66,7 +66,7 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
             EscapedError: always.
         """
         raise EscapedError(
-            f"{operation}() was asked of a tensor from inside of a function that {self.api}() differentiated and that "
+            f"{operation}() got a tensor from inside of a function that {self.api}() differentiated and that "
             "has returned; return it from the function, as part of its result or beside it (has_aux=True)"
         )
 
@@ -112,7 +112,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
     """
     devices = [x._device for x in tensors] + ([] if beneath is None else [beneath])
     if not devices:
-        raise KindError(f"{api}() was given no tensor to work with; pass at least one as an argument of the function")
+        raise KindError(f"{api}() got no tensor to work with; pass at least one as an argument of the function")
     top = common_device(api, devices)
     for level in reversed(open_levels.get()):
         if levels_between(level, top) is not None:

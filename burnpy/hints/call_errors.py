@@ -62,7 +62,7 @@ def _mistake(
         by_name = [f"{key}=" for key in names if key not in in_order]
         others = f"; give the others by name: {', '.join(by_name)}" if by_name else ""
         hint = f"; {hints['']}" if "" in hints else others
-        return f"takes {', '.join(in_order) or 'nothing'} by position, and was given {len(args)} values{hint}"
+        return f"takes {', '.join(in_order) or 'nothing'} by position, got {len(args)} values{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]
     if twice:
         return f"was given {twice[0]} twice, by position and by name; it is one value"

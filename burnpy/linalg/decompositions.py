@@ -184,7 +184,7 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     """
     x = matrices("qr", x)
     if mode not in ("reduced", "complete", "r"):
-        raise ArgumentError(f'qr() was asked for mode={describe(mode)}; it is "reduced", "complete" or "r"')
+        raise ArgumentError(f'qr() got mode={describe(mode)}; expected "reduced", "complete" or "r"')
     q, r = x._backend.qr(x._primitive, mode == "complete")
     if mode == "r":
         q = x._backend.full((0,), 0.0, x.dtype)
@@ -246,5 +246,5 @@ def _lower(operation: str, x: Tensor[B], uplo: str) -> Tensor[B]:
     """Return matrices of which the triangle to be read is the lower one."""
     x = matrices(operation, x, square=True)
     if uplo not in ("L", "U"):
-        raise ArgumentError(f'{operation}() was asked for UPLO={describe(uplo)}; it is "L" or "U"')
+        raise ArgumentError(f'{operation}() got UPLO={describe(uplo)}; expected "L" or "U"')
     return x if uplo == "L" else x.mT

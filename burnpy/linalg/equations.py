@@ -59,7 +59,7 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
     if vector:
         b = b.unsqueeze(-1)
         if not left:
-            raise ShapeError(f"solve() was asked with left=False for vectors of shape {b.shape[:-1]}; give matrices")
+            raise ShapeError(f"solve() got left=False for vectors of shape {b.shape[:-1]}; give matrices")
     _fitting("solve", a, b, left)
     a, b = expanded("solve", a, b)
     if not left:
@@ -158,9 +158,9 @@ def lu_solve(
     matrices("lu_solve", lu, square=True)
     matrices("lu_solve", b)
     if not isinstance(pivots, IntTensor):
-        raise KindError(f"lu_solve() takes pivots as an IntTensor, and was given {describe(pivots)}")
+        raise KindError(f"lu_solve() takes pivots as an IntTensor, got {describe(pivots)}")
     if pivots.shape != lu.shape[:-1]:
-        raise ShapeError(f"lu_solve() was given pivots of shape {pivots.shape} for factors of shape {lu.shape}")
+        raise ShapeError(f"lu_solve() got pivots of shape {pivots.shape} for factors of shape {lu.shape}")
     lu, b = alike("lu_solve", lu, b)
     _fitting("lu_solve", lu, b, left)
     if not left:
@@ -223,14 +223,14 @@ def lstsq(
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         known = '"gels", "gelsy", "gelsd" or "gelss"'
-        raise ArgumentError(f"lstsq() was asked for driver={describe(driver)}; it is {known}")
+        raise ArgumentError(f"lstsq() got driver={describe(driver)}; expected {known}")
     matrices("lstsq", a)
     a, b = alike("lstsq", a, b)
     vector = b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
     if vector:
         b = b.unsqueeze(-1)
     if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
-        raise ShapeError(f"lstsq() was given a of shape {a.shape} and b of shape {b.shape}, which need equal rows")
+        raise ShapeError(f"lstsq() got a of shape {a.shape} and b of shape {b.shape}, which need equal rows")
     a, b = expanded("lstsq", a, b)
     atol, rtol = tolerances("lstsq", a, None, rcond)
     solution = a._like(a._backend.pinv(a._primitive, atol, rtol)) @ b
@@ -254,7 +254,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
     for name, value in (("atol", atol), ("rtol", rtol)):
         given: Any = value
         if value is not None and not (isinstance(given, (int, float)) and value >= 0):
-            raise ArgumentError(f"{operation}() was asked for {name}={describe(value)}, which is a number, at least 0")
+            raise ArgumentError(f"{operation}() got {name}={describe(value)}, which is a number, at least 0")
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype
         rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)
@@ -276,9 +276,7 @@ def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None
     floating(operation, b)
     if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
         what = "rows" if left else "columns"
-        raise ShapeError(
-            f"{operation}() was given shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}"
-        )
+        raise ShapeError(f"{operation}() got shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}")
 
 
 def _order(pivots: IntTensor[B]) -> IntTensor[B]:

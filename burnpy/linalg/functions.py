@@ -117,5 +117,5 @@ def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
     [18.0, 18.0]
     """
     if not isinstance(tensors, (list, tuple)) or len(tensors) < 2:
-        raise ArgumentError(f"multi_dot() takes two tensors or more in a list, and was given {describe(tensors)}")
+        raise ArgumentError(f"multi_dot() takes two tensors or more in a list, got {describe(tensors)}")
     return product_of("multi_dot", tensors, vectors=True)  # type: ignore[no-any-return]  # a Tensor

@@ -40,7 +40,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     p, dims = _number("vector_norm", ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
-        raise ShapeError(f"vector_norm() was asked for ord={ord!r} over no elements, of shape {x.shape}; it has none")
+        raise ShapeError(f"vector_norm() got ord={ord!r} over no elements, of shape {x.shape}; it has none")
     return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))
 
 
@@ -70,12 +70,10 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
     need_bool(keepdim, "matrix_norm")
     given: Any = dim
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ArgumentError(f"matrix_norm() was asked for dim={describe(dim)}; it is a pair, of rows and columns")
+        raise ArgumentError(f"matrix_norm() got dim={describe(dim)}; expected a pair, of rows and columns")
     rows, columns = distinct(dim, x.ndim, "matrix_norm")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
-        raise ArgumentError(
-            f'matrix_norm() was asked for ord={describe(ord)}; it is "fro", "nuc", 1, -1, 2, -2, inf or -inf'
-        )
+        raise ArgumentError(f'matrix_norm() got ord={describe(ord)}; expected "fro", "nuc", 1, -1, 2, -2, inf or -inf')
     if ord == "fro":
         return vector_norm(x, 2.0, (rows, columns), keepdim)
     if ord in (1, -1, math.inf, -math.inf):
@@ -113,9 +111,7 @@ def norm(
         return vector_norm(x, 2.0, dim, keepdim)
     if dim is None:
         if x.ndim not in (1, 2):
-            raise ShapeError(
-                f"norm() was asked for ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)"
-            )
+            raise ShapeError(f"norm() got ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)")
         dims: Any = tuple(range(x.ndim))
     else:
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -161,5 +157,5 @@ def _number(operation: str, ord: Any) -> float:
         ArgumentError: it is no number.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise ArgumentError(f"{operation}() was asked for ord={describe(ord)}, which is a number for vectors")
+        raise ArgumentError(f"{operation}() got ord={describe(ord)}, which is a number for vectors")
     return float(ord)

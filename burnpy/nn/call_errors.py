@@ -53,7 +53,7 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
     from burnpy.hints.modules import arguments_of
 
     if cls.__init__ is object.__init__ and args and not kwargs:
-        return CallError(f"{cls.__name__}() was given {len(args)} values, and has no __init__ that takes any")
+        return CallError(f"{cls.__name__}() got {len(args)} values, and has no __init__ that takes any")
     return call_errors.call_error(
         cls.__name__, [*signature_of(cls).parameters.values()], args, kwargs, arguments_of(cls)
     )

@@ -54,7 +54,7 @@ class Variable(Subscriptable, Generic[B]):
         if not isinstance(argument, TensorBase) or argument.kind != self.kind:
             owner = TensorBase.kinds[self.kind].__name__
             raise KindError(
-                f"{type(self).__name__}() holds one {owner}, and was given {_shown(argument)}; "
+                f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; "
                 f"make one first, as with {owner}.from_data(values, device=device)"
             )
         _set(self, "_frozen", bool(frozen))
@@ -253,7 +253,7 @@ class Buffer(Variable[B]):
     def _admitted(self, value: Any) -> Any:
         if value.is_require_grad():
             raise NotTrackedError(
-                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                f"{a(type(self).__name__)} got a tracked tensor of shape {value.shape}, and buffers have no "
                 "gradient; give it value.detach(), or make it a Param"
             )
         return value

@@ -244,7 +244,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             matching = [ident for ident, path in self._paths.items() if meets(path, key)]
             if not matching:
                 raise ArgumentError(
-                    f"without() was asked for {key!r}, which meets no parameter of these gradients"
+                    f"without() got {key!r}, which meets no parameter of these gradients"
                     + suggestion(key, [*self._paths.values()])
                 )
             dropped.update(matching)
@@ -265,7 +265,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
-                    f"the function given to map() was given the gradient of {self._paths.get(ident, ident)}, of shape "
+                    f"the function given to map() got the gradient of {self._paths.get(ident, ident)}, of shape "
                     f"{value.shape} and dtype {value.dtype} on {self._device}, and must return one such, but returned "
                     f"{result!r:.200}"
                 )

@@ -66,7 +66,7 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
     """
     refuse_no_model(model)
     if dtype not in ("model", "file", "exact"):
-        raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', and was given {dtype!r}")
+        raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', got {dtype!r}")
     if dtype == "file":
         model = _in_dtypes_of(model, state)
     known = _known(model)
@@ -100,7 +100,7 @@ def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") 
             hint = f"make a model first, as with {model.__name__}(...)"
         elif hasattr(model, "load_record"):
             hint = "of an optimizer write optim.load_record(record.optim, model)"
-        raise KindError(f"{asked}, and {kind} was given in its place; {hint}")
+        raise KindError(f"{asked}, and {kind} got in its place; {hint}")
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:
@@ -167,7 +167,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ArgumentError(
                 f"remap= takes regular expressions with what to put in their place, as in {{r'^module\\.': ''}}, or a "
-                f"function, and was given {pair!r:.80}"
+                f"function, got {pair!r:.80}"
             )
         try:
             rules.append((re.compile(pair[0]), pair[1]))

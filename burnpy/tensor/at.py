@@ -131,7 +131,7 @@ class AtIndex(Generic[T]):
         new = operands(x, value, f"at[...].{name}")[1]
         if broadcast_shape(new.shape, self._shape) != self._shape:
             raise ShapeError(
-                f"at[...].{name}() was asked with a value of shape {new.shape} for a place of shape {self._shape}, "
+                f"at[...].{name}() got a value of shape {new.shape} for a place of shape {self._shape}, "
                 "to which it does not broadcast"
             )
         return new if new.dtype == x.dtype else b.cast(new, x.dtype)
@@ -160,4 +160,4 @@ class AtIndex(Generic[T]):
 
     def _need_numbers(self, name: str) -> None:
         if self._x.kind == "bool":
-            raise KindError(f"at[...].{name}() was asked of a BoolTensor; it has .set(), and &, | and ^")
+            raise KindError(f"at[...].{name}() got a BoolTensor; it has .set(), and &, | and ^")

@@ -46,7 +46,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     """
     x1, x2 = alike("cdist", x1, x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), and was given {x1.shape} and {x2.shape}")
+        raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), got {x1.shape} and {x2.shape}")
     x1, x2 = expanded("cdist", x1, x2)
     if p in (1, 2) and not isinstance(p, bool):
         return x1._like(x1._backend.cdist(x1._primitive, x2._primitive, float(p)))
@@ -74,7 +74,7 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     """
     x = floating("pdist", x, "rows")
     if x.ndim != 2:
-        raise ShapeError(f"pdist() takes shape (n, k), and was given shape {x.shape}")
+        raise ShapeError(f"pdist() takes shape (n, k), got shape {x.shape}")
     first, second = (IntTensor.from_data(rows, device=x.device) for rows in np.triu_indices(x.shape[0], 1))
     return _norm("pdist", x.index_select(0, first) - x.index_select(0, second), p)  # type: ignore[no-any-return]  # a Tensor
 
@@ -98,8 +98,7 @@ def pairwise_distance(
     shape = broadcast_shape(x1.shape, x2.shape)
     if not shape:
         raise ShapeError(
-            f"pairwise_distance() was given shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or "
-            "more"
+            f"pairwise_distance() got shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or more"
         )
     return _norm("pairwise_distance", x1 - x2 + eps, p, keepdim)  # type: ignore[no-any-return]  # a Tensor
 
@@ -127,7 +126,7 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     x1, x2 = alike("cosine_similarity", x1, x2)
     shape = broadcast_shape(x1.shape, x2.shape)
     if shape is None:
-        raise ShapeError(f"cosine_similarity() was given shapes {x1.shape} and {x2.shape}, which do not broadcast")
+        raise ShapeError(f"cosine_similarity() got shapes {x1.shape} and {x2.shape}, which do not broadcast")
     place = dim_of(dim, len(shape), "cosine_similarity")
     x1, x2 = (x if x.shape == shape else x.expand(shape) for x in (x1, x2))
     b: Any = x1._backend
@@ -145,7 +144,7 @@ def _norm(operation: str, differences: Any, p: Any, keepdim: bool = False) -> An
         ArgumentError: p is no number from 0 up.
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
-        raise ArgumentError(f"{operation}() was asked for p={describe(p)}, which is a number, at least 0")
+        raise ArgumentError(f"{operation}() got p={describe(p)}, which is a number, at least 0")
     x = differences
     last = (x.ndim - 1,)
     return x._like(x._backend.vector_norm(x._primitive, float(p), last, keepdim))

@@ -178,7 +178,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
-                    f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
+                    f"the function given to map() got a Tensor of shape {value.shape} and dtype {value.dtype} on "
                     f"{self.device} and must return one such, but returned {describe(result)}"
                 )
             mapped[leaf] = result._primitive

@@ -133,7 +133,7 @@ def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoRet
     else:
         hint = "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
     asked = operation if operation.endswith("]") else f"{operation}()"  # x[...] is no call
-    raise DeviceError(f"{asked} was asked of tensors on {first} and {second}; {hint}")
+    raise DeviceError(f"{asked} got tensors on {first} and {second}; {hint}")
 
 
 def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:

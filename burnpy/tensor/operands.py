@@ -37,7 +37,7 @@ def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
         tensor, other = together(operation, tensor, other)
     if other.kind != tensor.kind:
         raise KindError(
-            f"{operation}() was asked of {describe(tensor)} and {describe(other)}; kinds do not mix by themselves: "
+            f"{operation}() got {describe(tensor)} and {describe(other)}; kinds do not mix by themselves: "
             f"convert one of them, as in x{_CONVERSION[tensor.kind]}"
         )
     return tensor, other._primitive
@@ -61,13 +61,13 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() was asked of {describe(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {other!r}; "
             f"convert the tensor first, as in x{_CONVERSION['float' if isinstance(other, float) else 'int']}"
         )
     name = type(tensor).__name__
     if isinstance(other, (list, tuple)) or hasattr(other, "__array_interface__") or hasattr(other, "__dlpack__"):
         raise KindError(
-            f"{operation}() was asked of {a(name)} and {a(class_name(other))}; "
+            f"{operation}() got {a(name)} and {a(class_name(other))}; "
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
     hint = f"the other operand must be {a(name)} or a number"
@@ -75,7 +75,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         hint = "write its .value, which is the tensor"
     elif callable(other) and getattr(other, "__name__", "") == "grad":
         hint = "tensors store no gradient: grads = loss.backward() has them, and x.grad(grads) is that of x"
-    raise KindError(f"{operation}() was asked of {a(name)} and {describe(other)}; {hint}")
+    raise KindError(f"{operation}() got {a(name)} and {describe(other)}; {hint}")
 
 
 def need_floats(operation: str, x: object) -> None:
@@ -85,7 +85,7 @@ def need_floats(operation: str, x: object) -> None:
         KindError: it is not.
     """
     if not isinstance(x, TensorBase) or x.kind != "float":
-        raise KindError(f"{operation}() takes a Tensor, and was given {describe(x)}; make one of it first")
+        raise KindError(f"{operation}() takes a Tensor, got {describe(x)}; make one of it first")
 
 
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
@@ -150,7 +150,7 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
     shape = broadcast_shape(x.shape, y.shape) if isinstance(y, TensorBase) else x.shape
     if shape is None:
         raise ShapeError(
-            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
+            f"{operation}() got shapes {x.shape} and {y.shape}, which do not broadcast: "
             "aligned at the right, sizes must be equal or one of them 1"
         ) from error
     if from_other_code(error, x._device):
@@ -187,7 +187,7 @@ def from_other_code(error: BaseException, device: Any) -> bool:
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     """Return the error for an int that the dtype of x cannot represent."""
-    return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
+    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
@@ -202,9 +202,9 @@ def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, 
     """
     asked = f"shapes {x.shape} and {y.shape}" if isinstance(y, TensorBase) else f"shape {x.shape} and {y!r}"
     if isinstance(error, OutOfMemoryError):
-        return OutOfMemoryError(f"{operation}() was asked of {asked}, for a result of shape {shape}, and {error}")
+        return OutOfMemoryError(f"{operation}() got {asked}, for a result of shape {shape}, and {error}")
     return OutOfMemoryError(
-        f"{operation}() was asked of {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
+        f"{operation}() got {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
         f"has {math.prod(shape):,} elements; compute it in parts, or let go of tensors that are needed no more"
     )
 

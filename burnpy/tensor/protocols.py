@@ -40,7 +40,7 @@ class Protocols(Conversion[B]):
         shape = self.shape
         if not shape:
             raise ScalarError(
-                f"{operation} was asked of a 0-d {type(self).__name__}, which has no dimensions; .item() is its value"
+                f"{operation} got a 0-d {type(self).__name__}, which has no dimensions; .item() is its value"
             )
         return shape[0]
 

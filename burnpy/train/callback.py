@@ -100,7 +100,7 @@ def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Call
     """
     out: list[Callback] = []
     if not isinstance(given, (list, tuple)):
-        raise KindError(f"callbacks= takes a list, and was given {a(type(given).__name__)}; write callbacks=[...]")
+        raise KindError(f"callbacks= takes a list, got {a(type(given).__name__)}; write callbacks=[...]")
     for callback in given:
         if isinstance(callback, type):
             raise KindError(f"callbacks= was given the class {callback.__name__}; make one: {callback.__name__}(...)")

@@ -116,7 +116,7 @@ class Loop:
     def _latest(self) -> Path | None:
         folders = [callback for callback in self.callbacks.values() if isinstance(callback, Checkpoints)]
         if not folders and self.limit is None:
-            raise ArgumentError('fit() was asked for resume="auto" without Checkpoints among the callbacks to look in')
+            raise ArgumentError('fit() got resume="auto" without Checkpoints among the callbacks to look in')
         return next((path for callback in folders if (path := callback.latest())), None)
 
     def all(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:
@@ -324,7 +324,7 @@ class Loop:
     def _replace(self, decision: Replace) -> None:
         mine: Any = self.position.model
         if type(decision.model) is not type(mine):
-            raise KindError(f"Replace() was given {a(type(decision.model).__name__)} for {a(type(mine).__name__)}")
+            raise KindError(f"Replace() got {a(type(decision.model).__name__)} for {a(type(mine).__name__)}")
         self.position.model = decision.model
 
     def _interrupt(self) -> None:

@@ -69,9 +69,7 @@ def find_lr(
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
     """
     if not 0 < start < end < math.inf or steps < 3:
-        raise ArgumentError(
-            f"find_lr() was asked for {steps} steps from {start} to {end}; give 3 or more, upwards from above 0"
-        )
+        raise ArgumentError(f"find_lr() got {steps} steps from {start} to {end}; give 3 or more, upwards from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
     batches = itertools.chain.from_iterable(batches_of(train, epoch, 0) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()

@@ -299,7 +299,7 @@ def test_wrong_rules_of_custom_vjp(what: str, rules: Any, error: type[Exception]
 
 def test_wrong_arguments() -> None:
     f = vjp_of()
-    with pytest.raises(errors.KindError, match=r"f\(\) was given tensors inside of a list"):
+    with pytest.raises(errors.KindError, match=r"f\(\) got tensors inside of a list"):
         f([X], 2.0)
     with pytest.raises(errors.DeviceError, match=r"f\(\)"):
         f(X, leaf(1.0, Twice))

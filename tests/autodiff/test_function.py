@@ -635,7 +635,7 @@ def test_wrong_calls() -> None:
     y = leaf([1.0, 2.0], Twice)
     with pytest.raises(errors.DeviceError, match=r"Mixed\.apply\(\)"):
         Mixed.apply(X, 1.0, y)
-    with pytest.raises(errors.KindError, match=r"Exp\.apply\(\) was given tensors inside of a list, as argument 0"):
+    with pytest.raises(errors.KindError, match=r"Exp\.apply\(\) got tensors inside of a list, as argument 0"):
         Exp.apply([X])  # type: ignore[arg-type]  # which is the point
     with pytest.raises(errors.KindError, match=r"inside of a dict"):
         function(forward=lambda ctx, d: d["x"][0]).apply({"x": (X,)})

@@ -77,7 +77,7 @@ MISTAKES: list[Mistake] = [
     ("of an int tensor", lambda: grad(IntTensor[Train].from_data(1), X), errors.KindError, "not an IntTensor"),
     ("inputs of nothing", lambda: grad(X.sum(), []), errors.KindError, r"grad\(inputs=…\) takes"),
     ("inputs by name", lambda: grad(X.sum(), {"x": X}), errors.KindError, r"grad\(inputs=…\) takes .*, not \{'x'"),
-    ("a plain input", lambda: grad(X.sum(), V), errors.NotTrackedError, r"grad\(\) was asked of a Tensor .* on NumPy"),
+    ("a plain input", lambda: grad(X.sum(), V), errors.NotTrackedError, r"grad\(\) got a Tensor .* on NumPy"),
     ("an untracked input", lambda: grad(X.sum(), X.detach()), errors.NotTrackedError, "input 0, .* is not tracked"),
     ("inputs that are no leaves", lambda: backward(X.sum(), inputs=X * 1.0), errors.NotTrackedError, "is no leaf"),
     ("levels mixed", lambda: grad(leaf(1.0, Autodiff[Train]), X), errors.DeviceError, r"asked of tensors on"),
@@ -96,7 +96,7 @@ MISTAKES: list[Mistake] = [
     ("by PyTorch's name", lambda: backward(X, grad_tensors=V), TypeError, "no argument grad_tensors; .* gradients"),
     ("batched", lambda: grad(X, X, is_grads_batched=True), TypeError, r"is_grads_batched; burnpy\.func\.jacobian"),
     ("anything", lambda: grad(X, X, wrong=True), TypeError, r"grad\(\) takes no argument wrong$"),
-    ("x.grad of no gradients", lambda: X.grad(3), errors.KindError, r"x\.grad\(grads\) takes .*, and was given 3"),
+    ("x.grad of no gradients", lambda: X.grad(3), errors.KindError, r"x\.grad\(grads\) takes .*, got 3"),
     ("x.grad_remove", lambda: X.grad_remove(None), errors.KindError, r"x\.grad_remove\(grads\) takes the Gradients"),
 ]  # fmt: skip
 

@@ -197,7 +197,7 @@ def test_gradgradcheck_starts_from_what_it_is_given() -> None:
 
 
 def test_several_inputs_are_one_tuple() -> None:
-    with pytest.raises(errors.ArgumentError, match=r"was given 3 by position; write gradcheck\(f, \(a, b, c\)\)"):
+    with pytest.raises(errors.ArgumentError, match=r"got 3 by position; write gradcheck\(f, \(a, b, c\)\)"):
         gradcheck(lambda x, y, z: x * y * z, X, X, X)  # type: ignore[arg-type]  # which is the point
 
 

@@ -247,7 +247,7 @@ def test_a_batch_is_no_tuple() -> None:
     batch: Any = Batch.of({"x": np.zeros((2, 3), np.float32), "y": np.array([1, 0])}, device=NumPy)
     with pytest.raises(CallError, match=r"a batch is no tuple of columns, .* write batch\.x, batch\.y, or batch\.keys"):
         _x, _y = batch
-    with pytest.raises(KindError, match=r"batch\[0\] was asked for; a batch has columns by name, .*: batch\.x\[0\]"):
+    with pytest.raises(KindError, match=r"batch\[0\] got; a batch has columns by name, .*: batch\.x\[0\]"):
         batch[0]
     assert {**batch}.keys() == {"x", "y"}
     assert "x" in batch

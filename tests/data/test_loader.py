@@ -440,7 +440,7 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
         (lambda: WRONG.epoch(loader()), "epoch() was not given epoch"),
         (
             lambda: COLUMNS([1.0], [2.0]),
-            "ArrayDataset() takes nothing by position, and was given 2 values; columns have",
+            "ArrayDataset() takes nothing by position, got 2 values; columns have",
         ),
         (lambda: COLUMNS(x=[1.0]).split(0.5), "split() was not given seed"),
         (lambda: COLLATE(devise=NumPy), "collate() does not take devise; is it device?"),

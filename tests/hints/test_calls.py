@@ -59,7 +59,7 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.squeeze(axis=0), "squeeze() does not take axis; it is called dim here"),
     (lambda x, i, b: x.transpose(axis1=0, axis2=1), "they are called dim0, dim1 here"),
     (lambda x, i, b: x.softmax(), "softmax() was not given dim; it cannot do without"),
-    (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, and was given 3 values"),
+    (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, got 3 values"),
     (lambda x, i, b: x.tril(digaonal=1), "tril() does not take digaonal; is it diagonal?"),
     (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; there is dim"),
     (lambda x, i, b: np.sum(x, axis=1), "sum() does not take axis"),

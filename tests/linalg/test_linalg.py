@@ -163,7 +163,7 @@ SINGULAR: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
 def test_what_fails_names_the_matrix_of_the_batch(name: str, device: Any) -> None:
     f, bad, why = SINGULAR[name]
     good = np.eye(2)
-    with pytest.raises(LinAlgError, match=rf"{name}\(\) was asked of shape \(2, 2\), and the matrix .*{why}"):
+    with pytest.raises(LinAlgError, match=rf"{name}\(\) got shape \(2, 2\), and the matrix .*{why}"):
         f(tensor(bad, device))
     with pytest.raises(LinAlgError, match=rf"\(3, 2, 2\), of which matrix 1 .*{why}"):
         f(tensor([good, bad, bad], device))
@@ -245,11 +245,11 @@ def test_mistakes() -> None:
         (
             lambda: linalg.cholesky(x),
             ShapeError,
-            r"takes square matrices, of shape \(…, n, n\), and was given shape \(2, 3\)",
+            r"takes square matrices, of shape \(…, n, n\), got shape \(2, 3\)",
         ),
         (lambda: linalg.svd(x[0]), ShapeError, r"takes matrices, of shape \(…, n, m\)"),
         (lambda: linalg.inv(i), KindError, r"an IntTensor; convert it with x.float\(\)"),  # type: ignore[arg-type]
-        (lambda: linalg.det(2.0), KindError, "float Tensor, and was given 2.0"),  # type: ignore[arg-type]
+        (lambda: linalg.det(2.0), KindError, "float Tensor, got 2.0"),  # type: ignore[arg-type]
         (lambda: linalg.qr(x, mode="full"), ArgumentError, "reduced"),  # type: ignore[arg-type]
         (lambda: linalg.eigh(x @ x.mT, UPLO="x"), ArgumentError, "UPLO='x'"),  # type: ignore[arg-type]
         (lambda: linalg.solve(x @ x.mT, x.mT), ShapeError, "the second must have 2 rows"),

@@ -103,7 +103,7 @@ def test_only_equal_metrics_are_added() -> None:
 def test_wrong_arguments_are_explained() -> None:
     logits, y = floats([1.0, 2.0], [3.0, 4.0]), ints(0, 1)
     with pytest.raises(
-        ShapeError, match=r"Accuracy.of\(\) was given predictions of shape \(2, 2\) and targets of shape \(3,\)"
+        ShapeError, match=r"Accuracy.of\(\) got predictions of shape \(2, 2\) and targets of shape \(3,\)"
     ):
         Accuracy.of(logits, ints(0, 1, 1))
     with pytest.raises(IndexRangeError):
@@ -112,7 +112,7 @@ def test_wrong_arguments_are_explained() -> None:
         Precision.of(floats(0.5, 1.0), ints(0, 2))
     with pytest.raises(KindError, match="takes targets as an IntTensor or a BoolTensor"):
         Accuracy.of(logits, floats(0.0, 1.0))  # type: ignore[arg-type]  # what is tried
-    with pytest.raises(KindError, match="takes tensors, and was given"):
+    with pytest.raises(KindError, match="takes tensors, and got"):
         Accuracy.of(logits.to_numpy(), y)  # type: ignore[arg-type]  # what is tried
     with pytest.raises(KindError, match="a metric takes tensors"):
         Mean.of(3.0)  # type: ignore[arg-type]  # what is tried
@@ -140,7 +140,7 @@ def test_wrong_arguments_are_explained() -> None:
         MSE.of(floats(1.0, 2.0), floats(1.0))
     with pytest.raises(ArgumentError, match="1 NaN among its scores"):
         AUROC.of(floats(math.nan, 1.0), bools(True, False)).value()
-    with pytest.raises(KindError, match="and was given a Tensor"):
+    with pytest.raises(KindError, match="got a Tensor"):
         AUROC.of(floats(1.0), floats(1.0))  # type: ignore[arg-type]  # what is tried
 
 

@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_said() -> None:
         attention(key_heads=3)
     with pytest.raises(errors.ArgumentError, match=r"rotary_base=10\.0 for heads of size 1; .* the size even"):
         MultiHeadAttention(4, 4, rotary_base=10.0, device=NumPy)
-    with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, and was given shape \(2, 3\)"):
+    with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, got shape \(2, 3\)"):
         F.rotary_encoding(drawn(2, 3))
     with pytest.raises(errors.ArgumentError, match="is above 0"):
         RotaryEncoding(base=0.0)

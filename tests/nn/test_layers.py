@@ -358,7 +358,7 @@ def test_a_max_pool_says_where_the_largest_were() -> None:
 
 
 MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
-    (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) was given in_features=0; it is a positive int"),
+    (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) got in_features=0; it is a positive int"),
     (lambda: Linear(2, 2.5, **D), ArgumentError, r"out_features=2\.5"),  # type: ignore[arg-type]
     (
         lambda: Linear(3, 2, **D)(drawn(4, 2)),
@@ -378,8 +378,8 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)), ShapeError, r"\(N, in, height, width\), or of one image \(in, height"),
     (lambda: Conv2d(3, 4, 3, **D)(drawn(4, 8, 8)), ShapeError, r"x of shape \(4, 8, 8\), with 4 channels"),
     (lambda: MaxPool2d(3)(drawn(3, 2, 8)), ShapeError, "images of 2 × 8, padded 2 × 8"),
-    (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"and was given shape \(1, 1, 3, 8, 8\)"),
-    (lambda: AvgPool2d(3, divisor_override=0), ArgumentError, r"AvgPool2d\(\) was given divisor_override=0"),
+    (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"got shape \(1, 1, 3, 8, 8\)"),
+    (lambda: AvgPool2d(3, divisor_override=0), ArgumentError, r"AvgPool2d\(\) got divisor_override=0"),
     (lambda: F.avg_pool2d(drawn(1, 3, 3), 2, divisor_override=0.5), ArgumentError, "it is an int"),  # type: ignore[arg-type]
     (lambda: Conv2d(3, 4, 3, **D)(drawn(1, 2, 8, 8)), ShapeError, "with 2 channels, .* takes 3"),
     (lambda: Conv2d(3, 4, 5, dilation=2, **D)(drawn(1, 3, 8, 8)), ShapeError, "padded 8 × 8, .* covers 9 × 9"),

@@ -99,25 +99,25 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
     (lambda: nn.Linear(2, 3, in_features=4, device=NumPy), r"given in_features twice"),
     (
         lambda: nn.Conv2d(1, 2, 3, 1, 1, device=NumPy),
-        r"takes in_channels, .* by position, and was given 5 .*: stride=,",
+        r"takes in_channels, .* by position, got 5 .*: stride=,",
     ),
-    (lambda: nn.MaxPool2d(2, 2), r"MaxPool2d\(\) takes kernel_size by position, and was given 2 values; .* stride=,"),
+    (lambda: nn.MaxPool2d(2, 2), r"MaxPool2d\(\) takes kernel_size by position, got 2 values; .* stride=,"),
     (lambda: nn.Conv2d(1, 2, 3, padding_mode="reflect", device=NumPy), r"does not take padding_mode; .*always zeros"),
     (lambda: nn.Lstm(2, 3, num_layers=2, device=NumPy), r"Lstm\(\) does not take num_layers; it is called count here"),
     (lambda: nn.Lstm(2, 3, dropuot=2, device=NumPy), r"Lstm\(\) does not take dropuot; is it dropout\?"),
     (lambda: nn.Embedding(2, 3, max_norm=1.0, device=NumPy), "rows are not renormalized"),
     (lambda: nn.CrossEntropyLoss(weight=1), "it goes into the call"),
     (lambda: nn.Relu(inplace=True), "nothing is in place"),
-    (lambda: nn.Module(Train), r"Module\(\) was given 1 values, and has no __init__"),
+    (lambda: nn.Module(Train), r"Module\(\) got 1 values, and has no __init__"),
     (
         lambda: optim.Adam(1e-3),
-        r"takes nothing by position, and was given 1 values; .*optim\.step\(1e-3, model, grads\)",
+        r"takes nothing by position, got 1 values; .*optim\.step\(1e-3, model, grads\)",
     ),
     (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; the rate is given to each step"),
     (lambda: optim.Sgd(foreach=True), "there is one way to compute it"),
     (lambda: optim.CosineLr(0.1, T_max=10), r"CosineLr\(\) does not take T_max; it is called steps here"),
     (lambda: optim.StepLr(0.1), r"StepLr\(\) was not given every; it cannot do without"),
-    (lambda: optim.LinearLr(0.1, 0.2, 3, 4), r"takes start, end, steps by position, and was given 4 values"),
+    (lambda: optim.LinearLr(0.1, 0.2, 3, 4), r"takes start, end, steps by position, got 4 values"),
     (lambda: optim.Sgd(momentun=0.9), r"does not take momentun; is it momentum\?"),
 ]
 
@@ -206,7 +206,7 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
     zeros = Tensor[Train].zeros((1, 2, 4))
     assert lstm(x, (zeros, zeros))[0].tolist() == lstm(x)[0].tolist()
     for state in ((zeros,), zeros, (1, 2)):
-        with pytest.raises(errors.KindError, match=r"LstmState\(hidden, cell\), and was given a"):
+        with pytest.raises(errors.KindError, match=r"LstmState\(hidden, cell\), got a"):
             lstm(x, state)
 
 
@@ -298,7 +298,7 @@ F: Any = functional
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: PLAIN(X, X), r"^Linear\.forward\(\) takes x by position, and was given 2 values$"),
+        (lambda: PLAIN(X, X), r"^Linear\.forward\(\) takes x by position, got 2 values$"),
         (lambda: PLAIN(), r"^Linear\.forward\(\) was not given x; it cannot do without$"),
         (lambda: PLAIN(input=X), r"^Linear\.forward\(\) does not take input; it is called x here$"),
         (
@@ -306,10 +306,10 @@ F: Any = functional
             "attn_mask; it is called mask here",
         ),
         (lambda: nn.Sequential(PLAIN, nn.MseLoss())(X), r"^MseLoss\.forward\(\) was not given target"),
-        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, and was given 1 values$"),
+        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, got 1 values$"),
         (lambda: PLAIN.to_device(foo=1), r"^to_device\(\) does not take foo; there is device$"),
         (lambda: PLAIN.fork(NumPy, 1), r"^fork\(\) takes device by position"),
-        (lambda: PLAIN.replace({}, {}), r"^replace\(\) takes fields by position, and was given 2 values$"),
+        (lambda: PLAIN.replace({}, {}), r"^replace\(\) takes fields by position, got 2 values$"),
         (lambda: nn.BatchNorm(2, device=Train).updated(), r"^updated\(\) was not given updates"),
         (lambda: nn.MaxPool2d(2).with_indices(), r"^with_indices\(\) was not given x"),
     ],
@@ -325,10 +325,10 @@ def test_calls_of_modules_and_their_methods_that_are_none(call: Any, message: st
         (
             lambda: F.linear(X, None),
             errors.KindError,
-            r"^linear\(\) takes a float Tensor as weight, and was given None",
+            r"^linear\(\) takes a float Tensor as weight, got None",
         ),
-        (lambda: F.dropout(None), errors.KindError, r"^dropout\(\) takes a float Tensor as x, and was given None"),
-        (lambda: F.scaled_dot_product_attention(X, None, X), errors.KindError, "as key, and was given None"),
+        (lambda: F.dropout(None), errors.KindError, r"^dropout\(\) takes a float Tensor as x, got None"),
+        (lambda: F.scaled_dot_product_attention(X, None, X), errors.KindError, "as key, got None"),
         (lambda: F.conv2d(X[None, None], X[None, None], groups="a"), errors.ArgumentError, "groups='a'; it is an int"),
     ],
 )
@@ -382,16 +382,14 @@ def test_other_libraries_arrays_and_parameters_in_place_of_tensors() -> None:
     x: Any
     theirs = type("Tensor", (), {"__module__": "torch"})()
     for x, words in (
-        (theirs, r"as x, and was given a torch\.Tensor; make one of it first: Tensor\.from_data"),
-        (np.ones((2, 2)), r"as x, and was given an ndarray; make one of it first: Tensor\.from_data"),
-        (LAYER.weight, r"as x, and was given a Param; write its \.value"),
-        (None, "as x, and was given None$"),
+        (theirs, r"as x, got a torch\.Tensor; make one of it first: Tensor\.from_data"),
+        (np.ones((2, 2)), r"as x, got an ndarray; make one of it first: Tensor\.from_data"),
+        (LAYER.weight, r"as x, got a Param; write its \.value"),
+        (None, "as x, got None$"),
     ):
         with pytest.raises(errors.KindError, match=words):
             LAYER(x)
-    with pytest.raises(
-        errors.ShapeError, match=r"takes query of shape \(N, length, 4\), and was given shape \(1, 2, 3\)"
-    ):
+    with pytest.raises(errors.ShapeError, match=r"takes query of shape \(N, length, 4\), got shape \(1, 2, 3\)"):
         nn.MultiHeadAttention(4, 2, device=NumPy)(Tensor[NumPy].ones((1, 2, 3)))
 
 

@@ -207,7 +207,7 @@ def make(cls: Any, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, and was given an IntTensor"),
+        (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, got an IntTensor"),
         (lambda: make(Buffer, np.ones(3)), KindError, r"Buffer\(\) holds one Tensor, .* an ndarray of shape \(3,\)"),
         (lambda: make(IntBuffer, plain(2)), KindError, "holds one IntTensor"),
         (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"give it value\.detach\(\)"),
@@ -262,7 +262,7 @@ def test_valid_shares_memory_and_records_nothing(model: Any) -> None:
     assert valid.device is NumPy()
     assert np.shares_memory(valid.tied.value.to_numpy(), model.tied.value.to_numpy())
     assert not valid(plain(3, 2)).is_require_grad()
-    with pytest.raises(NotTrackedError, match=r"valid\(\) was asked of a Model on NumPy"):
+    with pytest.raises(NotTrackedError, match=r"valid\(\) got a Model on NumPy"):
         valid.valid()
 
 
@@ -376,8 +376,8 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
 @pytest.mark.parametrize(
     ("f", "error", "words"),
     [
-        (lambda w: w.sum(), ShapeError, r"map\(\) of layers\.0\.weight, of shape \(2, 4\), was given shape \(\)"),
-        (lambda w: w.inner(), DeviceError, r"layers\.0\.weight, on Autodiff\[NumPy\], was given a tensor on NumPy"),
+        (lambda w: w.sum(), ShapeError, r"map\(\) of layers\.0\.weight, of shape \(2, 4\), got shape \(\)"),
+        (lambda w: w.inner(), DeviceError, r"layers\.0\.weight, on Autodiff\[NumPy\], got a tensor on NumPy"),
         (lambda w: None, ArgumentError, r"map\(\) of layers\.0\.weight wants a Tensor"),
     ],
 )

@@ -24,7 +24,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv1d of images": (
         lambda: F.conv1d(ones(2, 3, 4, 5), ones(4, 3, 2)),
         ShapeError,
-        r"takes x of shape \(N, in, length\), or of one sequence \(in, length\), and was given shape \(2, 3, 4, 5\)",
+        r"takes x of shape \(N, in, length\), or of one sequence \(in, length\), got shape \(2, 3, 4, 5\)",
     ),
     "conv1d, weight": (lambda: F.conv1d(ones(3, 4), ones(4, 3)), ShapeError, "takes weight of shape"),
     "conv1d, channels": (lambda: F.conv1d(ones(3, 4), ones(4, 2, 1)), ShapeError, "with 3 channels, and weight"),
@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "interpolate, dims": (
         lambda: F.interpolate(ones(1, 1, 2), 3, mode="bilinear"),
         ShapeError,
-        r'with mode="bilinear" takes x of shape \(N, channels, height, width\), and was given shape \(1, 1, 2\)',
+        r'with mode="bilinear" takes x of shape \(N, channels, height, width\), got shape \(1, 1, 2\)',
     ),
     "interpolate, corners": (
         lambda: F.interpolate(ones(1, 1, 2), 3, align_corners=True),

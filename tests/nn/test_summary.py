@@ -198,9 +198,9 @@ def test_inputs_have_the_dtype_of_the_model() -> None:
     ("model", "given", "error", "message"),
     [
         (Linear(2, 3, device=Train), "2, 3", errors.ArgumentError, "takes as input a tensor, a shape, .* given '2, 3'"),
-        (Linear(2, 3, device=Train), 2.5, errors.ArgumentError, "was given 2.5"),
+        (Linear(2, 3, device=Train), 2.5, errors.ArgumentError, "got 2.5"),
         (Linear(2, 3, device=Train), np.ones((2, 2)), errors.ArgumentError, r"Tensor\.from_data\(values\)"),
-        (Linear(2, 3, device=Train), ((2, 2), None), errors.ArgumentError, "was given None"),
+        (Linear(2, 3, device=Train), ((2, 2), None), errors.ArgumentError, "got None"),
         (
             Relu(),
             (2, 3),

@@ -128,7 +128,7 @@ def test_gradients_and_a_model_with_nothing_in_common() -> None:
         GradientsParams.from_grads(grads, Two(Autodiff[Train]))  # type: ignore[misc]
     with pytest.raises(errors.KindError, match="given a Tensor"):
         GradientsParams.from_grads(model(), model)  # type: ignore[arg-type]
-    with pytest.raises(errors.KindError, match=r"a burnpy.nn.Module, and was given as a list"):
+    with pytest.raises(errors.KindError, match=r"a burnpy.nn.Module, and is a list"):
         GradientsParams.from_grads(grads, [])  # type: ignore[arg-type]
 
 

@@ -71,10 +71,10 @@ def test_one_tensor_and_lists_are_trees_too() -> None:
 def test_what_is_no_tree_of_tensors_is_refused() -> None:
     x, optim = leaf(1.0), Sgd()
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
-        ({"h": IntTensor[Train].ones((2,))}, {}, KindError, r"Sgd\.step\(\) was given a tree with an IntTensor at 'h'"),
+        ({"h": IntTensor[Train].ones((2,))}, {}, KindError, r"Sgd\.step\(\) got a tree with an IntTensor at 'h'"),
         ({}, {}, ArgumentError, "a tree without tensors"),
         ({"h": x}, {"g": x}, ArgumentError, r"tensors \['h'\] and gradients \['g'\]"),
-        ({"h": x}, 3, KindError, "and was given an int"),
+        ({"h": x}, 3, KindError, "got an int"),
     ]
     for tree, grads, error, message in wrong:
         with pytest.raises(error, match=message):

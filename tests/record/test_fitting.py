@@ -167,7 +167,7 @@ def test_what_a_record_is_applied_to(record: Record) -> None:
         None: "the model comes first",
     }
     for wrong, hint in hints.items():
-        with pytest.raises(errors.KindError, match=f"weights are loaded into a model, and .* was given .*; .*{hint}"):
+        with pytest.raises(errors.KindError, match=f"weights are loaded into a model, and .* got .*; .*{hint}"):
             record.apply_to(wrong)
     with pytest.raises(errors.KindError, match=r"not a Record; .* write record\.apply_to\(model\)"):
         mlp().load_record(record)  # type: ignore[arg-type]  # which is the point

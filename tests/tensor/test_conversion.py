@@ -90,7 +90,7 @@ def test_to_python() -> None:
     assert Tensor[NumPy].zeros((2, 3)).numel() == 6
     assert Tensor[NumPy].zeros(()).numel() == 1
     for shape in ((2,), (0,)):
-        with pytest.raises(ShapeError, match=r"item\(\) was asked of a Tensor of shape"):
+        with pytest.raises(ShapeError, match=r"item\(\) got a Tensor of shape"):
             Tensor[NumPy].zeros(shape).item()
 
 

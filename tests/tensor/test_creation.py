@@ -234,5 +234,5 @@ def test_masked_arrays_are_refused() -> None:
 
 def test_a_tensor_is_on_one_backend() -> None:
     wrong: Any = Tensor
-    with pytest.raises(DeviceError, match=r"Tensor\[...\] was given 2 backends"):
+    with pytest.raises(DeviceError, match=r"Tensor\[...\] got 2 backends"):
         wrong[NumPy, Autodiff[NumPy]].zeros((2,))

@@ -253,7 +253,7 @@ def test_wrong_arguments_are_explained() -> None:
         )
     with pytest.raises(KindError, match=r"train_step returned a Tensor; write return Step\(loss, ...\)"):
         Learner(lambda m, b: m(b[0]).sum(), optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)  # type: ignore[arg-type]  # what is tried
-    with pytest.raises(ShapeError, match=r"0-d loss, and was given one of shape \(30, 4\)"):
+    with pytest.raises(ShapeError, match=r"0-d loss, got one of shape \(30, 4\)"):
         Step(x)
     with pytest.raises(KindError, match=r"accuracy as a Tensor of shape .* give a metric"):
         Step(x.mean(), accuracy=x.mean())  # type: ignore[arg-type]  # what is tried
@@ -288,10 +288,10 @@ def test_wrong_arguments_are_explained() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, and was given an EarlyStopping"),
+        ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, got an EarlyStopping"),
         ({"callbacks": [3]}, "an int, which is neither a Callback nor a function"),
         ({"callbacks": [lambda event: 3]}, "<lambda> returned an int; it returns Stop, Save or Replace"),
-        ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, and was given a Jsonl"),
+        ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, got a Jsonl"),
         ({"loggers": [Jsonl]}, "the class Jsonl; make one"),
         ({"loggers": ["log.jsonl"]}, r"a str, which has no log\(\) and close\(\)"),
         ({"valid_every": 200}, r"say what is counted: Steps\(200\) or Epochs\(200\)"),
@@ -301,7 +301,7 @@ def test_wrong_arguments_are_explained() -> None:
 def test_wrong_settings_are_explained(settings: Any, said: str) -> None:
     with pytest.raises(KindError, match=said):
         learner(**settings).fit(net(), Batches(), valid_batches(), epochs=1)
-    with pytest.raises(KindError, match=r"Checkpoints\(every=\) was given '1h'; say what is counted, as Steps"):
+    with pytest.raises(KindError, match=r"Checkpoints\(every=\) got '1h'; say what is counted, as Steps"):
         Checkpoints("runs", every="1h")  # type: ignore[arg-type]  # what is tried
 
 
@@ -309,7 +309,7 @@ def test_models_and_batches_elsewhere_are_explained() -> None:
     plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
     both: Any = learner()
     on_train, on_numpy = ([Batch.of({"x": X, "y": Y}, device=device)] for device in (Train, NumPy))
-    with pytest.raises(KindError, match=r"takes a model, and was given <class .*Net'>; make one of the class"):
+    with pytest.raises(KindError, match=r"takes a model, got <class .*Net'>; make one of the class"):
         plain.fit(Net, Batches(), epochs=1)
     with pytest.raises(NotTrackedError, match=r"a Net on NumPy, .*; make the model on Autodiff\[NumPy\]"):
         plain.fit(net().valid(), Batches(), epochs=1)

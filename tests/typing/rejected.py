@@ -69,64 +69,64 @@ def total(x: Tensor[NumPy]) -> Tensor[NumPy]:
 # fmt: off
 MISTAKES: list[tuple[str, Callable[[], object]]] = [
     # Operators between kinds.
-    ("matmul() was asked of a Tensor of shape", lambda: x @ i),  # E
-    ("matmul() was asked of an IntTensor", lambda: i @ x),  # E
-    ("matmul() was asked of a Tensor of shape", lambda: x @ b),  # E
+    ("matmul() got a Tensor of shape", lambda: x @ i),  # E
+    ("matmul() got an IntTensor", lambda: i @ x),  # E
+    ("matmul() got a Tensor of shape", lambda: x @ b),  # E
     ("matmul()", lambda: b @ x),  # E
-    ("add() was asked of a Tensor of shape", lambda: x + i),  # E
-    ("sub() was asked of an IntTensor", lambda: i - x),  # E
-    ("mul() was asked of a Tensor of shape", lambda: x * b),  # E
-    ("div() was asked of a Tensor of shape", lambda: x / i),  # E
-    ("pow() was asked of a Tensor of shape", lambda: x ** i),  # E
-    ("remainder() was asked of an IntTensor", lambda: i % x),  # E
-    ("floor_divide() was asked of a Tensor of shape", lambda: x // i),  # E
-    ("lt() was asked of a Tensor of shape", lambda: x < i),  # E
+    ("add() got a Tensor of shape", lambda: x + i),  # E
+    ("sub() got an IntTensor", lambda: i - x),  # E
+    ("mul() got a Tensor of shape", lambda: x * b),  # E
+    ("div() got a Tensor of shape", lambda: x / i),  # E
+    ("pow() got a Tensor of shape", lambda: x ** i),  # E
+    ("remainder() got an IntTensor", lambda: i % x),  # E
+    ("floor_divide() got a Tensor of shape", lambda: x // i),  # E
+    ("lt() got a Tensor of shape", lambda: x < i),  # E
     ("bitwise_and()", lambda: b & i),  # E
     ("bitwise_or()", lambda: b | x),  # E
-    ("maximum() was asked of a Tensor of shape", lambda: x.maximum(i)),  # E
+    ("maximum() got a Tensor of shape", lambda: x.maximum(i)),  # E
     # Operators between backends.
-    ("matmul() was asked of tensors on", lambda: t @ x),  # E
-    ("matmul() was asked of tensors on", lambda: x @ t),  # E
-    ("matmul() was asked of tensors on", lambda: i @ ti),  # E
-    ("matmul() was asked of tensors on", lambda: t.matmul(x)),  # E
-    ("add() was asked of tensors on", lambda: x + t),  # E
-    ("mul() was asked of tensors on", lambda: ti * i),  # E
-    ("gt() was asked of tensors on", lambda: t > x),  # E
-    ("minimum() was asked of tensors on", lambda: t.minimum(x)),  # E
+    ("matmul() got tensors on", lambda: t @ x),  # E
+    ("matmul() got tensors on", lambda: x @ t),  # E
+    ("matmul() got tensors on", lambda: i @ ti),  # E
+    ("matmul() got tensors on", lambda: t.matmul(x)),  # E
+    ("add() got tensors on", lambda: x + t),  # E
+    ("mul() got tensors on", lambda: ti * i),  # E
+    ("gt() got tensors on", lambda: t > x),  # E
+    ("minimum() got tensors on", lambda: t.minimum(x)),  # E
     # Operators with what is no tensor.
-    ("matmul() was asked of a Tensor and 'text'", lambda: "text" @ x),  # E
-    ("matmul() was asked of a Tensor and 'text'", lambda: x @ "text"),  # E
-    ("matmul() was asked of a tensor and the number 2.0", lambda: x @ 2.0),  # E
-    ("matmul() was asked of a tensor and the number 2.0", lambda: 2.0 @ x),  # E
-    ("matmul() was asked of a Tensor and a list", lambda: [[1.0, 2.0]] @ x),  # E
-    ("matmul() was asked of a Tensor and None", lambda: x @ None),  # E
-    ("add() was asked of a Tensor and a list", lambda: x + numbers),  # E
-    ("add() was asked of a Tensor and None", lambda: x + None),  # E
-    ("sub() was asked of a Tensor and 'text'", lambda: x - "text"),  # E
-    ("mul() was asked of an IntTensor", lambda: i * 0.5),  # E
+    ("matmul() got a Tensor and 'text'", lambda: "text" @ x),  # E
+    ("matmul() got a Tensor and 'text'", lambda: x @ "text"),  # E
+    ("matmul() got a tensor and the number 2.0", lambda: x @ 2.0),  # E
+    ("matmul() got a tensor and the number 2.0", lambda: 2.0 @ x),  # E
+    ("matmul() got a Tensor and a list", lambda: [[1.0, 2.0]] @ x),  # E
+    ("matmul() got a Tensor and None", lambda: x @ None),  # E
+    ("add() got a Tensor and a list", lambda: x + numbers),  # E
+    ("add() got a Tensor and None", lambda: x + None),  # E
+    ("sub() got a Tensor and 'text'", lambda: x - "text"),  # E
+    ("mul() got an IntTensor", lambda: i * 0.5),  # E
     ("bitwise_and()", lambda: b & 2),  # E
     ("bad operand type for unary ~", lambda: ~x),  # E
     ("bad operand type for unary -", lambda: -b),  # E
     ("unsupported operand type", lambda: b + b),  # E
     # Functions of several tensors.
-    ("cat() was asked of a Tensor", lambda: cat([x, i])),  # E
-    ("cat() was asked of an IntTensor", lambda: cat((i, b))),  # E
-    ("cat() was asked of tensors on", lambda: cat([x, t])),  # E, not ty
+    ("cat() got a Tensor", lambda: cat([x, i])),  # E
+    ("cat() got an IntTensor", lambda: cat((i, b))),  # E
+    ("cat() got tensors on", lambda: cat([x, t])),  # E, not ty
     ("cat() takes a list or tuple of tensors", lambda: cat(x)),  # E
     ("cat() takes a list or tuple of tensors", lambda: cat([x, 1.0])),  # E
-    ("stack() was asked of a Tensor", lambda: stack([x, i])),  # E
-    ("stack() was asked of tensors on", lambda: stack([t, x])),  # E, not ty
+    ("stack() got a Tensor", lambda: stack([x, i])),  # E
+    ("stack() got tensors on", lambda: stack([t, x])),  # E, not ty
     ("stack() takes a list or tuple of tensors", lambda: stack([x, None])),  # E
     ("stack() takes a list or tuple of tensors", lambda: stack([array, array])),  # E
-    ("where() was asked of a Tensor", lambda: where(b, x, i)),  # E
-    ("where() was asked of tensors on", lambda: where(b, x, t)),  # E
+    ("where() got a Tensor", lambda: where(b, x, i)),  # E
+    ("where() got tensors on", lambda: where(b, x, t)),  # E
     ("where() takes its condition as a BoolTensor", lambda: where(x, x, x)),  # E
-    ("where() was asked to choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
-    ("where() was asked of an IntTensor", lambda: where(b, i, 0.5)),  # E
-    ("maximum() was asked of a Tensor", lambda: maximum(x, i)),  # E
-    ("maximum() was asked of tensors on", lambda: maximum(x, t)),  # E
+    ("where() cannot choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
+    ("where() got an IntTensor", lambda: where(b, i, 0.5)),  # E
+    ("maximum() got a Tensor", lambda: maximum(x, i)),  # E
+    ("maximum() got tensors on", lambda: maximum(x, t)),  # E
     ("maximum() takes tensors", lambda: maximum(1.0, 2.0)),  # E
-    ("minimum() was asked of an IntTensor", lambda: minimum(i, 0.5)),  # E
+    ("minimum() got an IntTensor", lambda: minimum(i, 0.5)),  # E
     ("broadcast_tensors() takes tensors", lambda: broadcast_tensors(x, 1.0)),  # E
     ("mse_loss()", lambda: mse_loss(x, i)),  # E
     ("mse_loss()", lambda: mse_loss(t, x)),  # E
@@ -139,7 +139,7 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("masked_select()", lambda: x.masked_select(i)),  # E
     ("where() takes its condition as a BoolTensor", lambda: x.where(i, 0.0)),  # E
     ("scatter()", lambda: x.scatter(0, i, i)),  # E, not ty
-    ("masked_fill() was asked of tensors on", lambda: t.masked_fill(b, 0.0)),  # E
+    ("masked_fill() got tensors on", lambda: t.masked_fill(b, 0.0)),  # E
     ("indices are ints", lambda: x[x]),  # E
     ("index", lambda: x["text"]),  # E
     ("set() was asked", lambda: x.at[0].set(i)),  # E
@@ -162,8 +162,8 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("hvp() takes a function that returns a float tensor", lambda: func.hvp(nothing, x, x)),  # E
     ("vhp() takes a function that returns a float tensor", lambda: func.vhp(counted, x, x)),  # E
     ("only float tensors have derivatives", lambda: func.grad(total)(i)),  # E
-    ("jvp() was asked of tensors on", lambda: func.jvp(total, x, t)),  # E
-    ("hvp() was asked of tensors on", lambda: func.hvp(total, x, t)),  # E
+    ("jvp() got tensors on", lambda: func.jvp(total, x, t)),  # E
+    ("hvp() got tensors on", lambda: func.hvp(total, x, t)),  # E
     ("gradcheck() takes all inputs as one tuple", lambda: gradcheck(total, x, x)),  # E
 ]
 # fmt: on

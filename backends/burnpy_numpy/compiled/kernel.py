@@ -84,7 +84,7 @@ class Kernel:
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
-                    f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
+                    f"the kernel of {self.program.name} got {x.size} elements of {x.dtype} for {size} of {dtype}"
                 )
             given.append(x)
         results = self._memory(rows, columns)

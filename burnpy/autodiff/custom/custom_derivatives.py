@@ -115,7 +115,7 @@ class _Custom(Generic[F]):
 
     def _undefined(self, method: str) -> NotTrackedError:
         return NotTrackedError(
-            f"{self._name}() was asked for its derivative, and has no rule; give it one with {self._name}.{method}"
+            f"{self._name}() was differentiated, and has no rule; give it one with {self._name}.{method}"
         )
 
 
@@ -167,7 +167,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         name = self._name
         if isinstance(device, Forward):
             raise NotTrackedError(
-                f"{name}() was asked for its derivative in forward mode, and custom_vjp has a rule for reverse mode "
+                f"{name}() was differentiated in forward mode, and custom_vjp has a rule for reverse mode "
                 f"only; decorate it with custom_jvp, which serves both{in_reverse(device)}"
             )
         if self._rules is None:

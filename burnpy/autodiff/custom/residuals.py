@@ -31,7 +31,7 @@ def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
         like = kept_of(x)
         if x.device is not device or like is None:
             raise DeviceError(
-                f"{who} returned among the residuals a tensor on {x.device}, and was given tensors on {device}; "
+                f"{who} returned among the residuals a tensor on {x.device}, got tensors on {device}; "
                 "compute it of the arguments alone"
             )
         values.append(x._primitive)

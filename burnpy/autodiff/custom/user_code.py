@@ -73,7 +73,7 @@ def positional(
     bound.apply_defaults()
     if bound.kwargs:
         raise ArgumentError(
-            f"{operation}() was given {', '.join(bound.kwargs)} by keyword only; every argument has a gradient by its "
+            f"{operation}() got {', '.join(bound.kwargs)} by keyword only; every argument has a gradient by its "
             "position: let the function take it by position"
         )
     return bound.args[skip:]

@@ -142,7 +142,7 @@ class GradFn:
     def _unfreed(self, what: str) -> Node | Leaf:
         if self.is_freed:
             raise GraphError(
-                f"grad_fn.{what} was asked of {self.name}, which a backward pass has freed; look before, or give "
+                f"grad_fn.{what} got {self.name}, which a backward pass has freed; look before, or give "
                 "backward() retain_graph=True"
             )
         return self._operation

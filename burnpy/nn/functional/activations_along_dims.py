@@ -92,7 +92,7 @@ def gumbel_softmax(
     x: Tensor[B]
     (x,) = floats("gumbel_softmax", 1, logits=logits)
     if not number(x, tau, "gumbel_softmax") > 0:
-        raise ArgumentError(f"gumbel_softmax() was asked for tau={tau!r}; give a positive number")
+        raise ArgumentError(f"gumbel_softmax() got tau={tau!r}; give a positive number")
     drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), of which 1 - u has a finite logarithm
     noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
     soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
@@ -125,7 +125,7 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     (x,) = floats("normalize", 1, x=x)
     for name, value in (("p", p), ("eps", eps)):
         if not number(x, value, "normalize") >= 0:
-            raise ArgumentError(f"normalize() was asked for {name}={value!r}; give a number that is not negative")
+            raise ArgumentError(f"normalize() got {name}={value!r}; give a number that is not negative")
     wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
     out: Tensor[B] = wide / _norm(wide, p, dim, eps)
     return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
@@ -147,9 +147,9 @@ def _norm(x: Any, p: float, dim: Any, eps: float) -> Any:
 def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B]]:
     (x,) = floats(operation, 1, x=x)
     if not x.ndim:
-        raise ShapeError(f"{operation}() was asked to halve a 0-d tensor; it needs a dimension of even size")
+        raise ShapeError(f"{operation}() cannot halve a 0-d tensor; it needs a dimension of even size")
     size = x.shape[dim_of(dim, x.ndim, operation)]
     if size % 2:
-        raise ShapeError(f"{operation}() was asked to halve dim {dim} of shape {x.shape}, whose size is odd")
+        raise ShapeError(f"{operation}() cannot halve dim {dim} of shape {x.shape}, whose size is odd")
     first, second = x.split(size // 2, dim) if size else (x, x)
     return first, second

@@ -145,7 +145,7 @@ def _maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor
     """Return the maxima of adaptive windows of the last two dims, and their flat indices in the plane."""
     lead, (high, wide) = x.shape[:-2], x.shape[-2:]
     if not high or not wide:
-        raise ShapeError(f"{operation}() was given x of shape {x.shape}, which has no elements to choose from")
+        raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
     b: Any = x._backend
     planes = x if len(lead) == 2 else x.unsqueeze(0)
     index = b.adaptive_max_pool2d_indices(planes._primitive, size)

@@ -88,7 +88,7 @@ def scaled_dot_product_attention(
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
     if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(
-            f"{name}() was given query of shape {q}, key of shape {k} and value of shape {v}; they must be (…, T, E), "
+            f"{name}() got query of shape {q}, key of shape {k} and value of shape {v}; they must be (…, T, E), "
             "(…, S, E) and (…, S, F), and … broadcast"
         )
     first = _first_query(name, q[-2], k[-2], causal, offset)
@@ -124,7 +124,7 @@ def _grouped(
     heads, shared = q[-3], k[-3]
     if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
         if mask.shape[-3] not in (1, heads):
-            raise ShapeError(f"{name}() was given a mask of shape {mask.shape} for {heads} heads of queries")
+            raise ShapeError(f"{name}() got a mask of shape {mask.shape} for {heads} heads of queries")
         split = (1, 1) if mask.shape[-3] == 1 else (shared, heads // shared)
         mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
     groups = query.reshape((*q[:-3], shared, heads // shared, *q[-2:]))
@@ -165,7 +165,7 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if not causal:
         if offset is not None:
             raise ArgumentError(
-                f"{name}() was given offset={offset!r} without causal=True, for which it says where the queries stand"
+                f"{name}() got offset={offset!r} without causal=True, for which it says where the queries stand"
             )
         return None
     if offset is not None:
@@ -173,7 +173,7 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if queries < keys:
         sizes = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
         raise ArgumentError(
-            f"{name}() was asked for causal=True with {sizes}, and not where the queries stand among the keys; say so: "
+            f"{name}() got causal=True with {sizes}, and not where the queries stand among the keys; say so: "
             f"offset={keys - queries} for the last places, as with a cache of keys, offset=0 for the first"
         )
     return 0
@@ -184,4 +184,4 @@ def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(mask, TensorBase) or mask.kind == "int":
         raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
-        raise ShapeError(f"{name}() was given a mask of shape {mask.shape}, which does not broadcast to {shape}")
+        raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")

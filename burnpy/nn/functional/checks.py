@@ -52,7 +52,7 @@ def _together(operation: str, required: int, tensors: dict[str, Any]) -> list[An
                 hint = "; convert it with x.float()"
             elif isinstance(getattr(x, "value", None), TensorBase):
                 hint = "; write its .value, which is the tensor"
-            raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
+            raise KindError(f"{operation}() takes a float Tensor as {name}, got {what}{hint}")
     placed = list(together(operation, *present))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])
@@ -73,7 +73,7 @@ def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str
         ShapeError: it has fewer.
     """
     if len(shape) < least:
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}")
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}")
 
 
 def exact_dims(
@@ -85,7 +85,7 @@ def exact_dims(
         ShapeError: it has another number of dimensions, or another size there.
     """
     if len(shape) != count or (last is not None and shape[-1] != last):
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}{hint}")
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}{hint}")
 
 
 def probability(operation: str, p: float) -> float:
@@ -96,5 +96,5 @@ def probability(operation: str, p: float) -> float:
     """
     argument: Any = p
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{operation}() was given p={p!r}; it is a probability, from 0 to 1")
+        raise ArgumentError(f"{operation}() got p={p!r}; expected a probability, from 0 to 1")
     return float(p)

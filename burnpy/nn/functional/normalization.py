@@ -51,11 +51,11 @@ def layer_norm(
     shape = x._primitive.shape
     if not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
-            f"layer_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
+            f"layer_norm() got x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
         )
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and part._primitive.shape != sizes:
-            raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
+            raise ShapeError(f"layer_norm() over {sizes} got {name} of shape {part.shape}; both must be equal")
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])
 
@@ -174,6 +174,6 @@ def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
     for name, part in parts.items():
         if part is not None and part.shape != shape[1:2]:
             raise ShapeError(
-                f"batch_norm() was given x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
+                f"batch_norm() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
             )
     return (shape[1], *(1,) * (len(shape) - 2))

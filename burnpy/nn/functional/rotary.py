@@ -44,11 +44,11 @@ def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, int
     [[1.0, 0.0], [0.540..., 0.841...]]
     """
     if not isinstance(x, Tensor):
-        raise KindError(f"rotary_encoding() takes a float Tensor as x, and was given {a(type(x).__name__)}")
+        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
     if x.ndim < 2 or x.shape[-1] % 2:
-        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, and was given shape {x.shape}")
+        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     if not base > 0.0:
-        raise ArgumentError(f"rotary_encoding() was given base={base!r}; it is above 0")
+        raise ArgumentError(f"rotary_encoding() got base={base!r}; expected a number above 0")
     first, (length, size) = whole("rotary_encoding", "offset", offset), x.shape[-2:]
     positions = Tensor.arange(first, first + length, dtype="float64", device=x.device).unsqueeze(1)
     exponents = Tensor.arange(0, size, 2, dtype="float64", device=x.device) * (-1.0 / max(size, 1))

@@ -29,7 +29,7 @@ def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -
     if len(shape) not in (3, 4):
         raise ShapeError(
             f"{operation}() takes x of shape (N, {channels}, height, width), or of one image ({channels}, height, "
-            f"width), and was given shape {shape}"
+            f"width), got shape {shape}"
         )
 
 
@@ -69,13 +69,13 @@ def refuse_too_small(
         if operation.endswith("1d"):
             long = shape[-1] + 2 * padding[1]
             raise ShapeError(
-                f"{operation}() was given sequences of length {shape[-1]}, padded {long}, and its kernel covers "
+                f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
                 f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
             )
         high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() was given images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
+            f"{operation}() got images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
             f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )
 
@@ -112,7 +112,7 @@ def pooling_windows(
     if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
         pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
         raise ArgumentError(
-            f"{operation}() was given padding={pad} for a window of {window}; it is at most half of the window"
+            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )
     refuse_too_small(operation, x.shape, kernel, strides, pads, gaps, bool(ceil_mode))
     return batch_of(x), (kernel, strides, pads, gaps)

@@ -53,7 +53,7 @@ class TransformerLayer(Module[B]):
         name = type(self).__name__
         positive(name, size=size, feedforward=feedforward)
         if activation not in ("relu", "gelu"):
-            raise ArgumentError(f"{name}() was given activation={activation!r}; it is 'relu' or 'gelu'")
+            raise ArgumentError(f"{name}() got activation={activation!r}; expected 'relu' or 'gelu'")
         self.size, self.heads, self.feedforward = size, heads, feedforward
         self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first
@@ -150,7 +150,7 @@ class TransformerStack(Module[B]):
             return (None,) * self.count
         if not isinstance(cache, tuple) or len(cache) != self.count or isinstance(cache, KeyValueCache):
             raise KindError(
-                f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, and was given "
+                f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, got "
                 f"{a(type(cache).__name__)}; begin with empty_cache(batch)"
             )
         return cache

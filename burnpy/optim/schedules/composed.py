@@ -74,7 +74,7 @@ class SequentialLr(LrSchedule):
         if len(self.milestones) != len(self.schedules) - 1:
             parts, milestones = len(self.schedules), len(self.milestones)
             raise ArgumentError(
-                f"SequentialLr() was given {parts} schedules and {milestones} milestones; of these there is one fewer, "
+                f"SequentialLr() got {parts} schedules and {milestones} milestones; of these there is one fewer, "
                 "where the second, third … begin"
             )
 

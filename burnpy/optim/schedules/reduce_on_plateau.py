@@ -72,7 +72,7 @@ class ReduceOnPlateau(metaclass=Explaining):
         for name, known in (("mode", ("min", "max")), ("threshold_mode", ("rel", "abs"))):
             if getattr(self, name) not in known:
                 raise ArgumentError(
-                    f'ReduceOnPlateau({name}=) was given as {getattr(self, name)!r}; it is "{known[0]}" or "{known[1]}"'
+                    f'ReduceOnPlateau({name}=) is {getattr(self, name)!r}; expected "{known[0]}" or "{known[1]}"'
                 )
 
     def observe(self, metric: SupportsFloat) -> Self:

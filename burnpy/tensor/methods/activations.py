@@ -26,7 +26,7 @@ class Activations(TensorBase[B]):
         [-2.0, 0.0, 2.0]
         """
         if not number(self, lambd, "hardshrink") >= 0:
-            raise ArgumentError(f"hardshrink() was asked for lambd={lambd!r}; give a number that is not negative")
+            raise ArgumentError(f"hardshrink() got lambd={lambd!r}; give a number that is not negative")
         b, x = self._backend, self._primitive
         return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), lambd)), x, 0.0))
 
@@ -48,12 +48,12 @@ class Activations(TensorBase[B]):
         [[-0.5, -0.25], [1.0, 1.0]]
         """
         if not isinstance(weight, TensorBase):
-            raise KindError(f"prelu() takes a Tensor as weight, and was given {describe(weight)}")
+            raise KindError(f"prelu() takes a Tensor as weight, got {describe(weight)}")
         operands(self, weight, "prelu")  # raises an error if they cannot be combined
         channels = self.shape[1] if self.ndim > 1 else 1
         if weight.shape not in ((), (1,), (channels,)):
             raise ShapeError(
-                f"prelu() was asked of shape {self.shape} with weight of shape {weight.shape}, which must be (1,) or "
+                f"prelu() got shape {self.shape} with weight of shape {weight.shape}, which must be (1,) or "
                 f"one for each of the {channels} channels, dimension 1 of x"
             )
         x, slopes = together("prelu", self, weight)
