@@ -46,7 +46,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     def __init__(self, inner: I_co | type[I_co]) -> None:
         self.wraps: Backend = device_of(inner)
         planner = self.wraps.planner if isinstance(self.wraps, Strategy) else None
-        self.inner: I_co = planner.inner if planner else device_of(inner)  #: that of gradients, and of ``x.inner()``
+        self.inner: I_co = planner.inner if planner else device_of(inner)  #: the device of gradients and ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates

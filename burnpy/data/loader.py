@@ -159,15 +159,15 @@ class Loader(Generic[T]):
     @overload
     def shard(self, rank: int, size: int, *, empty: bool) -> Loader[T | None]: ...
     def shard(self, rank: int, size: int, *, empty: bool = False) -> Loader[Any]:
-        """A loader of one rank's part of every batch; the parts of all ranks make up the batch of this loader.
+        """Return a loader of one rank's part of every batch; the parts of all ranks make up this loader's batch.
 
-        ``batch_size`` remains that of all ranks together. All ranks have the same number of batches, and the parts
-        differ by one sample at most.
+        ``batch_size`` still counts the samples of all ranks together. All ranks have the same number of batches, and
+        the parts differ by one sample at most.
 
         Args:
             rank: the number of the rank.
             size: the number of ranks.
-            empty: whether a batch may have fewer samples than there are ranks. Those without samples are given None.
+            empty: whether a batch may have fewer samples than there are ranks. Ranks without samples get None.
 
         Raises:
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the

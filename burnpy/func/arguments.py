@@ -193,11 +193,11 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
         ) from None
     for k, (leaf, original) in enumerate(zip(leaves, structure.leaves_of(like), strict=True)):
         if not isinstance(leaf, Tensor):
-            raise KindError(f"{api}() got {what} {describe_tree(tree)}, of which number {k} is no float tensor")
+            raise KindError(f"{api}() got {what} {describe_tree(tree)}; leaf {k} is not a float tensor")
         if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
             raise ShapeError(
-                f"{api}() got {what} of which number {k} has shape {leaf.shape} and dtype {leaf.dtype}; it must "
-                f"have shape {original.shape} and dtype {original.dtype}, as in {of}"
+                f"{api}() got {what} whose leaf {k} has shape {leaf.shape} and dtype {leaf.dtype}, expected "
+                f"shape {original.shape} and dtype {original.dtype}, as in {of}"
             )
     return leaves
 

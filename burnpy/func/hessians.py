@@ -81,7 +81,7 @@ def hvp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], tangents: tuple[*Ts]
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and its Hessian-vector product with ``tangents``, in forward-over-reverse mode.
 
-    The cost is a small multiple of that of ``f``, independent of the size of the Hessian, which is never formed.
+    The cost is a small multiple of the cost of ``f``, whatever the size of the Hessian, which is never formed.
 
     Args:
         f: a function of tensors, or trees of tensors, that returns a tensor with one element.
@@ -120,8 +120,8 @@ def vhp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], vector: tuple[*Ts]) 
 def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and the vector-Hessian product with ``vector``, in reverse-over-reverse mode.
 
-    The result equals that of `hvp`, since the Hessian is symmetric, but takes more memory; use it for functions that
-    contain an operation without a forward rule. Arguments, result and errors are those of `hvp`.
+    The result equals `hvp`'s, since the Hessian is symmetric, but takes more memory; use it for functions that contain
+    an operation without a forward rule. For arguments, result and errors, see `hvp`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

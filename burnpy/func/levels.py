@@ -56,7 +56,7 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
 
     @property
     def name(self) -> str:
-        """The name in messages, which contains that of the derivative."""
+        """The name in messages, which contains the derivative's name."""
         return f"the closed level of {self.api}()"
 
     def refuse(self, operation: str) -> NoReturn:
@@ -97,8 +97,9 @@ for _name in declarations(Backend):
 
 
 def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) -> Any:
-    """Return the device on which to take a derivative that involves ``tensors``: the innermost open level above all of
-    them, or else the highest of their devices.
+    """Return the device on which to differentiate functions of ``tensors``.
+
+    It is the innermost open level above all of them, or else the highest of their devices.
 
     Args:
         api: the function that is called, for messages.
@@ -107,7 +108,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
 
     Raises:
         KindError: there is no tensor.
-        DeviceError: the tensors are on several devices, none of which is a level above the others.
+        DeviceError: the tensors are on several devices, and none is a level above the others.
         EscapedError: a tensor is on a closed level.
     """
     devices = [x._device for x in tensors] + ([] if beneath is None else [beneath])

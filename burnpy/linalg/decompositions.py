@@ -243,7 +243,7 @@ def lu(x: Tensor[B]) -> LU[Tensor[B]]:
 
 
 def _lower(operation: str, x: Tensor[B], uplo: str) -> Tensor[B]:
-    """Return matrices of which the triangle to be read is the lower one."""
+    """Return matrices whose lower triangle holds the triangle ``uplo`` of x."""
     x = matrices(operation, x, square=True)
     if uplo not in ("L", "U"):
         raise ArgumentError(f'{operation}() got UPLO={describe(uplo)}; expected "L" or "U"')

@@ -74,14 +74,14 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
 def solve_triangular(
     a: Tensor[B], b: Tensor[B], *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor[B]:
-    """The solution of a x = b, for triangular matrices. Where the diagonal is 0, it is inf or NaN.
+    """Solve a x = b for triangular matrices a. Where the diagonal is 0, the solution is inf or NaN.
 
     Args:
-        a: shape (…, n, n), of which one triangle is read.
+        a: shape (…, n, n). Only one triangle is read.
         b: shape (…, n, k); other dimensions broadcast, and dtypes promote.
         upper: whether the upper or the lower triangle is read.
-        left: if False, the solution of x a = b, for b of shape (…, k, n).
-        unitriangular: whether the diagonal is taken as ones.
+        left: if False, solve x a = b, for b of shape (…, k, n).
+        unitriangular: whether to take the diagonal as ones.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -203,13 +203,13 @@ def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, 
 def lstsq(
     a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[Tensor[B], IntTensor[B]]:
-    """The x of least norm that minimizes ‖a x - b‖, by singular values.
+    """Find the x of least norm that minimizes ‖a x - b‖, by singular values.
 
     Args:
         a: shape (…, m, n).
         b: shape (…, m, k), or a's shape without the last dimension for vectors.
         rcond: singular values up to rcond times the largest count as 0; by default max(m, n) times the rounding error.
-        driver: one of LAPACK's, "gels", "gelsy", "gelsd" or "gelss", all of which are computed alike.
+        driver: one of LAPACK's, "gels", "gelsy", "gelsd" or "gelss"; all give the same computation.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -262,7 +262,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
 
 
 def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:
-    """Return the symmetric matrices of which the lower triangle is given."""
+    """Return the symmetric matrices with the lower triangle of x."""
     x = matrices(operation, x, square=True)
     return x.tril() + x.tril(-1).mT
 

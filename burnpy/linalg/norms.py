@@ -20,7 +20,7 @@ Order: TypeAlias = float | Literal["fro", "nuc"]
 
 @explained
 def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
-    """The norm (Σ |x|ᵖ)^(1/p) over dimensions, or over all; its gradient at 0 is 0, at every order.
+    """Compute the norm (Σ |x|ᵖ)^(1/p) over some dimensions or all. Its gradient at 0 is 0, at every order.
 
     Args:
         x: any shape; ``dim`` of a 0-d tensor is None, 0 or -1.
@@ -29,7 +29,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
         keepdim: whether these dimensions stay, with size 1.
 
     Raises:
-        ShapeError: there are no elements, of which the smallest is taken.
+        ShapeError: x has no elements, and ``ord`` selects the smallest.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -122,7 +122,7 @@ def norm(
 
 @explained
 def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
-    """The condition number of matrices: the norm times that of the inverse; inf of singular matrices.
+    """Compute the condition number of matrices, ‖x‖ · ‖x⁻¹‖; inf for singular matrices.
 
     Args:
         x: shape (…, n, m), square unless p is None, 2 or -2.

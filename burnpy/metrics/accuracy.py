@@ -86,7 +86,7 @@ class Accuracy(Metric):
             or prediction.ndim != target.ndim + 1
         ):
             raise KindError(
-                f"Accuracy.of() with k={k} takes scores of classes, of shape (N, C, ...), and an IntTensor of shape "
+                f"Accuracy.of() with k={k} takes scores with shape (N, C, ...) and an IntTensor with shape "
                 f"(N, ...), got {describe(prediction)} and {describe(target)}"
             )
         chosen = decisions("Accuracy", prediction, target, weight=weight, ignore_index=ignore_index)

@@ -1,7 +1,7 @@
 """Predictions and targets of classification, brought into the two forms that metrics count.
 
-`Classes` is one class out of several for each element. `Labels` is a yes or no for each of several labels of a sample,
-of which binary classification is the case of one label.
+`Classes` is one class out of several for each element. `Labels` is a yes or no for each of several labels of a sample;
+binary classification has one label.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def decisions(
     if isinstance(prediction, Tensor) and isinstance(target, IntTensor) and len(shape) == target.ndim + 1:
         _same_shape(metric, shape[:1] + shape[2:], target.shape, shape)
         if not shape[1]:
-            raise ShapeError(f"{metric}.of() got scores of shape {shape}, of no classes")
+            raise ShapeError(f"{metric}.of() got scores with shape {shape}, which has no classes")
         return _classes(metric, plain(prediction).argmax(1), plain(target), shape[1], weight, ignore_index)
     _same_shape(metric, shape, target.shape, shape)
     if isinstance(prediction, IntTensor):
@@ -150,8 +150,8 @@ def _yes_or_no(metric: str, target: IntTensor[Any] | BoolTensor[Any]) -> BoolTen
 def _same_shape(metric: str, expected: Shape, given: Shape, scores: Shape) -> None:
     if expected != given:
         raise ShapeError(
-            f"{metric}.of() got predictions of shape {scores} and targets of shape {given}; scores of classes "
-            "have the shape (N, C, ...) for targets of shape (N, ...), and labels and decisions have the targets' shape"
+            f"{metric}.of() got predictions with shape {scores} and targets with shape {given}; expected scores with "
+            "shape (N, C, ...) for targets with shape (N, ...), or labels or decisions with the targets' shape"
         )
 
 

@@ -88,7 +88,7 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
 
 
 def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
-    """Raise an error, which begins with what was asked, unless ``model`` is a module.
+    """Raise an error that begins with ``asked``, unless ``model`` is a module.
 
     Raises:
         KindError: it is not a module.
@@ -172,7 +172,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
         try:
             rules.append((re.compile(pair[0]), pair[1]))
         except re.error as error:
-            raise ArgumentError(f"remap= was given {pair[0]!r}, which is no regular expression: {error}") from error
+            raise ArgumentError(f"remap= got {pair[0]!r}, which is not a regular expression: {error}") from error
 
     def rename(path: str) -> str:
         for pattern, replacement in rules:

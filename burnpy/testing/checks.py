@@ -123,7 +123,7 @@ def _innermost(x: Any) -> Any:
 def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int, fast_mode: bool = False) -> None:
     """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
 
-    ``fast_mode`` is that of `burnpy.testing.gradcheck`.
+    For ``fast_mode``, see `burnpy.testing.gradcheck`.
     """
     arguments = arguments_of(row.operation.name, example, float64, layout)
     template = arguments.primitives(device, tracked=False)

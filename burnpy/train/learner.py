@@ -110,9 +110,9 @@ def _loggers_of(given: Any) -> tuple[Logger, ...]:
         raise KindError(f"loggers= takes a list, got {a(type(given).__name__)}; write loggers=[...]")
     for logger in given:
         if isinstance(logger, type):
-            raise KindError(f"loggers= was given the class {logger.__name__}; make one: {logger.__name__}(...)")
+            raise KindError(f"loggers= got the class {logger.__name__}; make an instance: {logger.__name__}(...)")
         if not (hasattr(logger, "log") and hasattr(logger, "close")):
-            raise KindError(f"loggers= was given {a(type(logger).__name__)}, which has no log() and close()")
+            raise KindError(f"loggers= got {a(type(logger).__name__)}, which has no log() and close()")
     return tuple(given)
 
 

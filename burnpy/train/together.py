@@ -96,7 +96,7 @@ def set_random_states(model: Module[Any], states: Mapping[str, Any]) -> None:
 
 
 def of_rank(states: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """Return the states with which a rank begins, made of those of rank 0: other numbers on each rank."""
+    """Return the states with which a rank begins, derived from rank 0's; random numbers differ between ranks."""
     if not rank:
         return dict(states)
     seeds = {name: hashlib.sha256(f"{state['bits']} {rank}".encode()).digest() for name, state in states.items()}

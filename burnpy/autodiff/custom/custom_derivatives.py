@@ -276,7 +276,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             raise self._undefined("defjvp(jvp)")
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-            takes = "the tuple of the arguments, and then that of their tangents"
+            takes = "the tuple of the arguments, then the tuple of their tangents"
             departures = Departures(tensors_in((primals, tangents))[0].device)
             with departures.block:
                 returned = called(who, takes, jvp, None, primals, tangents)

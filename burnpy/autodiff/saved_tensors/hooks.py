@@ -140,4 +140,4 @@ class _Packed(Stored):
         return result._primitive if self.holding is None else self.holding(result._primitive)
 
     def _asked(self) -> str:
-        return f"saved_tensors_hooks(): of what {self.operation} saved, unpack()"
+        return f"saved_tensors_hooks(): unpack(), for a tensor saved by {self.operation},"

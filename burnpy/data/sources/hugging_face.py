@@ -43,8 +43,8 @@ def from_hugging_face(dataset: Any) -> Dataset[Sample]:
     """Return the rows of a ``datasets.Dataset`` as a dataset of mappings, with numbers and lists of them as arrays.
 
     Raises:
-        CallError: it is another object: a dictionary of splits, of which one is to be chosen, or an iterable dataset,
-            for which there is `HuggingFaceStream`.
+        CallError: it is another object, such as a dictionary of splits (choose one), or an iterable dataset (use
+            `HuggingFaceStream`).
     """
     if isinstance(dataset, dict):
         raise CallError(f"from_hugging_face() got a dict of {', '.join(dataset)}; choose one, as splits['train']")

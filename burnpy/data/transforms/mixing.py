@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cutout(ImageTransform):
-    """Fills a square of ``size`` pixels in each image, the middle of which is anywhere in it.
+    """Fills a square of ``size`` pixels in each image, centered on a random pixel.
 
     Source: DeVries and Taylor, Improved regularization of convolutional neural networks with Cutout, 2017.
 
@@ -54,8 +54,9 @@ class Mixup:
     """Mixes each sample with another of its batch: ``share · x + (1 - share) · x'``, and the labels likewise.
 
     The share is drawn from Beta(alpha, alpha), and is at least a half. Labels that are ints become rows of
-    ``classes`` weights. With whom a sample is mixed depends on the seed, the epoch and the batch, and is the same on
-    all ranks of `Loader.shard`, each of which loads the samples that are mixed with its own.
+    ``classes`` weights. The pairs of samples depend on the seed, the epoch and the batch, and are the same on all ranks
+    of `Loader.shard`. Each rank loads the samples that are mixed with its own.
+
     Source: Zhang et al., mixup: beyond empirical risk minimization, 2018.
 
     Raises:
@@ -102,8 +103,8 @@ class Mixup:
     def _weights(self, y: NDArray[Any]) -> NDArray[np.float32]:
         if self.classes is None or y.ndim != 1:
             raise DTypeError(
-                f"Mixup() got {self.labels} of {y.dtype} and shape {y.shape}; give classes=..., of which labels "
-                "(n,) become weights, or labels that are weights"
+                f"Mixup() got {self.labels} of dtype {y.dtype} and shape {y.shape}; pass classes=... to turn labels of "
+                "shape (n,) into weights, or pass labels that are weights"
             )
         if len(y) and (y.min() < 0 or y.max() >= self.classes):
             raise ArgumentError(f"Mixup() got labels from {y.min()} to {y.max()}, and classes={self.classes}")

@@ -155,6 +155,6 @@ def _refused(address: str) -> str | None:
 
 
 def _said(error: BaseException, line: int = 0) -> str:
-    """Return a line of what an error says: the first, or, of the text of a traceback, the last."""
+    """Return one line of an error's message: the first, or the last if the message is a traceback."""
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
     return lines[line].rstrip(".") if lines else type(error).__name__
