@@ -43,7 +43,7 @@ class Operation(NamedTuple):
     like: str | None  #: the argument whose shape the result has
     view: str | None  #: the argument whose memory the result shares
     consumes: tuple[str, ...]  #: the arguments whose memory may be overwritten: see `consumed`
-    indexed: str | None  #: the argument of which only the elements at an index are accessed
+    indexed: str | None  #: the argument accessed only at the elements of an index
     counts: Flops  #: the number or formula by which `flops` counts
     product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
 

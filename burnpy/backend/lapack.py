@@ -246,5 +246,5 @@ def _failure(name: str, f: Callable[..., Any], arrays: tuple[Array, ...]) -> Lin
         try:
             f(*[a[index] for a in arrays])
         except np.linalg.LinAlgError:
-            return LinAlgError(f"{asked}, of which matrix {index[0] if len(index) == 1 else index} {why}")
-    return LinAlgError(f"{asked}, of which a matrix {why}")
+            return LinAlgError(f"{asked}, and matrix {index[0] if len(index) == 1 else index} {why}")
+    return LinAlgError(f"{asked}, and a matrix {why}")

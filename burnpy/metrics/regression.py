@@ -155,6 +155,6 @@ def _errors(
     x, y = doubles(prediction), doubles(target)
     if x.shape != y.shape:
         raise ShapeError(
-            f"{metric}.of() got predictions with shape {x.shape} and targets with shape {y.shape}, expected equal shapes"
+            f"{metric}.of() got predictions with shape {x.shape} and targets with shape {y.shape}; they must be equal"
         )
     return y, x - y, element_weights(metric, weight, y, y.shape)

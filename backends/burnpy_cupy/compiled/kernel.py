@@ -78,7 +78,7 @@ class Kernel:
         Args:
             xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
             numbers: the inputs that are numbers.
-            geometry: the rows and columns, which are not 0. If there are sums over rows, it is that of a `matrix`.
+            geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
             full: the shape of the outputs that have a value for each element.
             column: the shape of those that have one for each row.
 

@@ -15,7 +15,7 @@ from burnpy.backend.primitives import DType
 
 
 class ProgramError(ArgumentError):
-    """A computation cannot be written as a program, or a program was given inputs that it was not made for."""
+    """A computation cannot be written as a program, or a program got inputs that it does not take."""
 
 
 class Extent(Enum):
@@ -179,7 +179,7 @@ class Program:
         return inputs, rows, columns
 
     def _measure(self, inputs: list[tuple[int, ...] | None]) -> tuple[int, int]:
-        """Return the numbers of rows and columns that the shapes of the inputs say, of which None is a number's."""
+        """Return the numbers of rows and columns, from the inputs' shapes; the shape of a number is None."""
         rows = columns = -1
         for shape, (ndim, by_row, by_column) in zip(inputs, self._forms, strict=True):
             if shape is None:
