@@ -182,8 +182,8 @@ class _Job:
 
         Raises:
             BaseException: the exception that a part raised, or that interrupted the caller. Among several, one that is
-                not an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else the first part's.
-                No part is running then.
+                not an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else the first
+                part's. No part is running then.
         """
         try:
             if self._products:

@@ -86,9 +86,7 @@ def not_allocated(asked: str, arguments: Iterable[object], error: MemoryError) -
     if isinstance(shape, tuple) and isinstance(dtype, np.dtype):
         taken = size(math.prod(shape) * dtype.itemsize)
         needed = f"{taken} for an array of shape {shape} and dtype {dtype}, which this machine does not have"
-    return OutOfMemoryError(
-        f"{asked} needs {needed}; compute it in parts, or delete tensors that you no longer need"
-    )
+    return OutOfMemoryError(f"{asked} needs {needed}; compute it in parts, or delete tensors that you no longer need")
 
 
 def full(device: Backend, asked: int | None, limit: int = 0) -> OutOfMemoryError:

@@ -8,7 +8,7 @@ tensor | Tensor.from_data([[1.0, 2.0]], device=device) | the class is the kind: 
 as_tensor | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 asarray | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 from_numpy | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
-frombuffer | Tensor.from_data(array, device=device) | of what np.frombuffer gives
+frombuffer | Tensor.from_data(array, device=device) | with array = np.frombuffer(...)
 from_dlpack | Tensor.from_dlpack(array, device=device) | copies, so that nobody writes to a tensor
 scalar_tensor | Tensor.from_data(1.0, device=device)
 zeros | Tensor.zeros(shape, device=device) | the class is the kind: IntTensor.zeros makes ints
@@ -69,7 +69,7 @@ initial_seed | burnpy.Generator(0) | a generator is seeded by a number that you 
 get_rng_state | burnpy.Generator(0).get_state()
 set_rng_state | burnpy.Generator(0).set_state(burnpy.Generator(0).get_state())
 
-# What a tensor is
+# Attributes of a tensor
 shape | x.shape | a tuple
 size | x.shape | a tuple; of one dimension x.shape[dim]
 ndim | x.ndim
@@ -113,7 +113,7 @@ float | x.float()
 double | x.double()
 half | x.half()
 bfloat16 | x.bfloat16() | needs the package ml_dtypes
-int | x.int() | gives int64; `x.int("int32")` is what it gives there
+int | x.int() | gives int64; `x.int("int32")` gives PyTorch's int32
 long | x.int()
 short | x.int("int16")
 char | x.int("int8")
@@ -168,7 +168,7 @@ vmap | func.jacobian(f, chunk_size=8)(x.inner()) | for gradients of samples; els
 save | record.save("run.safetensors", model=model, step=3)
 load | record.load("run.safetensors")
 compile | – | operations run as they are called
-torch.cuda | burnpy.backend | of it, CuPy is the GPU, and on Autodiff[CuPy] one trains there
+torch.cuda | burnpy.backend | CuPy computes on the GPU, and Autodiff[CuPy] trains there
 torch.device | Train.device() | a device is an instance of a backend
 torch.dtype | np.dtype | dtypes are NumPy's
 torch.float | burnpy.float32
@@ -184,7 +184,7 @@ set_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before 
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
 fft | – | not yet
-special | – | what there is of it are methods of tensors
+special | – | use the tensor methods instead
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""

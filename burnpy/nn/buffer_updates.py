@@ -97,7 +97,7 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
 
 
 def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> Tensor[B]:
-    """Attach updates of several buffers of one dtype as `record_update` does, of which the vectors are parts of one."""
+    """Attach updates of several buffers of one dtype as `record_update` does; their vectors are parts of one vector."""
     device: Any = output.device
     live = [(buffer, value) for buffer, value in updates if not buffer.frozen]
     if not isinstance(device, Autodiff) or not live:

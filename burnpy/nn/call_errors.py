@@ -38,7 +38,7 @@ class Explaining(ABCMeta):
 
 
 def signature_of(cls: type[Any]) -> Signature:
-    """Return the signature of a class: that of its ``__init__`` without ``self``."""
+    """Return the signature of a class: its ``__init__``'s without ``self``."""
     import inspect
 
     if cls.__init__ is object.__init__:

@@ -52,8 +52,8 @@ def _patterns(where: Any, operation: str) -> Sequence[str]:
     patterns = (where,) if isinstance(where, str) else where
     if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
         raise ArgumentError(
-            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, and was "
-            f"given {a(type(where).__name__)}"
+            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
+            f"{a(type(where).__name__)}"
         )
     return [*patterns]
 

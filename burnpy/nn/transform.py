@@ -124,13 +124,11 @@ class Transforms(ModuleBase[B]):
             if not isinstance(result, TensorBase) or result.kind != "float":
                 raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
             if result.device is not variable.device:
-                raise DeviceError(
-                    f"map() of {path}, on {variable.device}, was given a tensor on {result.device} in its place"
-                )
+                raise DeviceError(f"map() got a tensor on {result.device} for {path}, which is on {variable.device}")
             if result.shape != variable.shape:
                 raise ShapeError(
-                    f"map() of {path}, of shape {variable.shape}, was given shape {result.shape} in its place; for "
-                    f"another shape use model.replace({{{path!r}: Param(tensor)}})"
+                    f"map() got shape {result.shape} for {path}, which has shape {variable.shape}; to change the shape "
+                    f"use model.replace({{{path!r}: Param(tensor)}})"
                 )
             return variable._with_value(result.detach())  # type: ignore[attr-defined]  # a float tensor
 

@@ -95,7 +95,7 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
     def _with_value(self, value: Any) -> Self:
-        """Return a variable with the same id that stores an untracked tensor, of which a parameter makes a leaf."""
+        """Return a variable with the same id that stores an untracked tensor; a parameter makes a leaf of it."""
         return self._with_primitive(value._device, value._primitive)
 
     def _with_primitive(self, device: Any, primitive: Any) -> Self:
@@ -139,7 +139,7 @@ class Variable(Subscriptable, Generic[B]):
             raise missing_attribute(self, "Variable", name)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise KindError(f"{a(type(self).__name__)} is no array but holds a tensor, of which NumPy takes .value")
+        raise KindError(f"{a(type(self).__name__)} is not an array but holds a tensor; pass its .value to NumPy")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._value, self._frozen, self._id)
@@ -210,8 +210,8 @@ class Param(Variable[B]):
             return value.require_grad()
         except NotTrackedError:
             raise NotTrackedError(
-                f"a Param was given a tensor of shape {value.shape} that was computed from tracked ones, and a "
-                "parameter is where a graph begins; give it value.detach()"
+                f"a Param got a tensor of shape {value.shape} that was computed from tracked tensors, but a "
+                "parameter is a leaf; pass value.detach()"
             ) from None
 
 

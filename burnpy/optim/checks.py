@@ -19,11 +19,11 @@ def number(value: Any, what: str) -> float:
     if isinstance(value, (np.floating, np.integer)):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        hint = "; of a tensor, give x.item()" if hasattr(value, "item") else ""
+        hint = "; pass x.item() of a tensor" if hasattr(value, "item") else ""
         if hasattr(value, "named_params"):
             hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
         if callable(value) and hasattr(value, "at"):
-            hint = "; of a schedule, give that of a step: schedule(step)"
+            hint = "; pass the rate of a step: schedule(step)"
         shown = (
             f"{value!r:.80}"
             if isinstance(value, (str, bool, complex, bytes, type(None)))

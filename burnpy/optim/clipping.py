@@ -115,7 +115,7 @@ def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
 
 
 def factor_each(b: Any, norm: Float, bound: Any) -> tuple[Float]:
-    """Return by what gradients of a norm are multiplied, min(1, bound / (norm + 1e-6)): a formula of lists."""
+    """Compute the factor that clips gradients to the bound, min(1, bound / (norm + 1e-6)): a formula of lists."""
     limit = bound if hasattr(bound, "dtype") else b.full((), bound, norm.dtype)
     return (b.minimum(b.div(limit, b.add(norm, _EPS)), 1.0),)
 

@@ -41,8 +41,8 @@ class GradScaler(Subscriptable, Generic[B]):
     Args:
         device: the backend of the gradients, beneath `Autodiff`.
         init_scale: the first scale.
-        growth_factor: by what the scale is multiplied after ``growth_interval`` steps without overflow.
-        backoff_factor: by what it is multiplied after an overflow.
+        growth_factor: the factor of the scale after ``growth_interval`` steps without overflow.
+        backoff_factor: the factor of the scale after an overflow.
         growth_interval: the number of steps without overflow after which the scale grows.
 
     Raises:
@@ -128,8 +128,8 @@ class GradScaler(Subscriptable, Generic[B]):
         """Divide gradients by the scale, and check them.
 
         Returns:
-            The gradients, of which `GradientsParams.found_inf` tells `Optimizer.step` whether to skip the update; and
-            the scaler of the next step.
+            The gradients, whose `GradientsParams.found_inf` tells `Optimizer.step` whether to skip the update; and the
+            scaler of the next step.
 
         Raises:
             KindError: ``grads`` are not `GradientsParams`.
@@ -163,7 +163,7 @@ class GradScaler(Subscriptable, Generic[B]):
         """Return a scaler with these settings that continues from a record.
 
         Args:
-            record: the result of `into_record`, of which only the numbers are used.
+            record: the result of `into_record`. Only its numbers are used.
 
         Raises:
             StateError: it is not such a record.

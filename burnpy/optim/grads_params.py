@@ -160,7 +160,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     @property
     def device(self) -> B:
         """The device of the gradients."""
-        return self._device  # type: ignore[no-any-return]  # what __init__ was given
+        return self._device  # type: ignore[no-any-return]  # the argument of __init__
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -298,9 +298,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             bucket_bytes: the size at which a bucket is closed.
 
         Returns:
-            The buckets, 1-d, and the layout, of which ``layout.unflatten(buckets)`` returns the gradients. Updates of
-            buffers and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients.
-            16-bit floats are stored as float32.
+            The buckets, 1-d, and the layout; ``layout.unflatten(buckets)`` returns the gradients. Updates of buffers
+            and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients. 16-bit floats
+            are stored as float32.
 
         Raises:
             ArgumentError: ``bucket_bytes`` is not a positive int.

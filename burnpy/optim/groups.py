@@ -26,7 +26,7 @@ class Group:
     Args:
         where: the parameters: a path (``"encoder"``, including all below it), a pattern (``"*.bias"``), several of
             these, or a predicate of path and parameter.
-        lr: a fixed learning rate, in place of that of `Optimizer.step`.
+        lr: a fixed learning rate, in place of `Optimizer.step`'s.
         lr_scale: a factor of the learning rate of `Optimizer.step`.
         weight_decay: the weight decay, in place of the optimizer's.
 

@@ -149,11 +149,11 @@ class LBfgs(Optimizer):
     def minimize(self, lr: float, model: Any, loss_and_grads: Callable[[Any], Any]) -> Any:
         """Take up to ``max_iter`` steps, each to a point that satisfies the strong Wolfe conditions.
 
-        A further call goes on with the estimate of the Hessian that this one made. Where nothing is to be gained, it
-        returns the model that it was given.
+        A further call continues with this call's estimate of the Hessian. If no step reduces the loss, it returns the
+        model unchanged.
 
         Args:
-            lr: the distance that is tried first along a direction, 1 in general.
+            lr: the distance to try first along a direction, in general 1.
             model: a model; or a float tensor, or dicts, lists and tuples of them.
             loss_and_grads: returns the loss of a model, a 0-d tensor, and its gradients, ``loss.backward()`` or
                 `GradientsParams`. It is called several times for each step, and must have no noise: neither dropout
@@ -167,7 +167,7 @@ class LBfgs(Optimizer):
             ArgumentError: the rate is negative or not finite; a gradient is missing that another evaluation had; the
                 gradients contain none of the model's parameters.
             ShapeError: the loss is not 0-d.
-            ModuleError, DeviceError, StateError: as those of `step`.
+            ModuleError, DeviceError, StateError: see `step`.
         """
         given: object = loss_and_grads
         if not callable(given):

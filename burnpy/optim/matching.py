@@ -62,7 +62,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     """
     argument: object = grads
     if not isinstance(argument, Gradients):
-        hint = "; of what burnpy.func gives write GradientsParams.from_module(gradients)"
+        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
         raise KindError(
             f"from_grads() takes the Gradients that backward() returned, got {a(type(argument).__name__)}"
             + (hint if isinstance(argument, ModuleBase) else "")
@@ -108,12 +108,12 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
 
 
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
-    """The error message for gradients of which none belongs to the model's ``trainable`` parameters."""
+    """Return the error message for gradients without any of the model's ``trainable`` parameters."""
     name = type(model).__name__
     if not trainable:
-        return f"{a(name)} got of which every parameter is frozen; model.require_grad() lets them learn"
+        return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
     return (
-        f"these gradients of {len(grads)} leaves have none of the {trainable} parameters of this {name}; give the very "
+        f"none of these {len(grads)} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
         "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
     )
 

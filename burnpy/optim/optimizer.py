@@ -348,9 +348,9 @@ class Optimizer(metaclass=Explaining):
         if isinstance(grads, Gradients):
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
-            hint = "; of what burnpy.func gives, write GradientsParams.from_module(gradients)"
+            hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
             raise KindError(
-                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not "
+                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
                 f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
             )
         refuse_device(model, grads.device)

@@ -101,8 +101,8 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
 
     if not is_tree(grads):
         raise KindError(
-            f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', and was "
-            f"given {a(type(grads).__name__)}"
+            f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', got "
+            f"{a(type(grads).__name__)}"
         )
     _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
     _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)

@@ -1,4 +1,4 @@
-"""Operations along one dimension, of which a 0-d tensor is treated as a vector of one element."""
+"""Operations along one dimension. They treat a 0-d tensor as a vector of one element."""
 
 from __future__ import annotations
 

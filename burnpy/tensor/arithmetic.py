@@ -137,7 +137,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         ...
 
     def _clamped(self, low: Self | S | None, high: Self | S | None) -> Self:
-        """Implement `clamp` with bounds of which at least one is a tensor."""
+        """Implement `clamp` where at least one bound is a tensor."""
         bounds = [bound for bound in (low, high) if bound is not None]
         for bound in bounds:
             operands(self, bound, "clamp")  # raises an error if they cannot be combined

@@ -137,7 +137,7 @@ class AtIndex(Generic[T]):
         return new if new.dtype == x.dtype else b.cast(new, x.dtype)
 
     def _spread(self, new: Value) -> Value:
-        """Return a value expanded to ``x[key]``, with its indexed dimensions flattened to that of the 1-d index."""
+        """Return a value expanded to ``x[key]``, with its indexed dimensions flattened to match the 1-d index."""
         indexed, b = self._indexed, self._x._backend
         assert indexed is not None
         shape = self._shape

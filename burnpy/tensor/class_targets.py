@@ -66,7 +66,7 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
 
 
 def class_targets(operation: str, scores: Tensor[Any], target: Any, dim: int) -> Int:
-    """Return the classes, none of which is ignored.
+    """Return the classes of ``target``; no class is ignored.
 
     Raises:
         KindError: ``target`` is not an `IntTensor`.

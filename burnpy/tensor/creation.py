@@ -99,11 +99,11 @@ def from_dlpack(cls: Any, source: Any, device: Any) -> Any:
 
 
 def _converted(target: Factory, data: Any, primitive: Any, dtype: Any) -> Any:
-    """Return the primitive that an array on a GPU was copied to, in the dtype that is asked for.
+    """Return the copy of an array on a GPU, converted to ``dtype``.
 
     Raises:
-        DTypeError: the array is of another kind; or it is of another int dtype, of which elements, which would have to
-            be waited for, may be out of range.
+        DTypeError: the array is of another kind; or it is of another int dtype, so that elements may be out of range,
+            and a check would have to wait for the GPU.
     """
     wanted = dtype_of_typed(data, primitive, target.kind, None if dtype is None else target.dtype(dtype))
     if wanted == primitive.dtype:

@@ -295,13 +295,10 @@ def _gradients(operation: str, leaf: Any, grads: Any) -> Any:
         if grads is None and getattr(leaf._primitive, "node", None) is None:
             raise NotTrackedError(
                 f"{operation}() got {describe(leaf)} on {leaf.device} that is not tracked and has no "
-                f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of "
-                "the result"
+                f"gradient; call x = x.require_grad() before computing the loss, then x.{operation}(loss.backward())"
             )
-        passed = (
-            "was given none; gradients are not stored in tensors" if grads is None else f"was given {describe(grads)}"
-        )
-        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {passed}")
+        passed = "none; gradients are not stored in tensors" if grads is None else describe(grads)
+        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, got {passed}")
     return grads
 
 
@@ -363,7 +360,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         )
     if gradient.shape != root.shape or gradient.dtype != root.dtype:
         raise ShapeError(
-            f"{operation}() of a tensor of shape {root.shape} and dtype {root.dtype} starts from a gradient of the "
-            f"same, not of shape {gradient.shape} and dtype {gradient.dtype}"
+            f"{operation}() got a gradient with shape {gradient.shape} and dtype {gradient.dtype}, expected the "
+            f"tensor's shape {root.shape} and dtype {root.dtype}"
         )
     return gradient._primitive

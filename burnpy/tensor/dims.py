@@ -89,7 +89,7 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
     """
     resolved = tuple([dim_of(d, ndim, operation) for d in dims])
     if len(set(resolved)) != len(resolved):
-        raise ArgumentError(f"{operation}() got dims {tuple(dims)}, of which two are one; name each once")
+        raise ArgumentError(f"{operation}() got dims {tuple(dims)}, which repeat a dimension; name each once")
     return resolved
 
 

@@ -55,17 +55,17 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
 
 @explained
 def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
-    """The distances of each pair of rows, of which the first comes before the second, in the p-norm.
+    """Compute the distances between all pairs of rows, in the p-norm. Each pair is listed once.
 
     Args:
         x: shape (n, k).
-        p: as of `cdist`.
+        p: see `cdist`.
 
     Returns:
-        Shape (n · (n - 1) / 2,): of rows 0 and 1, 0 and 2, … 1 and 2 ….
+        Shape (n · (n - 1) / 2,): for rows 0 and 1, 0 and 2, … 1 and 2 ….
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
 
     >>> from burnpy import Tensor, pdist
     >>> from burnpy.backend import NumPy

@@ -70,7 +70,7 @@ def _equally_spaced(operation: str, y: Any, dx: float | None, dim: int) -> tuple
 
 
 def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
-    """Return the sum of the samples, the first and the last of which count half, times the width."""
+    """Return the sum of the samples times the width; the first and the last sample count half."""
     last = value.shape[dim] - 1
     if last < 1:
         return b.mul(b.sum(part(b, value, dim, 0, 0), (dim,), False), width)

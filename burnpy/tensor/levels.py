@@ -127,8 +127,8 @@ def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoRet
         )
     elif all(levels):
         hint = (
-            "these are of two derivatives of which neither is taken inside of the other; give a function all tensors "
-            "that it differentiates or closes over as arguments, if it runs in another thread or is kept for later"
+            "they belong to two derivatives that are not nested; if a function runs in another thread or is kept for "
+            "later, pass it as arguments all tensors that it differentiates or closes over"
         )
     else:
         hint = "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"

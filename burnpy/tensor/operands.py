@@ -74,7 +74,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     if isinstance(getattr(other, "value", None), TensorBase):
         hint = "write its .value, which is the tensor"
     elif callable(other) and getattr(other, "__name__", "") == "grad":
-        hint = "tensors store no gradient: grads = loss.backward() has them, and x.grad(grads) is that of x"
+        hint = "tensors store no gradient: compute grads = loss.backward(), then read x.grad(grads)"
     raise KindError(f"{operation}() got {a(name)} and {describe(other)}; {hint}")
 
 
@@ -174,8 +174,10 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
 
 
 def from_other_code(error: BaseException, device: Any) -> bool:
-    """Return whether an error that the calling frame's caller caught came from code that is neither burnpy's, NumPy's
-    nor that of the device's backend: that of a signal handler, most likely, which says nothing about the arguments.
+    """Return whether the error that the calling frame's caller caught came from foreign code.
+
+    Foreign code belongs neither to burnpy, to NumPy nor to the device's backend. Most likely it is a signal handler,
+    whose error says nothing about the arguments.
     """
     own = {*OWN_PACKAGES, "burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cupyx"}
     own.add("None")  # the generated methods of Autodiff, which belong to no module
@@ -205,7 +207,7 @@ def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, 
         return OutOfMemoryError(f"{operation}() got {asked}, for a result of shape {shape}, and {error}")
     return OutOfMemoryError(
         f"{operation}() got {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
-        f"has {math.prod(shape):,} elements; compute it in parts, or let go of tensors that are needed no more"
+        f"has {math.prod(shape):,} elements; compute it in parts, or delete tensors that you no longer need"
     )
 
 

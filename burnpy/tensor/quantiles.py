@@ -71,7 +71,7 @@ def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
 
 
 def _interpolated(b: Any, values: Float, q: Float, interpolation: str, skip_nan: bool) -> Float:
-    """Return the quantiles along the last dimension, which becomes that of the probabilities."""
+    """Return the quantiles along the last dimension, which becomes the dimension of the probabilities."""
     d, last = b.discrete, len(values.shape) - 1
     count = values.shape[last]
     ordered = b.sort(values, last, False)[0]

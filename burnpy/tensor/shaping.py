@@ -205,7 +205,7 @@ class Shaping(TensorBase[B]):
         if not isinstance(split_size, Sequence):
             part = sizes[0]
             if part < 0 or (part == 0 and size):
-                raise ArgumentError(f"split() got parts of size {part} of a dimension of size {size}")
+                raise ArgumentError(f"split() cannot split a dimension of size {size} into parts of size {part}")
             sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
         elif sum(sizes) != size or any(n < 0 for n in sizes):
             raise ShapeError(

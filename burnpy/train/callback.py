@@ -105,9 +105,7 @@ def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Call
         if isinstance(callback, type):
             raise KindError(f"callbacks= got the class {callback.__name__}; make an instance: {callback.__name__}(...)")
         if not isinstance(callback, Callback) and not callable(callback):
-            raise KindError(
-                f"callbacks= got {a(type(callback).__name__)}; expected a Callback or a function"
-            )
+            raise KindError(f"callbacks= got {a(type(callback).__name__)}; expected a Callback or a function")
         out.append(callback if isinstance(callback, Callback) else FunctionCallback(callback))
     return tuple(out)
 

@@ -105,7 +105,7 @@ class Kernel:
             size = (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
             if x.size != size or x.dtype is not dtype_of(dtype):
                 raise ProgramError(
-                    f"the kernel of {self.program.name} got {x.size} elements of {x.dtype} for {size} of {dtype}"
+                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
             out.append(x if x.flags.c_contiguous else self._xp.ascontiguousarray(x))
         return out

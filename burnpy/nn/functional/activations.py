@@ -34,7 +34,7 @@ def relu6(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tensor[B]:
-    """Limit x to the range from ``min_val`` to ``max_val``. Unlike that of ``x.clamp``, the gradient at a bound is 0.
+    """Limit x to the range from ``min_val`` to ``max_val``. Unlike with ``x.clamp``, the gradient at a bound is 0.
 
     Raises:
         ArgumentError: ``min_val`` is above ``max_val``.

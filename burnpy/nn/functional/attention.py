@@ -88,8 +88,8 @@ def scaled_dot_product_attention(
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
     if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(
-            f"{name}() got query of shape {q}, key of shape {k} and value of shape {v}; they must be (…, T, E), "
-            "(…, S, E) and (…, S, F), and … broadcast"
+            f"{name}() got query {q}, key {k} and value {v}; expected the shapes (…, T, E), "
+            "(…, S, E) and (…, S, F), where the … broadcast"
         )
     first = _first_query(name, q[-2], k[-2], causal, offset)
     if not same_batch:
@@ -118,8 +118,8 @@ def _grouped(
     q, k, v = query.shape, key.shape, value.shape
     if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
         raise ShapeError(
-            f"{name}() with enable_gqa=True was given query of shape {q}, key of shape {k} and value of shape {v}; "
-            "they are (…, H, T, E), (…, G, S, E) and (…, G, S, F), and G divides H"
+            f"{name}() with enable_gqa=True got query {q}, key {k} and value {v}; expected the shapes "
+            "(…, H, T, E), (…, G, S, E) and (…, G, S, F), where G divides H"
         )
     heads, shared = q[-3], k[-3]
     if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:

@@ -92,10 +92,10 @@ def conv2d(
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: the step between positions of the kernel.
-        padding: zeros added on each side of the images: one number for all, or one for height and one for width, each
-            of which may be (before, after): ``((0, 1), 2)`` adds a row below and two columns at both sides; "valid" for
-            none, "same" to preserve height and width, which requires a stride of 1; if the total is odd, the extra zero
-            is added at the end.
+        padding: zeros added on each side of the images: one number for all, or one for height and one for width. Either
+            may be (before, after): ``((0, 1), 2)`` adds a row below and two columns at both sides. "valid" adds none;
+            "same" preserves height and width and requires a stride of 1; if the total is odd, the extra zero is at the
+            end.
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels, each convolved with its own part of the weight.
 
@@ -174,7 +174,7 @@ def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
             raise ArgumentError
         return tuple([pair(operation, "padding", side, 0) for side in each])
     except ArgumentError:
-        form = "(before, after)" if dims == 1 else "(height, width), each of which may be (before, after)"
+        form = "(before, after)" if dims == 1 else "(height, width), where each may be (before, after)"
         raise ArgumentError(
             f"{operation}() got padding={padding!r}; expected an int of at least 0, {form}, "
             'or one of the words "same" and "valid"'

@@ -78,7 +78,7 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
     first, second, sizes = x1.shape, x2.shape, weight.shape
     if len(sizes) != 3 or not first or not second or first[:-1] != second[:-1] or sizes[1:] != (first[-1], second[-1]):
         raise ShapeError(
-            f"bilinear() got x1 of shape {first}, x2 of shape {second} and weight of shape {sizes}; expected "
+            f"bilinear() got x1 {first}, x2 {second} and weight {sizes}; expected the shapes "
             "(…, in1), (…, in2) and (out, in1, in2)"
         )
     if bias is not None and bias.shape != sizes[:1]:

@@ -52,19 +52,19 @@ def interpolate(
     recompute_scale_factor: bool = False,
     antialias: bool = False,
 ) -> Tensor[B]:
-    """Sequences, images or volumes interpolated to another size, as `torch.nn.functional.interpolate`.
+    """Interpolate sequences, images or volumes to another size, as `torch.nn.functional.interpolate`.
 
     Args:
         x: shape (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width).
         size: the size of the output: one number for all of its dimensions, or one for each.
         scale_factor: in place of ``size``, the factor by which sizes grow; the products are rounded down.
         mode: "nearest" (the element at or before), "nearest-exact" (the nearest element), "area" (means, as
-            `adaptive_avg_pool2d`), of sequences "linear", of images "bilinear" or "bicubic", of volumes "trilinear".
-        align_corners: for modes of linear and cubic kernels, whether the first and last elements of the output are
-            those of x; otherwise elements are areas, of which the first and last edges fall together.
-        recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
+            `adaptive_avg_pool2d`), "linear" for sequences, "bilinear" or "bicubic" for images, "trilinear" for volumes.
+        align_corners: for modes with linear and cubic kernels, whether the first and last elements of the output equal
+            x's; otherwise elements are areas, and the outer edges of x and the output coincide.
+        recompute_scale_factor: whether to compute distances from the rounded sizes instead of ``scale_factor``.
         antialias: for "bilinear" and "bicubic", whether each element of a smaller output is a mean over all elements of
-            x that it stands for, so that fine patterns do not turn into coarse ones; the kernels are then Pillow's.
+            x that it represents, so that fine patterns do not turn into coarse ones. The kernels are then Pillow's.
 
     Returns:
         Shape (N, channels, *size).
@@ -137,7 +137,7 @@ def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
 
 
 def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """Return the sizes of the output, and the scale factors if they were given."""
+    """Return the sizes of the output, and the scale factors, or None for a given ``size``."""
     if (size is None) == (scale_factor is None):
         both = "neither size nor scale_factor" if size is None else "both size and scale_factor"
         raise ArgumentError(f"interpolate() got {both}; give one of them")

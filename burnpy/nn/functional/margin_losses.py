@@ -200,13 +200,13 @@ def multi_margin_loss(
     weight: Tensor[B] | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The mean over the C classes of max(0, margin - x[target] + x[class])ᵖ, without that of the target itself.
+    """Compute the mean over the C classes of max(0, margin - x[target] + x[class])ᵖ, with 0 for the target itself.
 
     Args:
         input: scores, shape (N, C) or (C,).
         target: the class of each, from 0 to C - 1, shape (N,) or ().
         p: the power, 1 or 2.
-        margin: by how much the target's score is to be the largest.
+        margin: the distance by which the target's score should exceed all others.
         weight: the weight of each target class, of shape (C,); "mean" divides by N.
         reduction: "mean", "sum", or "none" for the loss of each row.
 

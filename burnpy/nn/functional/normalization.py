@@ -140,8 +140,8 @@ def batch_normed(
     count = math.prod(sizes) // max(sizes[1], 1)
     if count < 2:
         raise ShapeError(
-            f"batch_norm() in training was given x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
-            "each channel, and a variance takes two; use a larger batch, or model.eval()"
+            f"batch_norm() in training got x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
+            "each channel, but a variance needs two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, len(sizes)))
     output, mean, var = map(x._like, _normalized(x, weight, bias, shape, dims, eps))

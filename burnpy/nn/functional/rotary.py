@@ -16,16 +16,16 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, interleaved: bool = True) -> Tensor[B]:
-    """Turn pairs of elements of the vector at position t by the angles ``t · base ** (-2 k / E)`` for the k-th pair.
+    """Rotate the k-th pair of elements of the vector at position t by the angle ``t · base ** (-2 k / E)``.
 
-    Products of queries and keys that are turned so depend on the difference of their positions alone.
+    Products of rotated queries and keys depend on the difference of their positions alone.
 
     Args:
         x: shape (…, T, E), E even: queries or keys of each head.
         offset: the position of the first of the T vectors: with a cache of keys, the number of keys in it.
         base: the base of the angles.
         interleaved: whether pairs are neighbours, (0, 1), (2, 3), …, as in the paper; otherwise the k-th element of the
-            first half is paired with that of the second, as in GPT-NeoX and Llama.
+            first half pairs with the k-th of the second, as in GPT-NeoX and Llama.
 
     Returns:
         The shape and dtype of x. Angles are computed in float64.

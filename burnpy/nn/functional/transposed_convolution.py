@@ -181,8 +181,8 @@ def _transposed(
     if min(sizes) < 1 or min(shape[-2:]) < 1:
         shown = sizes[1:] if operation.endswith("1d") else sizes
         raise ShapeError(
-            f"{operation}() got x of shape {shape if len(shown) == 2 else (*shape[:-2], shape[-1])}, and nothing "
-            f"would be left of its output, of size {' × '.join(map(str, shown))}; use less padding"
+            f"{operation}() got x with shape {shape if len(shown) == 2 else (*shape[:-2], shape[-1])}; its output "
+            f"would be empty, of size {' × '.join(map(str, shown))}; use less padding"
         )
     images = x if len(shape) == 4 else x.unsqueeze(0)
     device: Any = x.device

@@ -21,28 +21,28 @@ T = TypeVar("T", bound="TensorBase[Any]")
 
 
 def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape is that of a batch of images, (N, channels, height, width), or of one image without N.
+    """Check that a shape describes a batch of images, (N, channels, height, width), or one image without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
     if len(shape) not in (3, 4):
         raise ShapeError(
-            f"{operation}() takes x of shape (N, {channels}, height, width), or of one image ({channels}, height, "
-            f"width), got shape {shape}"
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, height, width), or ({channels}, height, "
+            "width) for one image"
         )
 
 
 def refuse_no_sequences(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape is that of a batch of sequences, (N, channels, length), or of one sequence without N.
+    """Check that a shape describes a batch of sequences, (N, channels, length), or one sequence without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
     if len(shape) not in (2, 3):
         raise ShapeError(
-            f"{operation}() takes x of shape (N, {channels}, length), or of one sequence ({channels}, length), and was "
-            f"given shape {shape}"
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, length), or ({channels}, length) for one "
+            "sequence"
         )
 
 

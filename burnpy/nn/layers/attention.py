@@ -65,8 +65,8 @@ class MultiHeadAttention(Module[B]):
     Args:
         size: the size of input and output vectors.
         heads: the number of heads; must divide ``size``.
-        key_heads: the number of heads of keys and values, each of which a group of heads shares; must divide ``heads``,
-            which is the default.
+        key_heads: the number of heads of keys and values; a group of heads shares each. It must divide ``heads``, which
+            is the default.
         rotary_base: the base of a rotary encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`; by
             default there is none.
         dropout: the probability that an attention weight is dropped in training.

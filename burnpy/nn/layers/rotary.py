@@ -41,7 +41,7 @@ class RotaryEncoding(Unplaced):
         self.base, self.interleaved = base, interleaved
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
-        """Return x (…, T, E), turned by its positions, of which the first is ``offset``."""
+        """Return x (…, T, E), rotated by its positions. The first position is ``offset``."""
         return rotary_encoding(x, offset=offset, base=self.base, interleaved=self.interleaved)
 
     if TYPE_CHECKING:

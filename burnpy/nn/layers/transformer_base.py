@@ -75,7 +75,7 @@ class TransformerLayer(Module[B]):
     ) -> Tensor[B]:
         """Return x plus a sublayer's output.
 
-        The layer norm is that of the sublayer's input if ``norm_first``, else that of the sum.
+        The layer norm applies to the sublayer's input if ``norm_first``, else to the sum.
         """
         if self.norm_first:
             return x + dropout(sublayer(norm(x)))

@@ -58,7 +58,7 @@ class SequentialLr(LrSchedule):
         milestones: the steps at which the second, third … schedule begins.
 
     Raises:
-        ArgumentError: the number of milestones is not one less than that of schedules, or they do not ascend.
+        ArgumentError: there is not one milestone less than schedules, or the milestones do not ascend.
 
     >>> from burnpy.optim import ConstantLr, LinearLr
     >>> [SequentialLr((ConstantLr(1.0), LinearLr(1.0, 0.0, 2)), (2,))(step) for step in range(5)]

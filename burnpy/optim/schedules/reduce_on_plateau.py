@@ -16,8 +16,8 @@ class ReduceOnPlateau(metaclass=Explaining):
     """A learning rate that is reduced when a metric has not improved for more than ``patience`` observations.
 
     It is immutable: `observe` takes a new value of the metric, such as the validation loss of an epoch, and returns the
-    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. `burnpy.record.save` saves its fields, of which
-    ``ReduceOnPlateau(**record.plateau)`` makes it again. The rates equal those of
+    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. `burnpy.record.save` saves its fields, and
+    ``ReduceOnPlateau(**record.plateau)`` restores it. The rates equal those of
     `torch.optim.lr_scheduler.ReduceLROnPlateau`::
 
         plateau = ReduceOnPlateau(lr=0.1)

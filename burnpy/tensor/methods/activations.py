@@ -53,8 +53,8 @@ class Activations(TensorBase[B]):
         channels = self.shape[1] if self.ndim > 1 else 1
         if weight.shape not in ((), (1,), (channels,)):
             raise ShapeError(
-                f"prelu() got shape {self.shape} with weight of shape {weight.shape}, which must be (1,) or "
-                f"one for each of the {channels} channels, dimension 1 of x"
+                f"prelu() got x of shape {self.shape} and weight of shape {weight.shape}; expected a weight of shape "
+                f"(1,), or ({channels},) for the channels in dimension 1"
             )
         x, slopes = together("prelu", self, weight)
         if slopes.shape == (channels,) and channels > 1:

@@ -52,8 +52,8 @@ class Random(TensorBase[B]):
         p = device.detach(self._primitive)
         valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
         message = (
-            f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
-            "an element that is none; of logits, use x.sigmoid().bernoulli()"
+            f"bernoulli() takes probabilities, from 0 to 1, got a Tensor of shape {self.shape} with "
+            "an element outside that range; for logits, use x.sigmoid().bernoulli()"
         )
         refuse_unless(device, valid, ArgumentError(message))
         # 16-bit floats are too coarse to compare probabilities with
@@ -133,7 +133,7 @@ class Random(TensorBase[B]):
             )
         weights = device.cast(device.reshape(device.detach(self._primitive), (rows, classes)), float64)
         valid = d.bitwise_and(device.ge(weights, 0.0), device.isfinite(weights))
-        message = f"multinomial() got weights of shape {shape} of which one is negative or not finite"
+        message = f"multinomial() got weights of shape {shape} with a negative or non-finite element"
         refuse_unless(device, valid, ArgumentError(message))
         positive = d.sum(d.to_int(device.gt(weights, 0.0), int64), (1,), False)
         least = 1 if replacement else count

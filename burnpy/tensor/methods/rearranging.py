@@ -13,7 +13,7 @@ from burnpy.tensor.shaping import Shaping
 
 
 class Rearranging(Shaping[B]):
-    """Methods made of those of `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
+    """Methods built on `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
 
     __slots__ = ()
 

@@ -17,7 +17,7 @@ class Special(TensorBase[B]):
 
     @unary
     def erfc(self) -> Self:
-        """The complementary error function, 1 - erf(x), of which small values keep all their digits.
+        """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
 
