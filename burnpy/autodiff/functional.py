@@ -183,8 +183,8 @@ def _roots(
         gradients = [gradients]
     if len(gradients) != len(tensors):
         raise ArgumentError(
-            f"{operation}() got {len(tensors)} tensor{'' if len(tensors) == 1 else 's'} and, as {argument}, "
-            f"{len(gradients)} to start from; give one for each"
+            f"{operation}() got {len(tensors)} tensor{'' if len(tensors) == 1 else 's'}, but {len(gradients)} in "
+            f"{argument}; pass one for each"
         )
     roots = [(t._primitive, seed_of(t, g, operation, argument)) for t, g in zip(tensors, gradients, strict=True)]
     return tensors[0].device, roots

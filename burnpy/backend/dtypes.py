@@ -67,7 +67,8 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
         raise DTypeError(
-            f"dtype {result} got {a(owner[kind])}, which holds {kind} dtypes; use {owner[kind_of(result)]} instead"
+            f"{a(owner[kind])} cannot hold dtype {result}; expected a dtype of kind {kind}, or "
+            f"{a(owner[kind_of(result)])}"
         )
     return result
 

@@ -119,7 +119,7 @@ class Loader(Generic[T]):
         plan = self.plan(epoch)
         count = len(plan.starts) - 1
         if not 0 <= start <= count:
-            raise ArgumentError(f"epoch() cannot start at batch {start}, and an epoch has {count} batches")
+            raise ArgumentError(f"epoch() cannot start at batch {start}: an epoch has {count} batches")
         make = MakeBatch(self.dataset, self.collator, self.seed, self.share)
         engine = self._engine.opened(make, _tasks(plan, epoch, range(start, count)), count - start, self._kept)
         return Epoch(engine, self.collator, epoch, start, count)

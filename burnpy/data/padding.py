@@ -48,7 +48,7 @@ class PaddingCollator(TensorCollator[Bt]):
         missing = self.fills.keys() - values.keys()
         if missing:
             raise ArgumentError(
-                f"pad_collate() cannot pad {', '.join(sorted(missing))}, and the samples have {', '.join(values)}"
+                f"pad_collate() cannot pad {', '.join(sorted(missing))}: the samples have {', '.join(values)}"
             )
         return out
 
@@ -59,7 +59,7 @@ class PaddingCollator(TensorCollator[Bt]):
         for value, i in zip(column, indices, strict=True):
             array = as_array(value)
             if array is None or not array.ndim:
-                raise ShapeError(f"pad_collate() cannot pad {name}, which in sample {i} is no array with a length")
+                raise ShapeError(f"pad_collate() cannot pad {name}, which in sample {i} is not an array with a length")
             arrays.append(array)
         chosen = [j for j, array in enumerate(arrays) if len(array)]  # an empty list has a dtype by chance
         filled = [arrays[j] for j in chosen] or arrays

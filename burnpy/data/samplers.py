@@ -83,14 +83,14 @@ class Weighted(Sampler):
         w = np.asarray(weights, np.float64)
         if w.ndim != 1 or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
             raise ArgumentError(
-                f"Weighted() got weights of shape {w.shape}; expected finite, at least 0, not all 0, and one for "
-                "each sample"
+                f"Weighted() got weights of shape {w.shape}; expected one for each sample, finite, at least 0, and not "
+                "all 0"
             )
         count = len(w) if n is None else n
         if not replacement and count > np.count_nonzero(w):
             raise ArgumentError(
-                f"Weighted() got {count} samples without replacement, and {np.count_nonzero(w)} have a "
-                "weight above 0; give n, or replacement=True"
+                f"Weighted() cannot draw {count} samples without replacement: {np.count_nonzero(w)} have a "
+                "weight above 0; pass n=, or replacement=True"
             )
         self.probabilities = w / w.sum()
         self.count, self.draws_twice = count, replacement

@@ -32,7 +32,7 @@ def halves(
     size = len(data)
     given: object = fraction
     if not isinstance(given, (int, float)) or not 0 <= fraction <= 1:
-        raise ArgumentError(f"split() got the fraction {fraction}; expected between 0 and 1, as in split(0.8, seed=0)")
+        raise ArgumentError(f"split() got fraction={fraction}; expected a number from 0 to 1, as in split(0.8, seed=0)")
     count = round(fraction * size)
     if seed is None:
         if stratify is not None:

@@ -267,7 +267,7 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
     share = float(number(weight, f"{call}(weight=)"))
     if not 0.0 <= share < math.inf or (given is None and share > 0.0):
         raise ArgumentError(
-            f"{call}() got the weight {weight!r} of {'no ' if given is None else ''}{what}; expected "
-            f"{'0' if given is None else 'finite and not negative'}"
+            f"{call}() got weight={weight!r} {'without a' if given is None else 'for the'} {what}; expected "
+            f"{'0' if given is None else 'a finite number of at least 0'}"
         )
     return share

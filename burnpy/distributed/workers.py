@@ -270,7 +270,7 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Engi
 
         return RayActors(address, count, limit)
     if name != "processes":
-        raise ArgumentError(f"Workers() got engine={describe(name)}; there are 'processes' and 'ray'")
+        raise ArgumentError(f"Workers() got engine={describe(name)}; expected 'processes' or 'ray'")
     if address is not None:
         raise ArgumentError(
             f"Workers() got address={address!r} for processes of this machine; other machines need engine='ray'"

@@ -70,7 +70,7 @@ SENTENCES: dict[str, str] = {
     "non_blocking": "results are computed asynchronously wherever the backend can",
     **dict.fromkeys(
         ("layout", "memory_format", "pin_memory", "order", "strides"),
-        "the backend decides how elements lie in memory",
+        "the backend chooses the memory layout",
     ),
 }
 """For each name that has no counterpart: the suggestion."""

@@ -14,7 +14,7 @@ scalar_tensor | Tensor.from_data(1.0, device=device)
 zeros | Tensor.zeros(shape, device=device) | the class is the kind: IntTensor.zeros makes ints
 ones | Tensor.ones(shape, device=device) | the class is the kind: IntTensor.ones makes ints
 full | Tensor.full(shape, value, device=device) | the class is the kind: IntTensor.full makes ints
-empty | Tensor.zeros(shape, device=device) | no tensor shows what memory happened to hold
+empty | Tensor.zeros(shape, device=device) | there are no uninitialized tensors
 eye | Tensor.eye(3, device=device)
 arange | Tensor.arange(0.0, 1.0, 0.25, device=device) | the class is the kind: IntTensor.arange counts in ints
 range | Tensor.arange(0.0, 1.25, 0.25, device=device) | the end is not part of it; deprecated there
@@ -23,18 +23,18 @@ logspace | 10.0 ** Tensor.linspace(low, high, 5, device=device)
 zeros_like | x.zeros_like()
 ones_like | x.ones_like()
 full_like | x.full_like(value)
-empty_like | x.zeros_like() | no tensor shows what memory happened to hold
+empty_like | x.zeros_like() | there are no uninitialized tensors
 new | Tensor.zeros(shape, device=x.device) | deprecated there
 new_tensor | Tensor.from_data([1.0, 2.0], device=x.device)
 new_zeros | Tensor.zeros(shape, dtype=x.dtype, device=x.device)
 new_ones | Tensor.ones(shape, dtype=x.dtype, device=x.device)
 new_full | Tensor.full(shape, value, dtype=x.dtype, device=x.device)
-new_empty | Tensor.zeros(shape, dtype=x.dtype, device=x.device) | no tensor shows what memory happened to hold
+new_empty | Tensor.zeros(shape, dtype=x.dtype, device=x.device) | there are no uninitialized tensors
 tril_indices | Tensor.ones((3, 3), device=device).tril().nonzero().mT
 triu_indices | Tensor.ones((3, 3), device=device).triu().nonzero().mT
-empty_strided | – | how elements lie in memory is the backend's affair
-empty_permuted | – | how elements lie in memory is the backend's affair
-new_empty_strided | – | how elements lie in memory is the backend's affair
+empty_strided | – | the backend chooses the memory layout
+empty_permuted | – | the backend chooses the memory layout
+new_empty_strided | – | the backend chooses the memory layout
 bartlett_window | – | not yet: with spectra
 blackman_window | – | not yet: with spectra
 hamming_window | – | not yet: with spectra
@@ -134,8 +134,8 @@ numpy | x.to_numpy() | read-only; `np.array(x)` is an array of your own
 tolist | x.tolist()
 item | x[0, 0].item()
 clone | x | tensors never change, so that x itself is as good as a copy
-contiguous | x | how elements lie in memory is the backend's affair
-is_contiguous | – | how elements lie in memory is the backend's affair
+contiguous | x | the backend chooses the memory layout
+is_contiguous | – | the backend chooses the memory layout
 float_power | x.double() ** 2.0
 
 # Autograd
@@ -179,8 +179,8 @@ torch.long | burnpy.int64
 torch.short | burnpy.int16
 torch.bool | burnpy.bool_
 set_printoptions | np.set_printoptions(precision=4) | tensors are printed as NumPy says
-get_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
-set_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
+get_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
+set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
 fft | – | not yet

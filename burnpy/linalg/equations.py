@@ -254,7 +254,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
     for name, value in (("atol", atol), ("rtol", rtol)):
         given: Any = value
         if value is not None and not (isinstance(given, (int, float)) and value >= 0):
-            raise ArgumentError(f"{operation}() got {name}={describe(value)}, which is a number, at least 0")
+            raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a number of at least 0")
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype
         rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)

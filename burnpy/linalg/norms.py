@@ -157,5 +157,5 @@ def _number(operation: str, ord: Any) -> float:
         ArgumentError: it is no number.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise ArgumentError(f"{operation}() got ord={describe(ord)}, which is a number for vectors")
+        raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
     return float(ord)

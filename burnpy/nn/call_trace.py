@@ -151,8 +151,7 @@ def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
     devices = [variable.device for variable in [*model._variables().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(
-            f"summary() got a shape for {a(type(model).__name__)} that holds no parameters, and is on no device; "
-            "give it a tensor"
+            f"summary() got a shape, but this {type(model).__name__} has no parameters, and so no device; pass a tensor"
         )
     for other in devices[1:]:
         if _plain(other) is not _plain(devices[0]):

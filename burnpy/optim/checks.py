@@ -55,7 +55,7 @@ def fraction(value: Any, what: str) -> float:
     """
     checked = number(value, what)
     if not 0 <= checked < 1:
-        raise ArgumentError(f"{what} is {value!r}; expected at least 0 and less than 1")
+        raise ArgumentError(f"{what} is {value!r}; expected a number of at least 0 and less than 1")
     return checked
 
 

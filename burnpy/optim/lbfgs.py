@@ -289,8 +289,8 @@ class LBfgs(Optimizer):
         for item in pending:
             if item.param.id not in by_id:
                 raise ArgumentError(
-                    f"LBfgs.minimize() got no gradient of {item.path} by a later evaluation of the loss; it has "
-                    "to depend on the same parameters each time"
+                    f"LBfgs.minimize() got no gradient for {item.path} from a later evaluation of the loss; the loss "
+                    "must depend on the same parameters each time"
                 )
             grad = by_id[item.param.id]
             grads.append(device.neg(grad) if self.maximize else grad)

@@ -95,12 +95,12 @@ def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") 
     """
     if not isinstance(model, ModuleBase):
         kind = f"the class {model.__name__}" if isinstance(model, type) else a(type(model).__name__)
-        hint = "the model comes first, and then what it is given"
+        hint = "the model is the first argument"
         if isinstance(model, type):
             hint = f"make a model first, as with {model.__name__}(...)"
         elif hasattr(model, "load_record"):
-            hint = "of an optimizer write optim.load_record(record.optim, model)"
-        raise KindError(f"{asked}, and {kind} got in its place; {hint}")
+            hint = "for an optimizer write optim.load_record(record.optim, model)"
+        raise KindError(f"{asked}, got {kind}; {hint}")
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:

@@ -70,7 +70,7 @@ def need_flag(value: object, name: str, operation: str) -> None:
         ArgumentError: it is neither.
     """
     if value is not True and value is not False:
-        raise ArgumentError(f"{operation}() got {name}={describe(value)}, which is True or False")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected True or False")
 
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]

@@ -155,7 +155,7 @@ def need_bool(keepdim: object, operation: str) -> None:
     """
     if keepdim is not False and keepdim is not True:
         raise ArgumentError(
-            f"{operation}() got keepdim={describe(keepdim)}, which is True or False; several dims are one "
+            f"{operation}() got keepdim={describe(keepdim)}, expected True or False; several dims are one "
             "argument, as in dim=(0, 1)"
         )
 

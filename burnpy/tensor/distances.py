@@ -144,7 +144,7 @@ def _norm(operation: str, differences: Any, p: Any, keepdim: bool = False) -> An
         ArgumentError: p is no number from 0 up.
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
-        raise ArgumentError(f"{operation}() got p={describe(p)}, which is a number, at least 0")
+        raise ArgumentError(f"{operation}() got p={describe(p)}; expected a number of at least 0")
     x = differences
     last = (x.ndim - 1,)
     return x._like(x._backend.vector_norm(x._primitive, float(p), last, keepdim))

@@ -79,7 +79,7 @@ def cross_entropy(
     """
     dim = _class_dim("cross_entropy", logits)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected from 0 to 1")
+        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if not isinstance(target, Tensor) and weight is None and not label_smoothing:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         losses = logits._like(logits._backend.cross_entropy(logits._primitive, index, dim)[0])
@@ -194,8 +194,8 @@ def binary_cross_entropy_with_logits(
         losses = weighted(losses, weight)
     if losses.shape != input.shape:
         raise ShapeError(
-            f"binary_cross_entropy_with_logits() got shape {input.shape} and of weights "
-            f"with which it would be {losses.shape}"
+            f"binary_cross_entropy_with_logits() got shape {input.shape} and weights that broadcast it to "
+            f"{losses.shape}"
         )
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
 

@@ -64,10 +64,10 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
         first, last = index(low), index(high) - 1
     except TypeError:
         raise ArgumentError(
-            f"{target.factory}() draws ints got {describe(low)} and {describe(high)}; give two ints"
+            f"{target.factory}() got low={describe(low)} and high={describe(high)}; expected two ints"
         ) from None
     if last < first:
-        raise ArgumentError(f"{target.factory}() draws from low … high - 1 got {low} and {high}; give high > low")
+        raise ArgumentError(f"{target.factory}() got low={low} and high={high}; expected low < high")
     first, last = (fitting(bound, "int", target_dtype, target.factory) for bound in (first, last))
     rng = drawn_from(generator, target.device, target.factory)
     return target.wrap(target.backend.random_integers(rng, first, last + 1, sizes, target_dtype))
@@ -93,7 +93,7 @@ def uniform_values(
     """
     low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
     if not math.isfinite(high - low) or high < low:
-        raise ArgumentError(f"{operation}() draws from low … high got {low} and {high}; give finite low <= high")
+        raise ArgumentError(f"{operation}() got low={low} and high={high}; expected finite low <= high")
     samples = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return samples

@@ -105,7 +105,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 def _side(right: bool, side: object) -> bool:
     need_flag(right, "right", "searchsorted")
     if side not in (None, "left", "right"):
-        raise ArgumentError(f"searchsorted() got side={describe(side)}, which is 'left' or 'right'")
+        raise ArgumentError(f"searchsorted() got side={describe(side)}; expected 'left' or 'right'")
     if side == "left" and right:
         raise ArgumentError("searchsorted() got right=True and side='left'; give one of them")
     return right or side == "right"

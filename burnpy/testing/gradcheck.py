@@ -94,7 +94,7 @@ def gradcheck(
             f"gradcheck(f, ({', '.join('abcdefgh'[: 1 + len(more)])}))"
         )
     if not (check_forward_ad or check_backward_ad):
-        raise ArgumentError("gradcheck() cannot check neither forward nor reverse mode; leave one of them on")
+        raise ArgumentError("gradcheck() got check_forward_ad=False and check_backward_ad=False; enable one of them")
     options = Options(
         atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, 0 if fast_mode else elements
     )
@@ -174,8 +174,8 @@ def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
     expected = [(w.shape, w.dtype) for w in weights]
     if not all(isinstance(s, Tensor) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
         raise ArgumentError(
-            f"gradgradcheck() is grad_outputs {given!r:.80}, and the results have shapes "
-            f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}; give a tensor like each"
+            f"gradgradcheck() got grad_outputs={given!r:.80}; expected tensors of shapes "
+            f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}, as the results have"
         )
     return seeds
 

@@ -30,7 +30,7 @@ def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:
     divided: Any = getattr(optim, "group", None)
     if divided is not None and divided.size > 1 and divided is not strategy.group:
         raise ArgumentError(
-            f"Learner() got {type(optim).__name__} of {divided!r} and the strategy {strategy!r:.80}; expected "
+            f"Learner() got {type(optim).__name__} on {divided!r} and strategy={strategy!r:.80}; expected "
             "DataParallel(group) with the same group, as an elastic run would lose the states of a lost rank"
         )
     checked: Strategy = strategy

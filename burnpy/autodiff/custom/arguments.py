@@ -125,7 +125,7 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     else:
         if hasattr(level, "refuse"):  # a level whose function has returned
             level.refuse(operation)
-        raise DeviceError(f"{operation}() got tensors on {level}, through which it knows no derivative")
+        raise DeviceError(f"{operation}() got tensors on {level}, which its derivative does not support")
     mode = level.mode()
     if mode is not None and mode.silences(level.level):
         return (False,) * len(kept)

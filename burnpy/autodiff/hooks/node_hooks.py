@@ -84,7 +84,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_E
         vjp, own = (node.vjp0, kept_of(node.saved0)) if slot == 0 else (node.vjp1, kept_of(node.saved1))
         if vjp is placed:
             raise ArgumentError(
-                "register_node_hook() got one of several results of an operation, which has one rule for all; "
+                "register_node_hook() cannot hook an operation with several results, which share one rule; "
                 "use x.register_hook(f) on each"
             )
         kept += own

@@ -30,7 +30,7 @@ class EngineChoice:
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
             raise ArgumentError(f"{owner} got workers={describe(workers)}; expected an int of at least 0")
         if engine not in ("threads", "processes"):
-            raise ArgumentError(f"{owner} got engine={describe(engine)}; there are 'threads' and 'processes'")
+            raise ArgumentError(f"{owner} got engine={describe(engine)}; expected 'threads' or 'processes'")
         ahead = 2 * workers if prefetch is None else prefetch
         if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < (1 if workers else 0):
             raise ArgumentError(f"{owner} got prefetch={describe(prefetch)}; expected an int of at least 1")

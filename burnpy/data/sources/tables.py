@@ -129,4 +129,4 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
     """
     unknown = [name for name in columns or () if name not in known]
     if unknown:
-        raise ArgumentError(f"{owner} got {', '.join(unknown)}, and {path} has {', '.join(known)}")
+        raise ArgumentError(f"{owner} found no column {', '.join(unknown)} in {path}, which has {', '.join(known)}")

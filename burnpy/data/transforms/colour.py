@@ -45,7 +45,7 @@ class ColourJitter(ImageTransform):
     def __post_init__(self) -> None:
         for name in ("brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected between 0 and 1")
+                raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The images in other colours.

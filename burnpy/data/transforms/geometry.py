@@ -34,7 +34,7 @@ class Shift(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.pixels < 0:
-            raise ArgumentError(f"Shift() got pixels={self.pixels}; expected at least 0")
+            raise ArgumentError(f"Shift() got pixels={self.pixels}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The shifted images."""
@@ -72,7 +72,7 @@ class Crop(ImageTransform):
         """
         free = x.shape[2] - self.height, x.shape[3] - self.width
         if min(free) < 0:
-            raise ShapeError(f"Crop() got {self.height} × {self.width} of images of {x.shape[2]} × {x.shape[3]}")
+            raise ShapeError(f"Crop() cannot cut {self.height} × {self.width} from {x.shape[2]} × {x.shape[3]} images")
         if self.center:
             top, left = free[0] // 2, free[1] // 2
             return x[:, :, top : top + self.height, left : left + self.width].copy()
@@ -128,7 +128,7 @@ class Rotate(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.degrees < 0:
-            raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected at least 0")
+            raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The turned images."""

@@ -37,7 +37,7 @@ class Cutout(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ArgumentError(f"Cutout() got size={self.size}; expected at least 1")
+            raise ArgumentError(f"Cutout() got size={self.size}; expected a number of at least 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The images with squares in them."""

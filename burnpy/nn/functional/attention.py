@@ -173,8 +173,8 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if queries < keys:
         sizes = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
         raise ArgumentError(
-            f"{name}() got causal=True with {sizes}, and not where the queries stand among the keys; say so: "
-            f"offset={keys - queries} for the last places, as with a cache of keys, offset=0 for the first"
+            f"{name}() got causal=True with {sizes}, but no offset of the queries among the keys; pass "
+            f"offset={keys - queries} for the last positions, as with a cache of keys, or offset=0 for the first"
         )
     return 0
 

@@ -89,7 +89,7 @@ def interpolate(
         takes = " or ".join(_FORMS[n] for n in _DIMS[mode])
         raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, got shape {shape}')
     if 0 in shape[2:]:
-        raise ShapeError(f"interpolate() got x of shape {shape}, which has no elements to go by")
+        raise ShapeError(f"interpolate() got x of shape {shape}, which has no elements to interpolate")
     sizes, factors = _sizes(shape[2:], size, scale_factor)
     if recompute_scale_factor:
         if factors is None:

@@ -58,7 +58,7 @@ def binary_cross_entropy(
         refuse_wider(name, "a prediction", input.dtype, weight=weight)
         losses = weighted(losses, weight)
         if losses.shape != input.shape:
-            raise ShapeError(f"{name}() got shape {input.shape} and of a weight with which it would be {losses.shape}")
+            raise ShapeError(f"{name}() got shape {input.shape} and a weight that broadcasts it to {losses.shape}")
     return reduced(name, losses, reduction)
 
 

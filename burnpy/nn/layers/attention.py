@@ -239,7 +239,7 @@ class MultiHeadAttention(Module[B]):
             )
         if key is not None or value is not None:
             raise ArgumentError(
-                "MultiHeadAttention() got a cache, to which the keys of the queries are added, and other keys"
+                "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
             )
         wanted = (query.shape[0] if query.ndim else 0, self._key_heads, cache.length, self.size // self.heads)
         if cache.key.shape != wanted or cache.value.shape != wanted:

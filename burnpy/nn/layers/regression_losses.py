@@ -57,7 +57,7 @@ class SmoothL1Loss(Unplaced):
 
     def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
         if not beta >= 0.0:
-            raise ArgumentError(f"SmoothL1Loss() got beta={beta!r}; expected at least 0")
+            raise ArgumentError(f"SmoothL1Loss() got beta={beta!r}; expected a number of at least 0")
         self.beta = beta
         self.reduction: Reduction = known("SmoothL1Loss", reduction)
 

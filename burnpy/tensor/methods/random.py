@@ -120,7 +120,7 @@ class Random(TensorBase[B]):
         d, shape = device.discrete, self.shape
         count = integer(num_samples, "number of samples", "multinomial")
         if not isinstance(replacement, bool):
-            raise ArgumentError(f"multinomial() got replacement={describe(replacement)}, which is True or False")
+            raise ArgumentError(f"multinomial() got replacement={describe(replacement)}; expected True or False")
         if len(shape) not in (1, 2) or not shape[-1]:
             raise ShapeError(
                 f"multinomial() takes weights of shape (classes) or (rows, classes), at least one class, not {shape}"
