@@ -66,10 +66,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
         result = _parsed(dtype)
     if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
-        raise DTypeError(
-            f"{a(owner[kind])} cannot hold dtype {result}; expected a dtype of kind {kind}, or "
-            f"{a(owner[kind_of(result)])}"
-        )
+        raise DTypeError(f"{a(owner[kind])} holds {kind} dtypes, got {result}; use {owner[kind_of(result)]} instead")
     return result
 
 

@@ -402,7 +402,7 @@ def test_wrong_node_hooks(what: str, hooks: Any, error: type[Exception], message
 
 
 def test_where_node_hooks_do_not_fit() -> None:
-    with pytest.raises(errors.NotTrackedError, match=r"of a leaf.*register_hook"):
+    with pytest.raises(errors.NotTrackedError, match=r"got a leaf.*register_hook"):
         X.register_node_hook(before=lambda outs: None)
     with pytest.raises(errors.ArgumentError, match="before=f or after=f"):
         (X * 2.0).register_node_hook()

@@ -206,7 +206,7 @@ def test_what_is_packed_is_not_held() -> None:
         (
             lambda t: None,
             errors.KindError,
-            r"saved_tensors_hooks\(\): of what exp saved, unpack\(\) must give back a Tensor",
+            r"saved_tensors_hooks\(\): unpack\(\), for a tensor saved by exp, must give back a Tensor",
         ),
         (lambda t: t.to_numpy(), errors.KindError, "must give back a Tensor on NumPy, not array"),
         (lambda t: t.int(), errors.KindError, "must give back a Tensor on NumPy, not IntTensor"),

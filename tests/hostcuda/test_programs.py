@@ -182,9 +182,9 @@ def test_what_kernels_do_not_have_is_executed_step_by_step() -> None:
 def test_a_kernel_refuses_arrays_of_other_sizes() -> None:
     device = CuPy()
     kernel = kernels.Kernel(device.xp, trace(Backend.silu, (full("float32"),)))
-    with pytest.raises(ProgramError, match="got 6 elements of float32 for 7 of float32"):
+    with pytest.raises(ProgramError, match="got 6 elements of float32, expected 7 of float32"):
         kernel([device.from_numpy(drawn((6,)))], (), flat(7), (7,), ())
-    with pytest.raises(ProgramError, match="got 7 elements of float64 for 7 of float32"):
+    with pytest.raises(ProgramError, match="got 7 elements of float64, expected 7 of float32"):
         kernel([device.from_numpy(drawn((7,), "float64"))], (), flat(7), (7,), ())
 
 

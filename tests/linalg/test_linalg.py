@@ -295,7 +295,7 @@ def test_norms() -> None:
     call: Any
     for call, error, said in (
         (lambda: linalg.norm(x, "fro"), ShapeError, "name the dims"),
-        (lambda: linalg.norm(x, "fro", dim=0), ArgumentError, "'fro', which is a number"),
+        (lambda: linalg.norm(x, "fro", dim=0), ArgumentError, "'fro'; expected a number"),
         (lambda: linalg.matrix_norm(x, 3), ArgumentError, "ord=3"),
         (lambda: linalg.vector_norm(x[:0], inf), ShapeError, "no elements"),
         (lambda: linalg.cond(x, 1), ShapeError, "square"),

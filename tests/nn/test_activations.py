@@ -96,7 +96,7 @@ def test_prelu_learns_its_slopes() -> None:
         (lambda: functional.normalize(X, -1.0), ArgumentError, r"normalize\(\) got p=-1.0"),
         (lambda: functional.mish(IntTensor[NumPy].ones((2,))), KindError, r"mish\(\) takes a float Tensor as x"),  # type: ignore[arg-type]  # refused
         (lambda: functional.elu(X, "a"), BurnpyError, r"elu\(\)"),  # type: ignore[arg-type]  # refused
-        (lambda: X.prelu(X[0, :3]), ShapeError, r"prelu\(\) got shape \(2, 4\) with weight of shape \(3,\)"),
+        (lambda: X.prelu(X[0, :3]), ShapeError, r"prelu\(\) got x of shape \(2, 4\) and weight of shape \(3,\)"),
         (lambda: X.prelu(0.5), KindError, r"prelu\(\) takes a Tensor as weight"),
         (lambda: nn.PRelu(0, device=NumPy), ArgumentError, r"PRelu"),
     ],

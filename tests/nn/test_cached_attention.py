@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_said() -> None:
     layer, x = attention(), drawn(2, 3, 8)
     with pytest.raises(errors.KindError, match=r"a KeyValueCache, not a tuple; begin with attention\.empty_cache"):
         layer(x, cache=WRONG)
-    with pytest.raises(errors.ArgumentError, match="given a cache, to which the keys of the queries are added"):
+    with pytest.raises(errors.ArgumentError, match="with a cache, pass the query alone"):
         layer(x, x, cache=layer.empty_cache(2))
     with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\); here it is \(2, 4, 0, 2\)"):
         layer(x, cache=layer.empty_cache(3))

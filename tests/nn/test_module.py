@@ -210,7 +210,7 @@ def make(cls: Any, value: Any) -> Any:
         (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, got an IntTensor"),
         (lambda: make(Buffer, np.ones(3)), KindError, r"Buffer\(\) holds one Tensor, .* an ndarray of shape \(3,\)"),
         (lambda: make(IntBuffer, plain(2)), KindError, "holds one IntTensor"),
-        (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"give it value\.detach\(\)"),
+        (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"pass value\.detach\(\)"),
         (lambda: Buffer(Tensor[Train].ones((2,)).require_grad()), NotTrackedError, "or make it a Param"),
     ],
 )
@@ -376,8 +376,8 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
 @pytest.mark.parametrize(
     ("f", "error", "words"),
     [
-        (lambda w: w.sum(), ShapeError, r"map\(\) of layers\.0\.weight, of shape \(2, 4\), got shape \(\)"),
-        (lambda w: w.inner(), DeviceError, r"layers\.0\.weight, on Autodiff\[NumPy\], got a tensor on NumPy"),
+        (lambda w: w.sum(), ShapeError, r"map\(\) got shape \(\) for layers\.0\.weight, which has shape \(2, 4\)"),
+        (lambda w: w.inner(), DeviceError, r"map\(\) got a tensor on NumPy for layers\.0\.weight, which is on Autodiff\[NumPy\]"),
         (lambda w: None, ArgumentError, r"map\(\) of layers\.0\.weight wants a Tensor"),
     ],
 )

@@ -33,6 +33,6 @@ def test_one_number_is_for_the_last_dims() -> None:
 def test_pairs_of_numpys_kind_are_refused() -> None:
     pairs: Any = ((1, 1), (0, 0))
     with pytest.raises(
-        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); it takes pairs in a row, .*\(left, right, top"
+        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); expected pairs in a row, .*\(left, right, top"
     ):
         functional.pad(Tensor[NumPy].ones((2, 3)), pairs)

@@ -189,7 +189,7 @@ def test_mistakes_change_nothing() -> None:
         optim.step(0.1, model, good.to_device(Checked[NumPy]))
     with pytest.raises(errors.DeviceError, match=r"on NumPy, .* on Autodiff\[NumPy\]"):
         optim.step(0.1, Two(Autodiff[Train]), good)
-    with pytest.raises(errors.KindError, match="not a dict"):
+    with pytest.raises(errors.KindError, match="got a dict"):
         optim.step(0.1, model, dict(good))  # type: ignore[call-overload]
     with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
         optim.step(0.1, good, good)  # type: ignore[call-overload]

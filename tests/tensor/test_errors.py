@@ -236,7 +236,7 @@ NUMBERS: list[Mistake] = [
     (lambda x, i, b: functions.maximum(2, x), KindError, ["maximum()", "2"]),
     (lambda x, i, b: functions.broadcast_tensors(x, 2), KindError, ["broadcast_tensors()", "2"]),
     (lambda x, i, b: functions.cat(np.ones((2, 2))), ArgumentError, ["cat()", "ndarray of shape (2, 2)"]),
-    (lambda x, i, b: functions.stack(5), ArgumentError, ["stack()", "given 5"]),
+    (lambda x, i, b: functions.stack(5), ArgumentError, ["stack()", "got 5"]),
     (lambda x, i, b: functions.stack(i for i in (x, x)), ArgumentError, ["stack()", "generator", "list or tuple"]),
     (lambda x, i, b: functions.mse_loss(x, 0.0), KindError, ["mse_loss()", "0.0", "full_like"]),
     (lambda x, i, b: functions.cross_entropy(x, i[:2], weight=2.0), KindError, ["cross_entropy()", "2.0"]),

@@ -229,7 +229,7 @@ def test_wrong_arguments_are_explained() -> None:
     run: Any = learner()
     plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
     x, y = valid_batches()[0]
-    with pytest.raises(ArgumentError, match="given validation batches and no valid_step"):
+    with pytest.raises(ArgumentError, match="got validation batches and no valid_step"):
         plain.fit(net(), Batches(), valid_batches(), epochs=1)
     with pytest.raises(ArgumentError, match="given valid_step and no validation batches"):
         run.fit(net(), Batches(), epochs=1)
@@ -262,12 +262,12 @@ def test_wrong_arguments_are_explained() -> None:
     with pytest.raises(KindError, match="the class EarlyStopping; make one"):
         learner(callbacks=[EarlyStopping])
     calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: LEARNER(train_step, optim=AdamW()), "Learner() was not given lr"),
+        (lambda: LEARNER(train_step, optim=AdamW()), "Learner() is missing the argument lr"),
         (
             lambda: LEARNER(train_step, optimizer=AdamW(), lr=0.1),
             "Learner() does not take optimizer; it is called optim",
         ),
-        (lambda: plain.fit(net(), Batches()), "fit() was not given epochs"),
+        (lambda: plain.fit(net(), Batches()), "fit() is missing the argument epochs"),
         (lambda: plain.fit(net(), Batches(), max_epochs=3), "fit() does not take max_epochs; it is called epochs here"),
     ]
     for call, said in calls:

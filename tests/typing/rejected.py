@@ -142,7 +142,7 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("masked_fill() got tensors on", lambda: t.masked_fill(b, 0.0)),  # E
     ("indices are ints", lambda: x[x]),  # E
     ("index", lambda: x["text"]),  # E
-    ("set() was asked", lambda: x.at[0].set(i)),  # E
+    ("set() got", lambda: x.at[0].set(i)),  # E
     ("sum()", lambda: x.sum("text")),  # E
     # Derivatives.
     ("takes the Gradients that", lambda: t.grad()),  # E
@@ -230,7 +230,7 @@ def text_as_operand() -> None:
 
 
 def bounds_of_another_kind() -> None:
-    """clamp() was asked of"""
+    """clamp() got"""
     plain.clamp(ints)  # E
 
 
@@ -260,7 +260,7 @@ def gradient_by_ints() -> None:
 
 
 def tangent_on_another_backend() -> None:
-    """jvp() was asked of tensors on"""
+    """jvp() was got tensors on"""
     func.jvp(Tensor.exp, plain, leaf)  # E
 
 

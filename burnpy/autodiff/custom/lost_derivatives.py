@@ -31,7 +31,7 @@ class Departures:
     def message(self, who: str) -> str:
         """Return the error message for a derivative of the results of ``who``."""
         return (
-            f"cannot differentiate {who}: it took values out of a tracked tensor by {self.method}; "
+            f"{who} took values out of a tracked tensor by {self.method} and cannot be differentiated; "
             "compute with operations on tensors alone, or mark constants with x.detach()"
         )
 
