@@ -613,7 +613,7 @@ WRONG_FORWARDS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("nothing", lambda ctx, x: None, errors.KindError, r"returned NoneType None as result 0"),
     ("a list", lambda ctx, x: [x], errors.KindError, r"returned list"),
     ("an empty tuple", lambda ctx, x: (), errors.KindError, r"empty tuple"),
-    ("one of another device", lambda ctx, x: (x, X), errors.DeviceError, r"result 1 .* on Autodiff\[NumPy\]"),
+    ("one of another device", lambda ctx, x: (x, X), errors.DeviceError, r"result 1 on Autodiff\[NumPy\]"),
     ("saving a number", lambda ctx, x: ctx.save_for_backward(x, 3.0), errors.KindError, "1 is 3.0.*ctx.scale = 3"),
     ("saving from elsewhere", lambda ctx, x: ctx.save_for_backward(X), errors.DeviceError, "computes on NumPy"),
     ("saving twice", lambda c, x: (c.save_for_backward(), c.save_for_backward()), errors.ArgumentError, "one call"),

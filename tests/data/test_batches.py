@@ -222,7 +222,7 @@ def test_padding_of_lists_and_of_whole_columns() -> None:
     ("samples", "error", "said"),
     [
         ([{"x": [1]}], ArgumentError, "cannot pad t: the samples have x"),
-        ([{"t": 1}], ShapeError, "t, which in sample 0 is no array with a length"),
+        ([{"t": 1}], ShapeError, "t, which in sample 0 is not an array with a length"),
         ([{"t": [[1]]}, {"t": [[1, 2]]}], ShapeError, r"t has shape \(1, 1\) in sample 0 and \(1, 2\) in sample 1"),
         ([{"t": [1]}, {"t": [1.5]}], DTypeError, "t is int64 in sample 0 and float32 in sample 1"),
     ],

@@ -218,7 +218,7 @@ def test_hugging_face() -> None:
 def test_hugging_face_refuses_others() -> None:
     with pytest.raises(CallError, match=r"an int; expected a datasets\.Dataset"):
         from_hugging_face(3)
-    with pytest.raises(CallError, match=r"takes a datasets\.IterableDataset"):
+    with pytest.raises(CallError, match=r"expected a datasets\.IterableDataset"):
         HuggingFaceStream([1])
 
 

@@ -120,7 +120,7 @@ def test_wrong_arguments_are_explained() -> None:
         Precision.of(ints(0, 1), y)
     with pytest.raises(ArgumentError, match='"macro", "micro" or "weighted"'):
         Precision.of(logits, y, average="binary")  # type: ignore[arg-type]  # what is tried
-    with pytest.raises(ArgumentError, match="k=0; it is 1 or more"):
+    with pytest.raises(ArgumentError, match="k=0; expected 1 or more"):
         Accuracy.of(logits, y, k=0)
     with pytest.raises(KindError, match="takes scores of classes"):
         Accuracy.of(ints(0, 1), y, k=2)

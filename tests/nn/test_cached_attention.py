@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_said() -> None:
         MultiHeadAttention(4, 4, rotary_base=10.0, device=NumPy)
     with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, got shape \(2, 3\)"):
         F.rotary_encoding(drawn(2, 3))
-    with pytest.raises(errors.ArgumentError, match="is above 0"):
+    with pytest.raises(errors.ArgumentError, match="a number above 0"):
         RotaryEncoding(base=0.0)
     with pytest.raises(errors.ShapeError, match="G divides H"):
         F.scaled_dot_product_attention(drawn(3, 4, 2), drawn(2, 4, 2), drawn(2, 4, 2), enable_gqa=True)

@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "which has no elements to choose from",
     ),
-    "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "takes x of shape"),
+    "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "got x of shape"),
     "fold, windows": (
         lambda: F.fold(ones(4, 5), (2, 3), 2),
         ShapeError,

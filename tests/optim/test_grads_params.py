@@ -120,7 +120,7 @@ def test_gradients_and_a_model_with_nothing_in_common() -> None:
     for stranger in (two(), stepped, model.fork()):
         with pytest.raises(errors.ArgumentError, match="belongs to one of this Two's 2 parameters; pass the very model"):
             GradientsParams.from_grads(grads, stranger)
-    with pytest.raises(errors.ArgumentError, match="every parameter is frozen"):
+    with pytest.raises(errors.ArgumentError, match="every parameter of this Two is frozen"):
         GradientsParams.from_grads(grads, model.no_grad())
     with pytest.raises(errors.DeviceError, match=r"valid\(\)"):
         GradientsParams.from_grads(grads, model.valid())  # type: ignore[arg-type]

@@ -106,8 +106,8 @@ def test_records_that_do_not_fit() -> None:
         Adam(amsgrad=True).load_record(record)
     for wrong, message in (
         (None, "not a NoneType"),
-        ({}, "got a dict"),
-        (model.into_record(), "got a dict"),
+        ({}, "not a dict"),
+        (model.into_record(), "not a dict"),
         (OptimizerRecord("Adam", {ident: 3}), "no state for"),  # type: ignore[dict-item]
         (with_state(step=-1), "the state of a in this record has the step -1"),
         (with_state(step=1.5), "has the step 1.5"),

@@ -194,7 +194,7 @@ def test_mistakes_change_nothing() -> None:
     with pytest.raises(errors.KindError, match=r"a model is a burnpy\.nn\.Module"):
         optim.step(0.1, good, good)  # type: ignore[call-overload]
     half: Any = GradientsParams(NumPy, {k: g.half() for k, g in good.items()}, paths={model.a.id: "a"})
-    with pytest.raises(errors.ShapeError, match=r"the gradient of a is of shape .* float16"):
+    with pytest.raises(errors.ShapeError, match=r"the gradient of a has shape .* float16"):
         optim.step(0.1, model, half)
     wide = model.replace(a=type(model.a)(Tensor.zeros((3,), dtype="float64", device=Train), id=model.a.id))
     grown = GradientsParams.from_grads((wide.a.value * 2.0).sum().backward(), wide)

@@ -116,5 +116,5 @@ def test_buffers_of_an_average_are_the_latest_and_it_may_begin_with_less() -> No
         with pytest.raises(ArgumentError, match=message):
             Ema(norm, **settings)
     wrong: Any = 3
-    with pytest.raises(KindError, match="given an int"):
+    with pytest.raises(KindError, match="got an int"):
         Ema(wrong)

@@ -164,7 +164,7 @@ def test_what_a_record_is_applied_to(record: Record) -> None:
     hints = {
         Linear: r"make a model first",
         Adam(): r"load_record\(record\.optim, model\)",
-        None: "the model comes first",
+        None: "the model is the first",
     }
     for wrong, hint in hints.items():
         with pytest.raises(errors.KindError, match=f"weights are loaded into a model, got .*; .*{hint}"):

@@ -231,7 +231,7 @@ def test_wrong_arguments_are_explained() -> None:
     x, y = valid_batches()[0]
     with pytest.raises(ArgumentError, match="got validation batches and no valid_step"):
         plain.fit(net(), Batches(), valid_batches(), epochs=1)
-    with pytest.raises(ArgumentError, match="given valid_step and no validation batches"):
+    with pytest.raises(ArgumentError, match="got valid_step and no validation batches"):
         run.fit(net(), Batches(), epochs=1)
     with pytest.raises(ArgumentError, match="epochs=-1"):
         plain.fit(net(), Batches(), epochs=-1)
@@ -289,10 +289,10 @@ def test_wrong_arguments_are_explained() -> None:
     ("settings", "said"),
     [
         ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, got an EarlyStopping"),
-        ({"callbacks": [3]}, "an int, which is neither a Callback nor a function"),
+        ({"callbacks": [3]}, "an int; expected a Callback or a function"),
         ({"callbacks": [lambda event: 3]}, "<lambda> returned an int; it returns Stop, Save or Replace"),
         ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, got a Jsonl"),
-        ({"loggers": [Jsonl]}, "the class Jsonl; make one"),
+        ({"loggers": [Jsonl]}, "the class Jsonl; make an instance"),
         ({"loggers": ["log.jsonl"]}, r"a str, which has no log\(\) and close\(\)"),
         ({"valid_every": 200}, r"say what is counted: Steps\(200\) or Epochs\(200\)"),
         ({"optim": AdamW}, "takes an optimizer"),

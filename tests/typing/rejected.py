@@ -149,9 +149,9 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("takes the Gradients that", lambda: t.grad(t)),  # E
     ("starts from a Tensor on NumPy", lambda: t.backward(1.0)),  # E
     ("no argument create_graph", lambda: t.sum().backward(create_graph=True)),  # E
-    ("ask with what require_grad() gave", lambda: grads[x]),  # E
-    ("asked for by tensor", lambda: grads["weight"]),  # E
-    ("asked for by tensor", lambda: grads[ti]),  # E
+    ("pass the tensor that require_grad() returned", lambda: grads[x]),  # E
+    ("looked up by tensor", lambda: grads["weight"]),  # E
+    ("looked up by tensor", lambda: grads[ti]),  # E
     ("gradients are added to gradients", lambda: grads + 1.0),  # E
     ("records no graph", lambda: autodiff.backward(x)),  # E
     ("grad(inputs=…) takes a float tensor", lambda: autodiff.grad(t, ti)),  # E
@@ -205,7 +205,7 @@ def float_number_with_ints() -> None:
 
 
 def gradients_of_the_wrong_level() -> None:
-    """these gradients are of leaves on"""
+    """these gradients belong to leaves on"""
     twice.grad(grads)  # E
 
 
@@ -260,7 +260,7 @@ def gradient_by_ints() -> None:
 
 
 def tangent_on_another_backend() -> None:
-    """jvp() was got tensors on"""
+    """jvp() got tensors on"""
     func.jvp(Tensor.exp, plain, leaf)  # E
 
 
