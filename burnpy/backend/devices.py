@@ -90,5 +90,5 @@ def device_of(backend: B | type[B]) -> B:
         return value()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
     what = f"{a(type(value).__name__)}" if hasattr(value, "dtype") else " ".join(repr(backend).split())
     raise DeviceError(
-        f"{what} is no backend; give a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
+        f"{what} is not a backend; pass a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

@@ -128,7 +128,7 @@ class Group:
         """
         source: object = root
         if isinstance(source, bool) or not isinstance(source, int) or not 0 <= source < self.size:
-            raise ArgumentError(f"broadcast() got root={root!r}; ranks go from 0 to {self.size - 1}")
+            raise ArgumentError(f"broadcast() got root={root!r:.80}; ranks go from 0 to {self.size - 1}")
         if self.size == 1:
             return value
         data = pickle.dumps(value, protocol=5) if self.rank == root else b""
@@ -267,7 +267,7 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
     share = float(number(weight, f"{call}(weight=)"))
     if not 0.0 <= share < math.inf or (given is None and share > 0.0):
         raise ArgumentError(
-            f"{call}() got weight={weight!r} {'without a' if given is None else 'for the'} {what}; expected "
+            f"{call}() got weight={weight!r:.80} {'without a' if given is None else 'for the'} {what}; expected "
             f"{'0' if given is None else 'a finite number of at least 0'}"
         )
     return share

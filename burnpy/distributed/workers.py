@@ -78,7 +78,7 @@ class Workers:
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 raise ArgumentError(f"Workers() got {name}={describe(given)}; expected an int of at least {least}")
         if not 0 < limit < math.inf:
-            raise ArgumentError(f"Workers() got limit={limit!r}; expected a number of seconds above 0")
+            raise ArgumentError(f"Workers() got limit={limit!r:.80}; expected a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed
         self._calls = 0
         self._layouts = Layouts()
@@ -273,7 +273,7 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Engi
         raise ArgumentError(f"Workers() got engine={describe(name)}; expected 'processes' or 'ray'")
     if address is not None:
         raise ArgumentError(
-            f"Workers() got address={address!r} for processes of this machine; other machines need engine='ray'"
+            f"Workers() got address={address!r:.80} for processes of this machine; other machines need engine='ray'"
         )
     from burnpy.distributed.engines.processes import Processes
 

@@ -67,7 +67,7 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
         try:
             position = index(number)
         except TypeError:
-            raise ArgumentError(f"{api}() got argnums={argnums!r}; expected an int or a tuple of ints") from None
+            raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; expected an int or a tuple of ints") from None
         if not -len(args) <= position < len(args):
             raise ArgumentError(
                 f"{api}() cannot differentiate by argument {position} (argnums={argnums!r}) of a function that "
@@ -77,7 +77,7 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
     if not positions and not args:
         raise ArgumentError(f"{api}() got no argument to differentiate by; give the function at least one tensor")
     if not positions or len(set(positions)) < len(positions):
-        raise ArgumentError(f"{api}() got argnums={argnums!r}; name each argument once, and at least one")
+        raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; name each argument once, and at least one")
     tree = args[positions[0]] if single else tuple([args[p] for p in positions])
     leaves, structure = flatten(tree)
     for leaf in leaves:

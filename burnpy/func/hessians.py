@@ -66,7 +66,7 @@ def hessian(
     checked_function("hessian", f, argnums)
     if mode not in get_args(HessianMode):
         names = ", ".join(f'"{name}"' for name in get_args(HessianMode))
-        raise ArgumentError(f"hessian() got mode={mode!r}; expected one of {names}")
+        raise ArgumentError(f"hessian() got mode={mode!r:.80}; expected one of {names}")
     outer, inner = mode.split("-over-")
     second: Callable[..., Any] = jacobian_by("hessian", jacobian_by("hessian", f, argnums, inner), argnums, outer)
     return second

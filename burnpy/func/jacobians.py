@@ -105,7 +105,7 @@ def jacobian(
     [[4.0, 1.0], [2.0, 5.0]]
     """
     if mode not in ("reverse", "forward"):
-        raise ArgumentError(f'jacobian() got mode={mode!r}; expected "reverse" or "forward"')
+        raise ArgumentError(f'jacobian() got mode={mode!r:.80}; expected "reverse" or "forward"')
     return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 
 

@@ -62,7 +62,8 @@ def _mistake(
         by_name = [f"{key}=" for key in names if key not in in_order]
         others = f"; pass the others by name: {', '.join(by_name)}" if by_name else ""
         hint = f"; {hints['']}" if "" in hints else others
-        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {len(args)} values{hint}"
+        got = f"{len(args)} value{'s' * (len(args) != 1)}"
+        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]
     if twice:
         return f"got {twice[0]} twice, by position and by name; pass it once"

@@ -40,7 +40,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     p, dims = _number("vector_norm", ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
-        raise ShapeError(f"vector_norm() got ord={ord!r} over no elements, of shape {x.shape}; it has none")
+        raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
     return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))
 
 

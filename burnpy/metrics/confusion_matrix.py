@@ -91,5 +91,5 @@ class ConfusionMatrix(Metric):
             return counts
         axes = {"true": (1,), "pred": (0,), "all": (0, 1)}
         if normalize not in axes:
-            raise ArgumentError(f'value() got normalize={normalize!r}; expected "true", "pred", "all" or None')
+            raise ArgumentError(f'value() got normalize={normalize!r:.80}; expected "true", "pred", "all" or None')
         return ratio(counts, np.broadcast_to(counts.sum(axes[normalize], keepdims=True), counts.shape))

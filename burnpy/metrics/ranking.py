@@ -55,7 +55,7 @@ class Ranking(Metric):
             ArgumentError: ``average`` is unknown.
         """
         if average not in ("macro", "weighted"):
-            raise ArgumentError(f'{cls.__name__}.of() got average={average!r}; expected "macro" or "weighted"')
+            raise ArgumentError(f'{cls.__name__}.of() got average={average!r:.80}; expected "macro" or "weighted"')
         values, truth = scores_by_class(cls.__name__, scores, target)
         weights = element_weights(cls.__name__, weight, values, values.shape[:1])
         return cls(scores=(values,), truth=(truth,), weights=(weights,), average=average)

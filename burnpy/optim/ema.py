@@ -56,9 +56,9 @@ class Ema(Generic[M]):
         if not isinstance(argument, ModuleBase):
             raise KindError(f"Ema() averages a burnpy.nn.Module, got {a(type(argument).__name__)}")
         if not 0.0 <= self.decay <= 1.0:
-            raise ArgumentError(f"Ema() got decay={self.decay!r}; expected a number from 0 to 1")
+            raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
         if self.updates < 0:
-            raise ArgumentError(f"Ema() got updates={self.updates!r}; expected a number of at least 0")
+            raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
 
     def update(self, model: M) -> Self:
         """Return the average with a model after a step added.

@@ -82,9 +82,9 @@ class GradScaler(Subscriptable, Generic[B]):
         if not self.init_scale > 0.0:
             raise ArgumentError(f"GradScaler(init_scale=) is {self.init_scale!r}; expected a positive number")
         if not self.growth_factor >= 1.0:
-            raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r}; expected at least 1")
+            raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
         if not 0.0 < self.backoff_factor <= 1.0:
-            raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r}; expected a number in (0, 1]")
+            raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r:.80}; expected 0 to 1")
         interval: object = self.growth_interval
         if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
             raise ArgumentError(f"GradScaler(growth_interval=) is {interval!r}; expected a positive int")

@@ -108,7 +108,7 @@ class LBfgs(Optimizer):
         count(self.history_size, "LBfgs(history_size=)")
         if self.weight_decay:
             raise ArgumentError(
-                f"LBfgs() got weight_decay={self.weight_decay!r}; add 0.5 * weight_decay * p.square().sum() to "
+                f"LBfgs() got weight_decay={self.weight_decay!r:.80}; add 0.5 * weight_decay * p.square().sum() to "
                 "the loss, which the search for a step has to know"
             )
         if self.groups:

@@ -139,7 +139,7 @@ class Conversion(TensorBase[B]):
     def _only(self, operation: str) -> Any:
         if self.numel() != 1:
             raise ShapeError(
-                f"{operation} got {a(type(self).__name__)} of shape {self.shape}, and takes one element; "
+                f"{operation} got {a(type(self).__name__)} of shape {self.shape}, but takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
         value = self._listed()

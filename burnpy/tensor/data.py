@@ -191,11 +191,11 @@ def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
 def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         return DTypeError(
-            f"{_OWNER[kind]}.from_data() got {describe(leaf)} and holds {kind} values only" + _class_for(leaf, kind)
+            f"{_OWNER[kind]}.from_data() got {describe(leaf)}, but holds {kind} values only" + _class_for(leaf, kind)
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__} where a number is "
-        "wanted; it takes numbers, nested lists of them, arrays and tensors"
+        f"{_OWNER[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__}; expected numbers, "
+        "nested lists of numbers, arrays or tensors"
     )
 
 

@@ -38,7 +38,7 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
     number = integer(dim, "dim", operation)
     if -ndim <= number < ndim:
         return number % ndim
-    raise DimError(f"{operation}() got dim {number} of a tensor with {_dims(ndim)}")
+    raise DimError(f"{operation}() got dim {number} for a tensor with {_dims(ndim)}")
 
 
 def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:

@@ -123,7 +123,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
             raise KindError(f"tensordot() takes two tensors of floats, or of ints, got {describe(each)}")
     if isinstance(dims, (list, tuple)):
         if len(dims) != 2:
-            raise ArgumentError(f"tensordot() got dims={dims!r}; expected a number, or two lists")
+            raise ArgumentError(f"tensordot() got dims={dims!r:.80}; expected a number, or two lists")
         both = [[d] if isinstance(d, int) else d for d in dims]
         left, right = distinct(both[0], x.ndim, "tensordot"), distinct(both[1], y.ndim, "tensordot")
     else:

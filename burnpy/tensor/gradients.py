@@ -259,7 +259,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         key = node.leaf
         if key is None:
             raise NotTrackedError(
-                f"the tensor of shape {leaf.shape} was computed by {node.operation} and is no leaf; "
+                f"the tensor of shape {leaf.shape} was computed by {node.operation} and is not a leaf; "
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
         return key  # type: ignore[no-any-return]  # of a tracked primitive

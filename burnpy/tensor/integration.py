@@ -81,7 +81,7 @@ def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
 def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
     """Return y as floats, the areas between its neighbours, and the dim."""
     if x is not None and dx is not None:
-        raise ArgumentError(f"{operation}() got x and dx={dx!r}; give one of them")
+        raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
     y, resolved, width = _equally_spaced(operation, y, dx, dim)
     if x is None:
         return y, _halves(y, resolved, width), resolved

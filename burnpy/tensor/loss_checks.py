@@ -63,7 +63,7 @@ def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
     if x.shape != y.shape:
         raise ShapeError(
             f"{operation}() got shapes {x.shape} and {y.shape}, which must be equal; "
-            "to repeat one, write so: y.expand_as(x)"
+            "to broadcast one, write y.expand_as(x)"
         )
 
 
@@ -79,7 +79,7 @@ def reduced(operation: str, losses: Tensor[B], reduction: Reduction) -> Tensor[B
         return losses.sum()
     if reduction == "none":
         return losses
-    raise ArgumentError(f'{operation}() got reduction={reduction!r}; expected "mean", "sum" or "none"')
+    raise ArgumentError(f'{operation}() got reduction={reduction!r:.80}; expected "mean", "sum" or "none"')
 
 
 def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Tensor[B]:
@@ -97,7 +97,7 @@ def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Te
     if weight.shape != losses.shape:
         raise ShapeError(
             f"{operation}() got shape {losses.shape} with a weight of shape {weight.shape}, which must be "
-            "equal; to repeat one, write so: weight.expand_as(x)"
+            "equal; to broadcast one, write weight.expand_as(x)"
         )
     return weighted(losses, weight)
 

@@ -189,7 +189,7 @@ def from_other_code(error: BaseException, device: Any) -> bool:
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     """Return the error for an int that the dtype of x cannot represent."""
-    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
+    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r:.80}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:

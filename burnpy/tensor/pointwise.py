@@ -178,7 +178,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``approximate`` is something else.
         """
         if approximate != "none" and approximate != "tanh":
-            raise ArgumentError(f'gelu() got approximate={approximate!r}; expected "none" or "tanh"')
+            raise ArgumentError(f'gelu() got approximate={approximate!r:.80}; expected "none" or "tanh"')
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:

@@ -273,7 +273,7 @@ class Learner(Generic[M, T, V, W]):
         """
         count: object = epochs
         if not isinstance(count, int) or count < 0:
-            raise ArgumentError(f"fit() got epochs={epochs!r}; expected an int of 0 or more")
+            raise ArgumentError(f"fit() got epochs={epochs!r:.80}; expected an int of 0 or more")
         if (valid is None) != (self.valid_step is None):
             missing, given = (
                 ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")

@@ -59,4 +59,4 @@ def check_mode(callback: str, mode: object) -> None:
         ArgumentError: it is something else.
     """
     if mode not in ("min", "max", None):
-        raise ArgumentError(f'{callback} got mode={mode!r}; expected "min", "max", or None to take the metric\'s')
+        raise ArgumentError(f'{callback} got mode={mode!r:.80}; expected "min", "max", or None to take the metric\'s')

@@ -48,7 +48,7 @@ class Step(Generic[B]):
         if loss.shape != ():
             raise ShapeError(f"Step() takes a 0-d loss, got one of shape {loss.shape}; write loss.mean()")
         if weight is not None and not 0 < weight < math.inf:
-            raise ArgumentError(f"Step() got weight={weight!r}; expected a positive finite number")
+            raise ArgumentError(f"Step() got weight={weight!r:.80}; expected a positive finite number")
         for name, metric in metrics.items():
             value: object = metric
             if not isinstance(value, Metric):

@@ -618,7 +618,7 @@ WRONG_FORWARDS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("saving from elsewhere", lambda ctx, x: ctx.save_for_backward(X), errors.DeviceError, "computes on NumPy"),
     ("saving twice", lambda c, x: (c.save_for_backward(), c.save_for_backward()), errors.ArgumentError, "one call"),
     ("reading what was saved", lambda ctx, x: ctx.saved_tensors, errors.GraphError, r"for backward\(\) and jvp\(\)"),
-    ("marking another", lambda c, x: (c.mark_non_differentiable(x * 1.0), x)[1], errors.ArgumentError, "not a result of forward"),
+    ("marking another", lambda c, x: (c.mark_non_differentiable(x * 1.0), x)[1], errors.ArgumentError, "not a result"),
     ("changing in place", lambda ctx, x: ctx.mark_dirty(x), errors.ImmutableError, "return a new tensor"),
     ("assigning", lambda ctx, x: x.__setitem__(0, 1.0), errors.ImmutableError, r"\.at\["),
     ("an attribute that is not there", lambda ctx, x: ctx.scale, AttributeError, "ctx of F has no attribute scale"),

@@ -228,9 +228,11 @@ def test_what_is_freed_says_so() -> None:
     assert not view.is_freed
     loss.backward()
     assert fn(loss).is_freed
-    with pytest.raises(GraphError, match=r"cannot read grad_fn.saved of sum: a backward pass has freed.*retain_graph=True"):
+    with pytest.raises(
+        GraphError, match=r"cannot read grad_fn.saved of sum: a backward pass has freed.*retain_graph=True"
+    ):
         view.saved
-    with pytest.raises(GraphError, match="cannot read grad_fn.next_functions of sum: a backward pass has freed"):
+    with pytest.raises(GraphError, match=r"cannot read grad_fn.next_functions of sum: a backward pass has freed"):
         view.next_functions
     assert view.name == "sum"
     assert view.shape == ()

@@ -436,7 +436,10 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
     [
         (lambda: loader(num_workers=2), "Loader() does not take num_workers; it is called workers here"),
         (lambda: loader(generator=1), "Loader() does not take generator; seed= and the epoch decide"),
-        (lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1), "Loader() is missing the argument collate; collate(device=NumPy)"),
+        (
+            lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1),
+            "Loader() is missing the argument collate; collate(device=NumPy)",
+        ),
         (lambda: WRONG.epoch(loader()), "epoch() is missing the argument epoch"),
         (
             lambda: COLUMNS([1.0], [2.0]),

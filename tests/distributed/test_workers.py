@@ -171,7 +171,9 @@ def test_mistakes_in_a_mean(processes: Workers) -> None:
         processes.mean(farm.gradients, farm.net(), [[], range(0)], weights=[0, 0])
     with pytest.raises(ArgumentError, match=r"^mean.. got 1 weights for 2 shares"):
         processes.mean(farm.gradients, farm.net(), [[1], [2]], weights=[1])
-    with pytest.raises(ArgumentError, match=r"the number of samples is not known; give weights=, one for each"):
+    with pytest.raises(
+        ArgumentError, match=r"cannot find the number of samples in each share; pass weights=, one for each"
+    ):
         processes.mean(farm.gradients, farm.net(), [1, 2])
     with pytest.raises(KindError, match=r"it returned a float; write GradientsParams.from_grads"):
         processes.mean(farm.square, 0.5, [1], weights=[1])  # type: ignore[type-var]  # as the message says
@@ -188,7 +190,7 @@ def test_a_worker_beyond_the_limit_is_lost(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ArgumentError, match=r"count=0; it takes an int of at least 1"):
+    with pytest.raises(ArgumentError, match=r"count=0; expected an int of at least 1"):
         Workers(0)
     with pytest.raises(ArgumentError, match=r"limit=0"):
         Workers(1, limit=0)

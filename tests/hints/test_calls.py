@@ -145,7 +145,11 @@ def quick_ones(cls: type) -> Iterator[str]:
     """Unary and binary operations."""
     for name, method in vars(cls).items():
         code = getattr(method, "__code__", None)
-        if code and code.co_filename.partition(" (")[0] in (template.__file__, matmul.__file__) and "unknown" not in code.co_varnames:
+        if (
+            code
+            and code.co_filename.partition(" (")[0] in (template.__file__, matmul.__file__)
+            and "unknown" not in code.co_varnames
+        ):
             yield name
 
 

@@ -122,7 +122,7 @@ def test_wrong_arguments_are_explained() -> None:
         Precision.of(logits, y, average="binary")  # type: ignore[arg-type]  # what is tried
     with pytest.raises(ArgumentError, match="k=0; expected 1 or more"):
         Accuracy.of(logits, y, k=0)
-    with pytest.raises(KindError, match="takes scores of classes"):
+    with pytest.raises(KindError, match=r"takes scores with shape \(N, C, ...\)"):
         Accuracy.of(ints(0, 1), y, k=2)
     with pytest.raises(ArgumentError, match="beta=-1"):
         FBeta.of(logits, y, beta=-1)

@@ -61,7 +61,9 @@ def test_a_layer_reads_the_last_word_with_a_cache() -> None:
 def test_fewer_queries_than_keys_must_say_where_they_stand(queries: int, keys: int) -> None:
     q, k = Tensor[Train].ones((2, queries, 4)), Tensor[Train].ones((2, keys, 4))
     plural = "query" if queries == 1 else "queries"
-    message = rf"causal=True with {queries} {plural} and {keys} keys?, .* pass offset={keys - queries} for the last positions"
+    message = (
+        rf"causal=True with {queries} {plural} and {keys} keys?, .* pass offset={keys - queries} for the last positions"
+    )
     with pytest.raises(errors.ArgumentError, match=message):
         scaled_dot_product_attention(q, k, k, causal=True)
     with pytest.raises(errors.ArgumentError, match=message):

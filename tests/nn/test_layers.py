@@ -375,7 +375,11 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
         r"kernel_size=\(3, 3, 3\); expected an int of at least 1, or two",
     ),
     (lambda: Conv2d(3, 4, 3, padding=-1, **D), ArgumentError, "padding=-1; expected an int of at least 0"),
-    (lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)), ShapeError, r"\(N, in, height, width\), or \(in, height, width\) for one"),
+    (
+        lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)),
+        ShapeError,
+        r"\(N, in, height, width\), or \(in, height, width\) for one",
+    ),
     (lambda: Conv2d(3, 4, 3, **D)(drawn(4, 8, 8)), ShapeError, r"x of shape \(4, 8, 8\), with 4 channels"),
     (lambda: MaxPool2d(3)(drawn(3, 2, 8)), ShapeError, "images of 2 × 8, padded 2 × 8"),
     (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"of shape \(1, 1, 3, 8, 8\)"),

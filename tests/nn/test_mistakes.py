@@ -111,7 +111,7 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
     (lambda: nn.Module(Train), r"Module\(\) got 1 values, and has no __init__"),
     (
         lambda: optim.Adam(1e-3),
-        r"takes nothing by position, but got 1 values; .*optim\.step\(1e-3, model, grads\)",
+        r"takes nothing by position, but got 1 value; .*optim\.step\(1e-3, model, grads\)",
     ),
     (lambda: optim.Adam(lr=1e-3), r"Adam\(\) does not take lr; pass the rate to each step"),
     (lambda: optim.Sgd(foreach=True), "updates are always fused"),
@@ -306,7 +306,7 @@ F: Any = functional
             "attn_mask; it is called mask here",
         ),
         (lambda: nn.Sequential(PLAIN, nn.MseLoss())(X), r"^MseLoss\.forward\(\) is missing the argument target"),
-        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, but got 1 values$"),
+        (lambda: PLAIN.valid(X), r"^valid\(\) takes nothing by position, but got 1 value$"),
         (lambda: PLAIN.to_device(foo=1), r"^to_device\(\) does not take foo; it takes device$"),
         (lambda: PLAIN.fork(NumPy, 1), r"^fork\(\) takes device by position"),
         (lambda: PLAIN.replace({}, {}), r"^replace\(\) takes fields by position, but got 2 values$"),
@@ -329,7 +329,11 @@ def test_calls_of_modules_and_their_methods_that_are_none(call: Any, message: st
         ),
         (lambda: F.dropout(None), errors.KindError, r"^dropout\(\) takes a float Tensor as x, got None"),
         (lambda: F.scaled_dot_product_attention(X, None, X), errors.KindError, "as key, got None"),
-        (lambda: F.conv2d(X[None, None], X[None, None], groups="a"), errors.ArgumentError, "groups='a'; expected an int"),
+        (
+            lambda: F.conv2d(X[None, None], X[None, None], groups="a"),
+            errors.ArgumentError,
+            "groups='a'; expected an int",
+        ),
     ],
 )
 def test_what_cannot_be_left_out_is_named(call: Any, error: type[Exception], message: str) -> None:

@@ -377,7 +377,11 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
     ("f", "error", "words"),
     [
         (lambda w: w.sum(), ShapeError, r"map\(\) got shape \(\) for layers\.0\.weight, which has shape \(2, 4\)"),
-        (lambda w: w.inner(), DeviceError, r"map\(\) got a tensor on NumPy for layers\.0\.weight, which is on Autodiff\[NumPy\]"),
+        (
+            lambda w: w.inner(),
+            DeviceError,
+            r"map\(\) got a tensor on NumPy for layers\.0\.weight, which is on Autodiff\[NumPy\]",
+        ),
         (lambda w: None, ArgumentError, r"map\(\) of layers\.0\.weight wants a Tensor"),
     ],
 )

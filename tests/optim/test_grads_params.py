@@ -118,7 +118,9 @@ def test_gradients_and_a_model_with_nothing_in_common() -> None:
     grads = model().backward()
     stepped = Sgd().step(0.1, model, grads)
     for stranger in (two(), stepped, model.fork()):
-        with pytest.raises(errors.ArgumentError, match="belongs to one of this Two's 2 parameters; pass the very model"):
+        with pytest.raises(
+            errors.ArgumentError, match="belongs to one of this Two's 2 parameters; pass the very model"
+        ):
             GradientsParams.from_grads(grads, stranger)
     with pytest.raises(errors.ArgumentError, match="every parameter of this Two is frozen"):
         GradientsParams.from_grads(grads, model.no_grad())
@@ -128,7 +130,7 @@ def test_gradients_and_a_model_with_nothing_in_common() -> None:
         GradientsParams.from_grads(grads, Two(Autodiff[Train]))  # type: ignore[misc]
     with pytest.raises(errors.KindError, match="got a Tensor"):
         GradientsParams.from_grads(model(), model)  # type: ignore[arg-type]
-    with pytest.raises(errors.KindError, match=r"a burnpy.nn.Module, and is a list"):
+    with pytest.raises(errors.KindError, match=r"a burnpy.nn.Module, got a list"):
         GradientsParams.from_grads(grads, [])  # type: ignore[arg-type]
 
 

@@ -112,7 +112,10 @@ def test_buffers_of_an_average_are_the_latest_and_it_may_begin_with_less() -> No
     np.testing.assert_allclose(after.model.weight.value.to_numpy(), 1.0 + (1 - decay), rtol=1e-6)
     with pytest.raises(ModuleError, match="whose parameters are not those of the average"):
         ema.update(BatchNorm(2, device=Train))
-    for settings, message in (({"decay": 1.5}, "decay=1.5; expected a number from 0 to 1"), ({"updates": -1}, "updates=-1")):
+    for settings, message in (
+        ({"decay": 1.5}, "decay=1.5; expected a number from 0 to 1"),
+        ({"updates": -1}, "updates=-1"),
+    ):
         with pytest.raises(ArgumentError, match=message):
             Ema(norm, **settings)
     wrong: Any = 3

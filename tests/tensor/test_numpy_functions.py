@@ -42,7 +42,7 @@ def test_truth_values_on_the_left() -> None:
     [
         (
             lambda: np.exp(X),
-            r"np\.exp\(\) got a Tensor of shape \(3,\), and computes with arrays; write x\.exp\(\)$",
+            r"np\.exp\(\) got a Tensor of shape \(3,\), but computes with arrays; write x\.exp\(\)$",
         ),
         (lambda: np.absolute(X), r"np\.absolute\(\) .* write x\.abs\(\)$"),
         (lambda: np.maximum(X, 0.0), r"np\.maximum\(\) .* write x\.maximum\(y\)$"),

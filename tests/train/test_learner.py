@@ -241,7 +241,7 @@ def test_wrong_arguments_are_explained() -> None:
         plain.fit(net(), (batch for batch in list[Any]()), epochs=1)
     with pytest.raises(ArgumentError, match="an iterator, which is exhausted after one epoch of 2"):
         plain.fit(net(), iter([(x, y)]), epochs=2)
-    with pytest.raises(KindError, match="as an int; it takes a Loader"):
+    with pytest.raises(KindError, match="as an int; expected a Loader"):
         plain.fit(net(), 3, epochs=2)
     with pytest.raises(
         ArgumentError, match="'valid/los', which this run does not have; it has valid/accuracy, valid/loss"

@@ -142,7 +142,7 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
         if padding == "valid":
             return ((0, 0),) * len(stride)
         if padding != "same":
-            raise ArgumentError(f'{operation}() got padding={padding!r}; of words there are "same" and "valid"')
+            raise ArgumentError(f'{operation}() got padding={padding!r:.80}; of words there are "same" and "valid"')
         if stride != (1,) * len(stride):
             shown = stride[0] if len(stride) == 1 else stride
             raise ArgumentError(f'{operation}() got padding="same" with stride={shown}; expected a stride of 1')
@@ -176,7 +176,7 @@ def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
     except ArgumentError:
         form = "(before, after)" if dims == 1 else "(height, width), where each may be (before, after)"
         raise ArgumentError(
-            f"{operation}() got padding={padding!r}; expected an int of at least 0, {form}, "
+            f"{operation}() got padding={padding!r:.80}; expected an int of at least 0, {form}, "
             'or one of the words "same" and "valid"'
         ) from None
 
@@ -186,7 +186,7 @@ def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, g
     groups = whole(operation, "groups", groups)
     if groups < 1 or sizes[0] % groups:
         raise ArgumentError(
-            f"{operation}() got groups={groups!r} for {sizes[0]} output channels, which they must divide"
+            f"{operation}() got groups={groups!r:.80} for {sizes[0]} output channels, which they must divide"
         )
     channels = shape[-dims - 1]
     if channels != sizes[1] * groups:

@@ -98,7 +98,7 @@ def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
     if not shape or shape[-1] != weight[0]:
         hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
         return ShapeError(
-            f"linear() got x of shape {shape} and weight of shape {weight}: the last dimension of the one must "
-            f"be the first of the other{hint}"
+            f"linear() got x of shape {shape} and weight of shape {weight}; the last dim of x must equal the "
+            f"first dim of the weight{hint}"
         )
     return ShapeError(f"linear() got weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.nn.functional.normalization import batch_norm
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
@@ -56,7 +56,7 @@ def group_norm(
     shape = x.shape
     groups = whole("group_norm", "num_groups", num_groups)
     if groups < 1:
-        raise ArgumentError(f"group_norm() got num_groups={num_groups!r}; expected a positive int")
+        raise ArgumentError(f"group_norm() got num_groups={num_groups!r:.80}; expected a positive int")
     _checked("group_norm", shape, 2, weight=weight, bias=bias)
     if shape[1] % groups:
         raise ShapeError(
@@ -140,12 +140,8 @@ def rms_norm(
     [[-1.0, 1.0]]
     """
     x, weight = floats("rms_norm", 1, x=x, weight=weight)
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     shape = x.shape
-    if not sizes or shape[-len(sizes) :] != sizes:
-        raise ShapeError(
-            f"rms_norm() got x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
-        )
+    sizes = last_sizes("rms_norm", normalized_shape, shape)
     if weight is not None and weight.shape != sizes:
         raise ShapeError(f"rms_norm() over {sizes} got weight of shape {weight.shape}; both must be equal")
     device: Any = x.device

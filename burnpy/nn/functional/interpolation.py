@@ -126,7 +126,7 @@ def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
     """
     if mode not in _DIMS:
         names = ", ".join(f'"{name}"' for name in _DIMS)
-        raise ArgumentError(f"interpolate() got mode={mode!r}; expected one of {names}")
+        raise ArgumentError(f"interpolate() got mode={mode!r:.80}; expected one of {names}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(
             f'interpolate() got align_corners={align_corners} with mode="{mode}"; it is for "linear", '
@@ -151,7 +151,7 @@ def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], t
         factors = None
     else:
         if not all(isinstance(f, (int, float, np.number)) and math.isfinite(f) for f in each):
-            raise ArgumentError(f"interpolate() got scale_factor={given!r}; expected a number, or one for each dim")
+            raise ArgumentError(f"interpolate() got scale_factor={given!r:.80}; expected a number, or one for each dim")
         factors = tuple([float(f) for f in each])
         sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
     if min(sizes) < 1:

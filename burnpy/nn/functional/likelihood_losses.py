@@ -176,7 +176,7 @@ def gaussian_nll_loss(
     name = "gaussian_nll_loss"
     same_shape(name, input, target)
     if not eps > 0.0:
-        raise ArgumentError(f"{name}() got eps={eps!r}; expected a number above 0")
+        raise ArgumentError(f"{name}() got eps={eps!r:.80}; expected a number above 0")
     number: Any = var
     if isinstance(number, (int, float, np.number)):
         variance = input.full_like(float(number))

@@ -226,7 +226,7 @@ def multi_margin_loss(
     if input.ndim not in (1, 2) or not input.shape[-1]:
         raise ShapeError(f"{name}() takes scores of shape (N, C) or (C,), got shape {input.shape}")
     if p not in (1, 2):
-        raise ArgumentError(f"{name}() got p={p!r}; expected 1 or 2")
+        raise ArgumentError(f"{name}() got p={p!r:.80}; expected 1 or 2")
     dim = input.ndim - 1
     index = class_targets(name, input, target, dim)
     weights = None if weight is None else class_weights(name, input, weight, dim)

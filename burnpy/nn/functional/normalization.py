@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
@@ -47,12 +47,8 @@ def layer_norm(
     [[-1.0, 1.0]]
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     shape = x._primitive.shape
-    if not sizes or shape[-len(sizes) :] != sizes:
-        raise ShapeError(
-            f"layer_norm() got x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
-        )
+    sizes = last_sizes("layer_norm", normalized_shape, shape)
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and part._primitive.shape != sizes:
             raise ShapeError(f"layer_norm() over {sizes} got {name} of shape {part.shape}; both must be equal")

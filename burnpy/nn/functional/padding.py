@@ -52,7 +52,7 @@ def pad(
             f"pad() got mode={describe(mode)}; expected 'constant', 'reflect', 'replicate' or 'circular'"
         )
     if mode != "constant" and value is not None:
-        raise ArgumentError(f"pad() got mode={mode!r} and value={describe(value)}; only 'constant' has one")
+        raise ArgumentError(f"pad() got mode={mode!r:.80} and value={describe(value)}; only 'constant' has one")
     given: Any = pad
     if isinstance(given, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in given):
         raise ArgumentError(

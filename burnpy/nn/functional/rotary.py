@@ -48,7 +48,7 @@ def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, int
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     if not base > 0.0:
-        raise ArgumentError(f"rotary_encoding() got base={base!r}; expected a number above 0")
+        raise ArgumentError(f"rotary_encoding() got base={base!r:.80}; expected a number above 0")
     first, (length, size) = whole("rotary_encoding", "offset", offset), x.shape[-2:]
     positions = Tensor.arange(first, first + length, dtype="float64", device=x.device).unsqueeze(1)
     exponents = Tensor.arange(0, size, 2, dtype="float64", device=x.device) * (-1.0 / max(size, 1))

@@ -144,7 +144,7 @@ def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, g
     channels = shape[-dims - 1]
     if groups < 1 or sizes[0] % groups:
         raise ArgumentError(
-            f"{operation}() got groups={groups!r} for {sizes[0]} input channels, which they must divide"
+            f"{operation}() got groups={groups!r:.80} for {sizes[0]} input channels, which they must divide"
         )
     if channels != sizes[0]:
         raise ShapeError(

@@ -116,7 +116,7 @@ class MultiHeadAttention(Module[B]):
             )
         if rotary_base is not None and (not rotary_base > 0.0 or size // heads % 2):
             raise ArgumentError(
-                f"MultiHeadAttention() got rotary_base={rotary_base!r} for heads of size {size // heads}; the "
+                f"MultiHeadAttention() got rotary_base={rotary_base!r:.80} for heads of size {size // heads}; the "
                 "base is above 0, and the size even"
             )
         self.heads, self.key_heads, self.rotary_base = heads, key_heads, rotary_base

@@ -172,5 +172,5 @@ class BceWithLogitsLoss(Unplaced):
 def known(loss: str, reduction: Reduction) -> Reduction:
     """Return a validated reduction."""
     if reduction not in get_args(Reduction):
-        raise ArgumentError(f"{loss}() got reduction={reduction!r}; expected 'mean', 'sum' or 'none'")
+        raise ArgumentError(f"{loss}() got reduction={reduction!r:.80}; expected 'mean', 'sum' or 'none'")
     return reduction

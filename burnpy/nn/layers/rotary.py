@@ -37,7 +37,7 @@ class RotaryEncoding(Unplaced):
 
     def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
         if not base > 0.0:
-            raise ArgumentError(f"RotaryEncoding() got base={base!r}; expected a number above 0")
+            raise ArgumentError(f"RotaryEncoding() got base={base!r:.80}; expected a number above 0")
         self.base, self.interleaved = base, interleaved
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:

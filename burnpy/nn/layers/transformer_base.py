@@ -53,7 +53,7 @@ class TransformerLayer(Module[B]):
         name = type(self).__name__
         positive(name, size=size, feedforward=feedforward)
         if activation not in ("relu", "gelu"):
-            raise ArgumentError(f"{name}() got activation={activation!r}; expected 'relu' or 'gelu'")
+            raise ArgumentError(f"{name}() got activation={activation!r:.80}; expected 'relu' or 'gelu'")
         self.size, self.heads, self.feedforward = size, heads, feedforward
         self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first

@@ -26,7 +26,7 @@ class Activations(TensorBase[B]):
         [-2.0, 0.0, 2.0]
         """
         if not number(self, lambd, "hardshrink") >= 0:
-            raise ArgumentError(f"hardshrink() got lambd={lambd!r}; give a number that is not negative")
+            raise ArgumentError(f"hardshrink() got lambd={lambd!r:.80}; give a number that is not negative")
         b, x = self._backend, self._primitive
         return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), lambd)), x, 0.0))
 
