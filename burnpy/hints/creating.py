@@ -8,7 +8,7 @@ tensor | Tensor.from_data([[1.0, 2.0]], device=device) | the class is the kind: 
 as_tensor | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 asarray | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 from_numpy | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
-frombuffer | Tensor.from_data(array, device=device) | with array = np.frombuffer(...)
+frombuffer | Tensor.from_data(array, device=device) | where `array = np.frombuffer(...)`
 from_dlpack | Tensor.from_dlpack(array, device=device) | copies, so that nobody writes to a tensor
 scalar_tensor | Tensor.from_data(1.0, device=device)
 zeros | Tensor.zeros(shape, device=device) | the class is the kind: IntTensor.zeros makes ints
