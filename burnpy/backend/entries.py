@@ -151,7 +151,7 @@ def operation(function: Callable[..., Any]) -> Operation:
         unknown |= set(signature(entry.counts).parameters) - names - {"out"}
     if unknown:
         raise TypeError(
-            f"the declaration of {entry.name} names {sorted(map(str, unknown))}, which it has no arguments of"
+            f"the declaration of {entry.name} names {sorted(map(str, unknown))}, which are not arguments of it"
         )
     return entry
 

@@ -135,7 +135,7 @@ class BatchRandom:
             ArgumentError: ``high`` is not above ``low``.
         """
         if high <= low:
-            raise ArgumentError(f"integers() got ints from {low} to below {high}, and there are none")
+            raise ArgumentError(f"integers() got low={low} and high={high}; expected low < high")
         drawn = [generator.integers(low, high, shape) for generator in self.generators()]
         return np.array(drawn, np.int64).reshape(len(self), *shape)
 

@@ -391,7 +391,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         argument: object = key
         if not isinstance(argument, str):
             raise KindError(
-                f"gradients by parameter are asked for by Param, id or path, not by {a(type(argument).__name__)}; "
+                f"gradients by parameter are looked up by Param, id or path, got {a(type(argument).__name__)}; "
                 "of model.weight, give model.weight itself, not its value"
             )
         if key in self._paths:

@@ -32,7 +32,7 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
     (2, 3)
     """
     if not matrices:
-        raise ArgumentError("chain_matmul() got no matrices; give it one or more")
+        raise ArgumentError("chain_matmul() got no matrices; pass one or more")
     return product_of("chain_matmul", matrices, vectors=False)  # type: ignore[no-any-return]  # a Tensor
 
 

@@ -65,7 +65,7 @@ def test_image_folder_errors(pictures: Path, tmp_path: Path) -> None:
         ImageFolder(pictures)[0]
     with pytest.raises(LoadingError, match=r"sample 0 .* cat/a\.png|sample 0 .*a\.png cannot"):
         next(Loader(ImageFolder(pictures), collate(device=NumPy), batch_size=2).epoch(0))
-    with pytest.raises(ArgumentError, match="which is no folder"):
+    with pytest.raises(ArgumentError, match="which is not a folder"):
         ImageFolder(pictures / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ArgumentError, match="found no images"):
@@ -141,7 +141,7 @@ def test_read_parquet(tmp_path: Path) -> None:
     assert list(data[0]) == ["k"]
     with pytest.raises(ArgumentError, match=r"no column z in .*a\.parquet, which has k, f, b, p"):
         read_parquet(tmp_path / "a.parquet", columns=["z"])
-    with pytest.raises(ArgumentError, match="which is no file"):
+    with pytest.raises(ArgumentError, match="which is not a file"):
         read_parquet(tmp_path / "c.parquet")
     with pytest.raises(ArgumentError, match="no path"):
         read_parquet([])

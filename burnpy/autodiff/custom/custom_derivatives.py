@@ -115,7 +115,7 @@ class _Custom(Generic[F]):
 
     def _undefined(self, method: str) -> NotTrackedError:
         return NotTrackedError(
-            f"{self._name}() was differentiated, and has no rule; give it one with {self._name}.{method}"
+            f"{self._name}() cannot be differentiated without a rule; define one with {self._name}.{method}"
         )
 
 

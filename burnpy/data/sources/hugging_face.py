@@ -64,8 +64,8 @@ class HuggingFaceStream(Stream[Sample]):
     def __init__(self, dataset: Any) -> None:
         if not (hasattr(dataset, "load_state_dict") and hasattr(dataset, "__iter__")):
             raise CallError(
-                f"HuggingFaceStream() got {a(type(dataset).__name__)}; expected a datasets.IterableDataset, and "
-                "of a datasets.Dataset from_hugging_face() makes a dataset"
+                f"HuggingFaceStream() got {a(type(dataset).__name__)}; expected a datasets.IterableDataset; for "
+                "a datasets.Dataset use from_hugging_face()"
             )
         self._dataset = dataset
 

@@ -50,7 +50,7 @@ def schedule_of(value: object, what: str) -> LrSchedule:
         ArgumentError: it is not a schedule.
     """
     if not isinstance(value, LrSchedule):
-        raise ArgumentError(f"{what} got {value!r:.80}, which is no schedule; for a number, ConstantLr(number)")
+        raise ArgumentError(f"{what} got {value!r:.80}, which is not a schedule; for a number, ConstantLr(number)")
     return value
 
 

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=6007)
     options = parser.parse_args(arguments)
     if not options.folder.is_dir():
-        sys.exit(f"there is no folder {options.folder}; give the one with the logs that Jsonl writes")
+        sys.exit(f"there is no folder {options.folder}; pass the folder with the logs of Jsonl")
     try:
         server = server_of(options.folder, options.port)
     except OSError as error:
