@@ -201,7 +201,7 @@ def jacobian_by(
     """Implement `jacobian`; ``api`` is the function named in messages."""
     checked_function(api, f, argnums)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ArgumentError(f"{api}() got chunk_size={chunk_size!r}; expected a positive int, or None for no chunks")
+        raise ArgumentError(f"{api}() got chunk_size={chunk_size!r:.80}; expected a positive int, or None")
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:

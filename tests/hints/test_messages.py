@@ -13,6 +13,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, linalg, nn, optim
 from burnpy.backend import NumPy
 from burnpy.errors import (
     ArgumentError,
+    BurnpyError,
     CallError,
     DeviceError,
     DimError,
@@ -419,3 +420,25 @@ def test_messages(call: Callable[[], object], error: type[Exception], message: s
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == message
+
+
+LONG = "a" * 3000
+CALLS_WITH_LONG_VALUES: list[Callable[[], object]] = [
+    lambda: FUNCTIONS.layer_norm(BIG, BIG, BIG),
+    lambda: FUNCTIONS.rms_norm(BIG, BIG, BIG),
+    lambda: FUNCTIONS.mse_loss(X, X, reduction=LONG),
+    lambda: FUNCTIONS.avg_pool1d(X, [*range(3000)]),
+    lambda: FUNCTIONS.dropout(X, LONG),
+    lambda: NN.Linear([*range(3000)], 2, device=NumPy),
+    lambda: NN.Conv2d(3, 4, kernel_size=LONG, device=NumPy),
+    lambda: FUNCTIONS.grid_sample(X.reshape(1, 1, 2, 3), X.reshape(1, 3, 1, 2), mode=LONG),
+    lambda: FUNCTIONS.interpolate(X.reshape(1, 2, 3), 4, mode=LONG),
+    lambda: OPTIM.Ema(LAYER, decay=10**3000),
+]
+
+
+@pytest.mark.parametrize("call", CALLS_WITH_LONG_VALUES, ids=map(str, range(len(CALLS_WITH_LONG_VALUES))))
+def test_messages_do_not_quote_whole_values(call: Callable[[], object]) -> None:
+    with pytest.raises(BurnpyError) as caught:
+        call()
+    assert len(str(caught.value)) < 300

@@ -127,7 +127,7 @@ def test_wrong_data(cls: Any, data: Any, error: type[BurnpyError], match: str) -
 
 
 def test_wrong_dtype() -> None:
-    with pytest.raises(DTypeError, match="no known dtype"):
+    with pytest.raises(DTypeError, match="not a known dtype"):
         Tensor[NumPy].from_data([1.0], dtype="float31")
     with pytest.raises(DTypeError, match="use IntTensor"):
         Tensor[NumPy].zeros((2,), dtype="int64")

@@ -229,7 +229,7 @@ NUMBERS: list[Mistake] = [
     (lambda x, i, b: i.one_hot(1 << 62), ShapeError, ["one_hot()", "more elements"]),
     (lambda x, i, b: x.expand_as((2, 3)), KindError, ["expand_as()", "(2, 3)", "expand()"]),
     (lambda x, i, b: x[np.array(["a"])], KindError, ["ndarray", "ints or truth values"]),
-    (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["an ndarray", "no known dtype"]),
+    (lambda x, i, b: x.to_dtype(np.ones(3)), DTypeError, ["an ndarray", "not a known dtype"]),
     (lambda x, i, b: x.to_device(i), DeviceError, ["IntTensor", "no backend"]),
     (lambda x, i, b: x.to_device({}), DeviceError, ["{}", "no backend"]),
     (lambda x, i, b: functions.Autodiff({}), DeviceError, ["{}", "no backend"]),

@@ -53,7 +53,7 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
     """
     for name, function in (("pack", pack), ("unpack", unpack)):
         if not callable(function):
-            raise ArgumentError(f"saved_tensors_hooks() got {name}={function!r}, which cannot be called")
+            raise ArgumentError(f"saved_tensors_hooks() got {name}={function!r:.80}, which cannot be called")
     return saving(_Hooks(pack, unpack), "saved_tensors_hooks()")
 
 

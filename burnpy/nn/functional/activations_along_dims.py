@@ -125,7 +125,7 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     (x,) = floats("normalize", 1, x=x)
     for name, value in (("p", p), ("eps", eps)):
         if not number(x, value, "normalize") >= 0:
-            raise ArgumentError(f"normalize() got {name}={value!r}; give a number that is not negative")
+            raise ArgumentError(f"normalize() got {name}={value!r:.80}; give a number that is not negative")
     wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
     out: Tensor[B] = wide / _norm(wide, p, dim, eps)
     return out if out.dtype == x.dtype else out.to_dtype(x.dtype)

@@ -71,7 +71,7 @@ def grid_sample(
         ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
     ):
         if value not in words:
-            raise ArgumentError(f"grid_sample() got {name}={value!r}; expected one of {', '.join(words)}")
+            raise ArgumentError(f"grid_sample() got {name}={value!r:.80}; expected one of {', '.join(words)}")
     axes = [(grid[..., 0], shape[3]), (grid[..., 1], shape[2])]
     across, down = (_unnormalized(position, size, align_corners) for position, size in axes)
     if mode != "bicubic":

@@ -145,7 +145,7 @@ def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], t
     given: Any = size if scale_factor is None else scale_factor
     each: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) else (given,) * len(shape)
     if len(each) != len(shape):
-        raise ArgumentError(f"interpolate() got {name}={given!r} for x with {len(shape)} dims to interpolate")
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80} for x with {len(shape)} dims to interpolate")
     if scale_factor is None:
         sizes = tuple([whole("interpolate", "size", n) for n in each])
         factors = None
@@ -155,7 +155,7 @@ def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], t
         factors = tuple([float(f) for f in each])
         sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
     if min(sizes) < 1:
-        raise ArgumentError(f"interpolate() got {name}={given!r}, for an output of {sizes}; sizes are positive")
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80}, for an output of {sizes}; sizes are positive")
     return sizes, factors
 
 

@@ -160,7 +160,7 @@ def triplet_margin_loss(
         raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
     for word, value in (("margin", margin), ("p", p)):
         if not value > 0.0:
-            raise ArgumentError(f"{name}() got {word}={value!r}; expected a number above 0")
+            raise ArgumentError(f"{name}() got {word}={value!r:.80}; expected a number above 0")
     near, far = _norm(anchor - positive + eps, p), _norm(anchor - negative + eps, p)
     if swap:
         far = far.minimum(_norm(positive - negative + eps, p))

@@ -114,5 +114,5 @@ def factor(operation: str, name: str, value: int) -> int:
     """
     number = whole(operation, name, value)
     if number < 1:
-        raise ArgumentError(f"{operation}() got {name}={value!r}; expected a positive int")
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
     return number

@@ -218,7 +218,7 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
     """Implement `Combining.isclose`."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
-            raise ArgumentError(f"{operation}() got {name}={tolerance!r}; give a number that is not negative")
+            raise ArgumentError(f"{operation}() got {name}={tolerance!r:.80}; give a number that is not negative")
     x, other = combined(operation, x, other)
     close: Any = x.eq(other)
     many = not isinstance(other, (int, float))
