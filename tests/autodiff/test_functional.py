@@ -79,7 +79,7 @@ MISTAKES: list[Mistake] = [
     ("inputs by name", lambda: grad(X.sum(), {"x": X}), errors.KindError, r"grad\(inputs=…\) takes .*, not \{'x'"),
     ("a plain input", lambda: grad(X.sum(), V), errors.NotTrackedError, r"grad\(\) got a Tensor .* on NumPy"),
     ("an untracked input", lambda: grad(X.sum(), X.detach()), errors.NotTrackedError, "input 0, .* is not tracked"),
-    ("inputs that are no leaves", lambda: backward(X.sum(), inputs=X * 1.0), errors.NotTrackedError, "is no leaf"),
+    ("inputs that are no leaves", lambda: backward(X.sum(), inputs=X * 1.0), errors.NotTrackedError, "is not a leaf"),
     ("levels mixed", lambda: grad(leaf(1.0, Autodiff[Train]), X), errors.DeviceError, r"got tensors on"),
     ("no gradient", lambda: grad(X * 1.0, X), errors.ShapeError, r"as with \.sum\(\), .* as grad_outputs="),
     ("no gradients", lambda: backward([X * 1.0]), errors.ShapeError, r"as with \.sum\(\), .* as gradients="),

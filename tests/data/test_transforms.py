@@ -200,5 +200,5 @@ def test_random_numbers() -> None:
     assert draw.uniform(dtype=np.float16).dtype == np.float16
     assert draw.normal(shape=(0,)).shape == (2000, 0)
     assert not np.array_equal(draw.uniform(), draw.uniform())
-    with pytest.raises(ArgumentError, match="from 3 to below 3"):
+    with pytest.raises(ArgumentError, match="low=3 and high=3"):
         draw.integers(3, 3)

@@ -102,7 +102,7 @@ def library(version: str, size: int = 1) -> Any:
 def test_a_launcher_of_another_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMI_SIZE", "4")
     monkeypatch.setattr("burnpy.distributed.group.import_mpi", lambda: library("Open MPI v5.0.11\nand more"))
-    with pytest.raises(GroupError, match=r"started 4 processes, .* that mpi4py loads, Open MPI v5.0.11; install"):
+    with pytest.raises(GroupError, match=r"started 4 processes, .* than mpi4py loads, Open MPI v5.0.11; install"):
         Group.world()
 
 

@@ -194,7 +194,7 @@ def test_settings_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         Workers(0)
     with pytest.raises(ArgumentError, match=r"limit=0"):
         Workers(1, limit=0)
-    with pytest.raises(ArgumentError, match=r"engine='mpi'; there are 'processes' and 'ray'"):
+    with pytest.raises(ArgumentError, match=r"engine='mpi'; expected 'processes' or 'ray'"):
         Workers(1, engine="mpi")  # type: ignore[arg-type]  # as the message says
     with pytest.raises(ArgumentError, match=r"other machines need engine='ray'"):
         Workers(1, address="10.0.0.1:6379")

@@ -136,7 +136,7 @@ def test_wrong_arguments_are_explained() -> None:
         ConfusionMatrix.of(logits, bools([True, False], [True, True]))
     with pytest.raises(ArgumentError, match="normalize='rows'"):
         ConfusionMatrix.of(logits, y).value(normalize="rows")  # type: ignore[arg-type]  # what is tried
-    with pytest.raises(ShapeError, match="which must be equal"):
+    with pytest.raises(ShapeError, match="they must be equal"):
         MSE.of(floats(1.0, 2.0), floats(1.0))
     with pytest.raises(ArgumentError, match="1 NaN among its scores"):
         AUROC.of(floats(math.nan, 1.0), bools(True, False)).value()

@@ -259,7 +259,7 @@ def test_wrong_arguments_are_explained() -> None:
         Step(x.mean(), accuracy=x.mean())  # type: ignore[arg-type]  # what is tried
     with pytest.raises(ArgumentError, match="a metric called lr"):
         Step(x.mean(), lr=Mean.of(x))
-    with pytest.raises(KindError, match="the class EarlyStopping; make one"):
+    with pytest.raises(KindError, match="the class EarlyStopping; make an instance"):
         learner(callbacks=[EarlyStopping])
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: LEARNER(train_step, optim=AdamW()), "Learner() is missing the argument lr"),

@@ -39,7 +39,7 @@ def a_column_that_is_assigned() -> None:
 
 
 def a_device_that_is_none() -> None:
-    """no backend"""
+    """not a backend"""
     collate(device=3)  # E
 
 
