@@ -84,7 +84,7 @@ class _Scores:
 
     Args:
         b: the backend.
-        lead: the leading dimensions, of which the product is the number of heads.
+        lead: the leading dimensions, whose product is the number of heads.
         queries: the number of queries.
         keys: the number of keys.
         mask: a mask that broadcasts to the scores, or None.

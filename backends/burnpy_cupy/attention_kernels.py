@@ -1,12 +1,12 @@
 """Kernels of attention, between its products: the softmax of the scores, and its gradient.
 
-Of a row of scores s, of which those of keys that the query does not attend to count as minus infinity::
+For a row of scores s, with minus infinity for keys that the query does not attend to::
 
     m = max s · scale,  z = Σ exp(s · scale - m)
     weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
     by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
 
-Maximum and sums are found in one pass, in which what was summed is scaled whenever the maximum grows.
+One pass finds maximum and sums; it scales the sum whenever the maximum grows.
 
 Source: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018.
 """

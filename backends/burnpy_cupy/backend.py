@@ -96,7 +96,7 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
             raise memory.explained(error, self) from error
 
     def _call_on_default_stream(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call f where it waits for the work of all streams, and that of all streams waits for it."""
+        """Call f so that it waits for the work of all streams, and all streams wait for it."""
         with self.xp.cuda.Device(self.index), self.xp.cuda.Stream.null:
             return f(*args, **keywords)
 

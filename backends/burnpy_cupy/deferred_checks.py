@@ -98,9 +98,9 @@ class LateErrors:
             self.memory[slot : slot + 3] = untouched
 
     def _located(self, error: Exception, stack: Stack) -> Exception:
-        """The same error with a message that also says why it comes late and which line caused it."""
-        where = f". It was asked for here:\n{format_lines(lines_of(stack))}" if stack else ""
+        """Return the same error with a message that also says why it comes late and which line caused it."""
+        where = f". The call was:\n{format_lines(lines_of(stack))}" if stack else ""
         return type(error)(
-            f"{error}. {self._name} is not waited for at each operation, and told only now; on Checked[CuPy] the "
-            f"operation itself does{where}"
+            f"{error}. {self._name} computes asynchronously and reports errors late; on Checked[CuPy] the operation "
+            f"itself raises them{where}"
         )

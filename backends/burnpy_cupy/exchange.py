@@ -66,7 +66,7 @@ class Exported:
             return self._call(array.__dlpack__, stream=stream, max_version=max_version)
         except ValueError as error:
             raise ArgumentError(
-                f"DLPack export from a GPU was asked for stream {stream!r}; it takes 1 for the default stream, 2 for "
+                f"DLPack export from a GPU got stream {stream!r}; expected 1 for the default stream, 2 for "
                 "the thread's default stream, -1 for no order, or the address of a CUDA stream"
             ) from error
 
@@ -87,7 +87,7 @@ def copied(xp: Any, data: Any) -> Any:
             data = xp.from_dlpack(data)
         except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             raise ArgumentError(
-                f"{a(type(data).__name__)} on a GPU was given, and its library does not export it ({error}); detach it "
-                "from its graph, or give it a dtype that NumPy or ml_dtypes knows"
+                f"cannot take {a(type(data).__name__)} on a GPU: its library does not export it ({error}); detach it "
+                "from its graph, or convert it to a dtype that NumPy or ml_dtypes knows"
             ) from error
     return xp.array(data, order="C")

@@ -28,7 +28,7 @@ _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 _DEFAULT_ALGORITHM = -1
 
 _NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64)}
-"""The factors of the product and of what was in its memory before, which cuBLAS reads on the CPU."""
+"""The factors of the product and of the result's previous content, which cuBLAS reads on the CPU."""
 
 _uses_tf32: ContextVar[bool] = ContextVar("burnpy_cupy_tf32", default=False)
 

@@ -11,7 +11,7 @@ from burnpy_array.indexing import writable
 from burnpy_cupy.kernels import Kernels
 
 _CHUNK = 32
-"""The number of sorted indices of which a thread adds up the rows."""
+"""The number of sorted indices whose rows one thread adds up."""
 
 
 class Indexing(ArrayBackend):

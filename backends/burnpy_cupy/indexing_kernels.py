@@ -12,7 +12,7 @@ _PLACE = """
 ptrdiff_t at[_ind.ndim];
 for (int d = 0; d < _ind.ndim; d++) at[d] = _ind.get()[d];
 """
-"""The indices of the element, of which that along ``dim`` is then replaced."""
+"""The indices of the element; the index along ``dim`` is then replaced."""
 
 _RUNS = """
 const long long chunk = i / width, column = i % width, start = chunk * length, count = sorted.size();

@@ -75,8 +75,8 @@ def place(device: Any) -> str:
 class Nccl:
     """Sums over the ranks of a group, on a stream of their own, so that the GPU computes meanwhile.
 
-    No call waits for the GPU. Sums begin when the arrays are computed, in the order in which they were asked for, which
-    is the same on all ranks; what is computed after `wait` begins when the sum is complete.
+    No call waits for the GPU. Sums begin when the arrays are computed, in the order of the calls, which is the same on
+    all ranks; work queued after `wait` begins when the sum is complete.
 
     Args:
         device: a `CuPy` device.

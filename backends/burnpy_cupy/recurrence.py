@@ -76,7 +76,7 @@ class _Elements:
 
     Args:
         b: the backend.
-        states: an array (N, T, H), of which the shape matters.
+        states: an array (N, T, H). Only its shape matters.
         lengths: the numbers of elements that count, or None.
         reverse: whether sequences are read from their end.
     """

@@ -130,5 +130,5 @@ RECURRENCE = {
         f"raw T grad, raw F product, raw T states, {_WHERE}, bool relu", "raw T by_x, raw F rest", _RNN_BACKWARD
     ),
 }
-"""Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is that of the state
-before, or of the gradient after, the element and the weight; ``rest`` what the gradient by a state is besides that."""
+"""Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is the weight times the
+state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient by a state."""

@@ -1,4 +1,4 @@
-"""`Stream`: a queue of the GPU's work beside that of other streams."""
+"""`Stream`: a queue of work that the GPU runs in parallel with other streams."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Streams:
     def ahead(self, make: Callable[[], T]) -> Callable[[], T]:
         """Implement `Backend.ahead`; called with the device as the current one.
 
-        The copies go to a stream of this thread that is not ordered with the default stream, and so run beside it. It
-        waits for what is queued now: memory that the copies are given may still be in use there, as that of batches
-        before.
+        The copies go to a stream of this thread that is not ordered with the default stream, and so run in parallel
+        with it. That stream waits for the work queued now, which may still use the memory that the copies get, such as
+        earlier batches.
         """
         stream = getattr(self._copying, "stream", None)
         if stream is None:

@@ -72,7 +72,7 @@ class Ordering(ArrayBackend):
 
 
 _BITS = frozenset({float32, int32, uint32})
-"""The dtypes whose order is that of 32-bit keys."""
+"""The dtypes ordered like 32-bit keys."""
 
 
 def _order(x: Any, dim: int, descending: bool) -> Any:

@@ -46,9 +46,9 @@ def _inside(shape: Shape, pairs: Pairs) -> tuple[slice, ...]:
 
 
 def _ends(shape: Shape, pairs: Pairs, how: str, dim: int) -> Slices:
-    """Yield the key of each slice that is added along a dimension, and that of the slice that it is equal to.
+    """Yield the key of each slice that is added along a dimension, and the key of the slice that it equals.
 
-    Slices have the padding of the dimensions behind ``dim``, not that of those before it.
+    Slices include the padding of the dimensions after ``dim``, but not of those before it.
     """
     before, size, (low, high) = _inside(shape[:dim], pairs[:dim]), shape[dim], pairs[dim]
     last = low + size - 1

@@ -67,5 +67,5 @@ def _planes(x: Any) -> Any:
 
 
 def _shared(work: Any, x: Any, products: int) -> None:
-    """Do the work for all members of x, of which each element takes so many products."""
+    """Do the work for all members of x; each element takes the given number of products."""
     shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)

@@ -40,7 +40,7 @@ _RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 def asked_for(environment: Mapping[str, str]) -> int:
-    """Return the number of threads that the environment variables request, or that of the available processors."""
+    """Return the number of threads that the environment variables request, or else the number of processors."""
     for name in _VARIABLES:
         first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
         if first.isdecimal() and int(first):
@@ -181,9 +181,9 @@ class _Job:
         """Do all parts, with the workers if they are free.
 
         Raises:
-            BaseException: the exception that a part raised, or that interrupted the caller. Of several, one that is not
-                an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else that of the first
-                part. No part is being worked on then.
+            BaseException: the exception that a part raised, or that interrupted the caller. Among several, one that is
+                not an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else the first
+                part's. No part is running then.
         """
         try:
             if self._products:

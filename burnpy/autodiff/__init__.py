@@ -118,7 +118,7 @@ _LATER = {
     "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
     "burnpy.autodiff.inspect.track_lines": ("track_lines",),
 }
-"""The names, all of which are imported at first use, by module: the package has parts below and above tensors."""
+"""The public names by module. All are imported at first use, since the package has parts below and above tensors."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(__name__, _LATER)

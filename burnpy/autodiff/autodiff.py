@@ -46,7 +46,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     def __init__(self, inner: I_co | type[I_co]) -> None:
         self.wraps: Backend = device_of(inner)
         planner = self.wraps.planner if isinstance(self.wraps, Strategy) else None
-        self.inner: I_co = planner.inner if planner else device_of(inner)  #: that of gradients, and of ``x.inner()``
+        self.inner: I_co = planner.inner if planner else device_of(inner)  #: the device of gradients and ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
@@ -117,7 +117,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """
         if x.node is None:
             raise NotTrackedError(
-                f"retain_grad() was asked of a tensor of shape {x.shape} that is not tracked; "
+                f"retain_grad() got a tensor of shape {x.shape} that is not tracked; "
                 "call require_grad() on what it is computed from"
             )
         if x.node.leaf is not None:

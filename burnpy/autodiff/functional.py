@@ -183,8 +183,8 @@ def _roots(
         gradients = [gradients]
     if len(gradients) != len(tensors):
         raise ArgumentError(
-            f"{operation}() was given {len(tensors)} tensor{'' if len(tensors) == 1 else 's'} and, as {argument}, "
-            f"{len(gradients)} to start from; give one for each"
+            f"{operation}() got {len(tensors)} tensor{'' if len(tensors) == 1 else 's'}, but {len(gradients)} in "
+            f"{argument}; pass one for each"
         )
     roots = [(t._primitive, seed_of(t, g, operation, argument)) for t, g in zip(tensors, gradients, strict=True)]
     return tensors[0].device, roots
@@ -194,7 +194,7 @@ def _node(position: int, source: Tensor[Any]) -> Any:
     node = source._primitive.node
     if node is None:
         raise NotTrackedError(
-            f"grad() was asked for the gradient of input {position}, of shape {source.shape}, which is not tracked; "
+            f"grad() got input {position}, of shape {source.shape}, which is not tracked; "
             "use what require_grad() returned"
         )
     return node.target
@@ -203,8 +203,7 @@ def _node(position: int, source: Tensor[Any]) -> Any:
 def _refuse_unused(unused: list[tuple[int, Tensor[Any]]], why: str = "on which no output depends") -> NoReturn:
     names = " and ".join(f"{position}, of shape {source.shape}" for position, source in unused)
     raise ArgumentError(
-        f"grad() was asked for the gradient of input {names}, {why}; allow_unused=True gives None for it, "
-        "materialize_grads=True zeros"
+        f"grad() got input {names}, {why}; allow_unused=True gives None for it, materialize_grads=True zeros"
     )
 
 

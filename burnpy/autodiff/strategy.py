@@ -10,10 +10,10 @@ I_co = TypeVar("I_co", bound=Backend, covariant=True)
 
 
 class Strategy(Backend, Generic[I_co]):
-    """A backend around ``I`` of which ``Autodiff[Strategy[I]]`` uses the planner: its gradients are tensors on ``I``.
+    """A backend around ``I`` that gives ``Autodiff[Strategy[I]]`` its planner. Gradients are tensors on ``I``.
 
-    `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` says to type checkers
-    where the gradients are, and `burnpy.tensor.on_autodiff` asks it.
+    `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` tells type checkers
+    where the gradients are, through `burnpy.tensor.on_autodiff`.
     """
 
     inner: I_co  # pyright: ignore[reportIncompatibleMethodOverride]  # a property only to allow such declarations

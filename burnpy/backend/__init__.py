@@ -56,7 +56,7 @@ def _backend(name: str) -> type[Backend]:
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # any name may be that of a registered backend
+    def __getattr__(name: str) -> Any: ...  # any name may be a registered backend's
 
 else:
     __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _backend)

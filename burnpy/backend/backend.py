@@ -149,13 +149,13 @@ class Backend(
         return x
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
-        """Call a product with operands of 16 bits; the result is accumulated and returned in float32.
+        """Call a product with 16-bit operands; accumulate and return the result in float32.
 
         The default casts the operands to float32 first, which gives the same numbers. A backend that multiplies 16-bit
         matrices faster overrides it.
 
         Args:
-            op: an operation of which ``op.product`` names the operands.
+            op: an operation whose ``op.product`` names the operands.
             args: all its arguments, in order.
         """
         wide = [

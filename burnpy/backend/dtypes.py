@@ -66,10 +66,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
         result = _parsed(dtype)
     if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
-        raise DTypeError(
-            f"dtype {result} was asked of {a(owner[kind])}, which holds {kind} dtypes; "
-            f"use {owner[kind_of(result)]} instead"
-        )
+        raise DTypeError(f"{a(owner[kind])} holds {kind} dtypes, got {result}; use {owner[kind_of(result)]} instead")
     return result
 
 
@@ -81,9 +78,9 @@ def _parsed(dtype: Any) -> DType:
     except (TypeError, ValueError):
         result = None
     if dtype is None or result is None:
-        what = f"{a(type(dtype).__name__)}" if hasattr(dtype, "shape") else repr(dtype)
+        what = f"{a(type(dtype).__name__)}" if hasattr(dtype, "shape") else f"{dtype!r:.80}"
         known = ", ".join((*FLOATS, *INTS, "bool"))
-        raise DTypeError(f"{what} is no known dtype; use one of {known}")
+        raise DTypeError(f"{what} is not a known dtype; use one of {known}")
     kind_of(result)  # refuses complex, object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native

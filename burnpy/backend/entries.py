@@ -44,7 +44,7 @@ class Operation(NamedTuple):
     like: str | None  #: the argument whose shape the result has
     view: str | None  #: the argument whose memory the result shares
     consumes: tuple[str, ...]  #: the arguments whose memory may be overwritten: see `consumed`
-    indexed: str | None  #: the argument of which only the elements at an index are accessed
+    indexed: str | None  #: the argument accessed only at the elements of an index
     counts: Flops  #: the number or formula by which `flops` counts
     product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
 
@@ -152,7 +152,7 @@ def operation(function: Callable[..., Any]) -> Operation:
         unknown |= set(signature(entry.counts).parameters) - names - {"out"}
     if unknown:
         raise TypeError(
-            f"the declaration of {entry.name} names {sorted(map(str, unknown))}, which it has no arguments of"
+            f"the declaration of {entry.name} names {sorted(map(str, unknown))}, which are not arguments of it"
         )
     return entry
 

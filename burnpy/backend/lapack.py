@@ -239,12 +239,12 @@ def _run(xp: Any, name: str, f: Callable[..., Any], *arrays: Array) -> Any:
 def _failure(name: str, f: Callable[..., Any], arrays: tuple[Array, ...]) -> LinAlgError:
     """Return the error that says which matrix of the batch failed, the first of several."""
     shape = tuple(arrays[0].shape)
-    asked, why = f"{name}() was asked of shape {shape}", _REASONS.get(name, "cannot be decomposed")
+    asked, why = f"{name}() got shape {shape}", _REASONS.get(name, "cannot be decomposed")
     if len(shape) == 2:
         return LinAlgError(f"{asked}, and the matrix {why}")
     for index in np.ndindex(*shape[:-2]):
         try:
             f(*[a[index] for a in arrays])
         except np.linalg.LinAlgError:
-            return LinAlgError(f"{asked}, of which matrix {index[0] if len(index) == 1 else index} {why}")
-    return LinAlgError(f"{asked}, of which a matrix {why}")
+            return LinAlgError(f"{asked}, and matrix {index[0] if len(index) == 1 else index} {why}")
+    return LinAlgError(f"{asked}, and a matrix {why}")

@@ -66,11 +66,11 @@ def not_measured(device: object) -> DeviceError:
 
 
 def not_allocated(asked: str, arguments: Iterable[object], error: MemoryError) -> OutOfMemoryError:
-    """Return the error for an operation for which the machine has no memory, with what is known of the allocation.
+    """Return the error for an operation that the machine has no memory for; the message describes the allocation.
 
     Args:
         asked: the call, such as "exp()".
-        arguments: its arguments, of which shapes are named.
+        arguments: its arguments, whose shapes are in the message.
         error: an `OutOfMemoryError` of the device, NumPy's error with the array's shape and dtype, or any other.
     """
     each: list[Any] = [
@@ -80,15 +80,13 @@ def not_allocated(asked: str, arguments: Iterable[object], error: MemoryError) -
     shown = " and ".join(shapes) if len(shapes) < 4 else f"{shapes[0]}, {shapes[1]} and {len(shapes) - 2} others"
     asked = f"{asked} of shape{'s' if len(shapes) > 1 else ''} {shown}" if shapes else asked
     if isinstance(error, OutOfMemoryError):
-        return OutOfMemoryError(f"{asked} was asked for, and {error}")
+        return OutOfMemoryError(f"{asked} ran out of memory: {error}")
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     needed = "more memory than this machine has"
     if isinstance(shape, tuple) and isinstance(dtype, np.dtype):
         taken = size(math.prod(shape) * dtype.itemsize)
         needed = f"{taken} for an array of shape {shape} and dtype {dtype}, which this machine does not have"
-    return OutOfMemoryError(
-        f"{asked} needs {needed}; compute it in parts, or let go of tensors that are needed no more"
-    )
+    return OutOfMemoryError(f"{asked} needs {needed}; compute it in parts, or delete tensors that you no longer need")
 
 
 def full(device: Backend, asked: int | None, limit: int = 0) -> OutOfMemoryError:
@@ -104,8 +102,8 @@ def full(device: Backend, asked: int | None, limit: int = 0) -> OutOfMemoryError
     if limit:
         room = f"its limit set to {size(limit)}"
     return OutOfMemoryError(
-        f"{device} has no memory for {size(asked) if asked is not None else 'what was asked'} more, with "
-        f"{size(memory.used)} in tensors and {room}; a smaller batch, burnpy.autodiff.checkpoint(...) around parts of "
-        f"the model and Autodiff[Mixed[{type(device).__name__}]] take less, and where other libraries use the device, "
+        f"{device} cannot allocate {size(asked) if asked is not None else 'more memory'}, with "
+        f"{size(memory.used)} in tensors and {room}; use a smaller batch, burnpy.autodiff.checkpoint(...) around parts "
+        f"of the model, or Autodiff[Mixed[{type(device).__name__}]]; if other libraries use the device, call "
         "device.empty_cache() before them"
     )

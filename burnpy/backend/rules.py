@@ -21,7 +21,7 @@ class Matrices(NamedTuple):
     """Simpler vjps of a product, for two matrices of one dtype, where nothing broadcasts or promotes."""
 
     vjps: tuple[Vjp, Vjp]
-    dims: tuple[int, int]  #: the dimension of the first, and that of the second, which the result has
+    dims: tuple[int, int]  #: the dimension of the first, and the dimension of the second, that the result has
 
 
 class PartialGrad:

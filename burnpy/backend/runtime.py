@@ -104,11 +104,11 @@ class Runtime:
             self.inner.empty_cache()
 
     def stream(self) -> AbstractContextManager[Any]:
-        """Return a stream: a queue of work that an asynchronous device does beside that of other streams.
+        """Return a stream: a queue of work that an asynchronous device runs in parallel with other streams.
 
         Within ``with device.stream():`` the operations of this thread, or this coroutine, on the device go to the
-        stream. It begins with what was asked of the device before the block, and what is asked after the block waits
-        for it, so a program gives the same results with the block and without. The object can be entered again and
+        stream. The stream waits for work queued before the block, and work queued after the block waits for the
+        stream, so a program gives the same results with the block and without. The object can be entered again and
         from several threads. On a device that is not asynchronous the block changes nothing.
         """
         return nullcontext() if self.inner is None else self.inner.stream()

@@ -61,9 +61,9 @@ class Traits(TypedDict, total=False):
     """
 
     elementwise: bool | tuple[str, ...]
-    """The arguments (True: all primitives) that broadcast to the result's shape, and of which each element of the
-    result depends on the same element only. A float result has the dtype to which the float arguments promote.
-    Pointwise operations need not say so."""
+    """The arguments (True: all primitives) that broadcast to the result's shape. Each element of the result depends on
+    the same element of these only. A float result has the dtype to which the float arguments promote. Pointwise
+    operations need not say so."""
     like: str
     """The argument whose shape the result has, for an operation that is not elementwise."""
     view: str
@@ -73,7 +73,7 @@ class Traits(TypedDict, total=False):
     """The arguments whose memory a result may overwrite; of an optimizer's update only where ``step.owned``. All other
     arguments are unchanged after a call."""
     indexed: str
-    """The argument of which only the elements at an index are read, or, if it is consumed, written."""
+    """The argument read only at the elements of an index or, if it is consumed, written there."""
     flops: Flops
     """See `Flops`. By default 1 for elementwise operations, else 0."""
     product: bool | tuple[str, ...]

@@ -37,19 +37,19 @@ class ArrayDataset(Dataset[Sample]):
     def __init__(self, **columns: Any) -> None:
         arrays = {name: np.asanyarray(column) for name, column in columns.items()}
         if not arrays:
-            raise ArgumentError("ArrayDataset() was given no column; write ArrayDataset(x=images, y=labels)")
+            raise ArgumentError("ArrayDataset() got no column; write ArrayDataset(x=images, y=labels)")
         for name, array in arrays.items():
             if array.dtype.kind == "O":
                 raise KindError(
-                    f"ArrayDataset() was given {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
+                    f"ArrayDataset() got {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
                     "array of Python objects; give numbers of one shape, or wrap a list with burnpy.data.from_sequence"
                 )
             if not array.ndim:
-                raise ShapeError(f"ArrayDataset() was given a 0-d {name}; a column has a row for each sample")
+                raise ShapeError(f"ArrayDataset() got a 0-d {name}; a column has a row for each sample")
         sizes = {name: len(array) for name, array in arrays.items()}
         if len(set(sizes.values())) > 1:
             shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-            raise ShapeError(f"ArrayDataset() was given {shown}; every column has one row for each sample")
+            raise ShapeError(f"ArrayDataset() got {shown}; every column has one row for each sample")
         self._arrays = arrays
         self._size = next(iter(sizes.values()))
 

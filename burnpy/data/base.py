@@ -63,8 +63,8 @@ def checked_index(index: Any, size: int) -> int:
     try:
         i = as_int(index)
     except TypeError:
-        hint = "; of several samples write data.subset(indices)" if isinstance(index, (slice, list, np.ndarray)) else ""
-        raise CallError(f"a dataset was given the index {describe(index)}; it takes an int{hint}") from None
+        hint = "; for several samples use data.subset(indices)" if isinstance(index, (slice, list, np.ndarray)) else ""
+        raise CallError(f"a dataset got the index {describe(index)}; expected an int{hint}") from None
     if not -size <= i < size:
         raise IndexRangeError(f"there is no sample {i} in a dataset of {size}")
     return i + size if i < 0 else i

@@ -107,8 +107,7 @@ class Batch(Subscriptable, Generic[B]):
         if not isinstance(given, str):
             first = next(iter(self._columns), "x")
             raise KindError(
-                f"batch[{describe(given)}] was asked for; a batch has columns by name, and each has rows: "
-                f"batch.{first}[0]"
+                f"batch[{describe(given)}]: expected the name of a column; select a row from a column: batch.{first}[0]"
             )
         if name not in self._columns:
             raise MissingNameError(lambda: self._missing(name))

@@ -1,4 +1,4 @@
-"""A checksum of some samples of a dataset, by which a resumed run notices that it was given other data."""
+"""A checksum of some samples of a dataset, by which a resumed run notices that the data have changed."""
 
 from __future__ import annotations
 

@@ -169,9 +169,7 @@ def batch_class(batch: Any, device: Any, owner: str) -> tuple[type[Any], Any]:
     """Return the class of batches and the device from ``Digits[Train]`` or ``device=``."""
     cls: Any = getattr(batch, "__origin__", batch)
     if not (isinstance(cls, type) and issubclass(cls, Batch)):
-        raise CallError(
-            f"{owner}() was given {batch!r}; it takes a subclass of Batch with its backend, as Digits[NumPy]"
-        )
+        raise CallError(f"{owner}() got {batch!r}; expected a subclass of Batch with its backend, as Digits[NumPy]")
     declarations(cls)
     if device is None:
         arguments: Any = getattr(batch, "__args__", ())
@@ -193,9 +191,7 @@ def checked_transforms(transform: Any, owner: str) -> tuple[Transform, ...]:
     transforms = tuple(transform) if isinstance(transform, Sequence) else (transform,)
     for one in transforms:
         if not callable(one):
-            raise ArgumentError(
-                f"{owner}() was given {a(type(one).__name__)} as transform; it takes functions of a batch"
-            )
+            raise ArgumentError(f"{owner}() got {a(type(one).__name__)} as transform; expected functions of a batch")
     return transforms
 
 

@@ -93,17 +93,17 @@ class Dataset(SampleSource[T_co]):
     def split(
         self, fraction: float, *, seed: int | None, stratify: str | ArrayLike | None = None
     ) -> tuple[Dataset[T_co], Dataset[T_co]]:
-        """Two datasets: one with ``fraction`` of the samples, rounded, and one with the rest, both in ascending order.
+        """Split into two datasets: ``fraction`` of the samples, rounded, and the rest, both in ascending order.
 
         Args:
             fraction: from 0 to 1.
-            seed: which samples go where; None for the first and the last.
+            seed: decides which samples go where; None for the first samples and the last.
             stratify: the name of a column, or an array of labels. The classes then have the same shares in both, up
                 to rounding.
 
         Raises:
             ArgumentError: the fraction is not between 0 and 1, the labels are not one for each sample, or ``stratify``
-                was given without a seed.
+                comes without a seed.
         """
         first, second = halves(self, fraction, seed, stratify)
         return self.subset(first), self.subset(second)
@@ -160,7 +160,7 @@ class NamedDataset(Dataset[Sample]):
         parts = values if isinstance(values, (tuple, list)) else (values,)
         if len(parts) != len(self._names):
             raise ArgumentError(
-                f"sample {index} has {len(parts)} parts, and {len(self._names)} names were given: "
+                f"sample {index} has {len(parts)} parts, but there are {len(self._names)} names: "
                 f"{', '.join(self._names)}"
             )
         return dict(zip(self._names, parts, strict=True))
@@ -202,6 +202,4 @@ def refuse_unindexable(source: object, owner: str) -> None:
     hint = "; of a mapping of arrays write ArrayDataset(**columns)" if isinstance(source, Mapping) else ""
     if hasattr(source, "__iter__") and not hasattr(source, "__len__"):
         hint = "; what can only be iterated is for burnpy.data.StreamLoader"
-    raise CallError(
-        f"{owner} was given {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}"
-    )
+    raise CallError(f"{owner} got {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}")

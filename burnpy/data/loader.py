@@ -84,10 +84,10 @@ class Loader(Generic[T]):
         self.batch_size = checked_count(batch_size, "batch_size", 1, "Loader()")
         order: object = sampler
         if order is not None and not isinstance(order, Sampler):
-            raise ArgumentError(f"Loader() was given sampler={describe(order)}; it takes a burnpy.data.Sampler")
+            raise ArgumentError(f"Loader() got sampler={describe(order)}; expected a burnpy.data.Sampler")
         if order is not None and shuffle:
             raise ArgumentError(
-                "Loader() was given shuffle=True and a sampler, which decides the order; leave one of them out"
+                "Loader() got shuffle=True and a sampler, which decides the order; leave one of them out"
             )
         self.sampler: Sampler = sampler or (Shuffled() if shuffle else InOrder())
         self.seed = checked_seed(seed, "Loader()")
@@ -119,7 +119,7 @@ class Loader(Generic[T]):
         plan = self.plan(epoch)
         count = len(plan.starts) - 1
         if not 0 <= start <= count:
-            raise ArgumentError(f"epoch() was asked to start at batch {start}, and an epoch has {count} batches")
+            raise ArgumentError(f"epoch() cannot start at batch {start}: an epoch has {count} batches")
         make = MakeBatch(self.dataset, self.collator, self.seed, self.share)
         engine = self._engine.opened(make, _tasks(plan, epoch, range(start, count)), count - start, self._kept)
         return Epoch(engine, self.collator, epoch, start, count)
@@ -159,15 +159,15 @@ class Loader(Generic[T]):
     @overload
     def shard(self, rank: int, size: int, *, empty: bool) -> Loader[T | None]: ...
     def shard(self, rank: int, size: int, *, empty: bool = False) -> Loader[Any]:
-        """A loader of one rank's part of every batch; the parts of all ranks make up the batch of this loader.
+        """Return a loader of one rank's part of every batch; the parts of all ranks make up this loader's batch.
 
-        ``batch_size`` remains that of all ranks together. All ranks have the same number of batches, and the parts
-        differ by one sample at most.
+        ``batch_size`` still counts the samples of all ranks together. All ranks have the same number of batches, and
+        the parts differ by one sample at most.
 
         Args:
             rank: the number of the rank.
             size: the number of ranks.
-            empty: whether a batch may have fewer samples than there are ranks. Those without samples are given None.
+            empty: whether a batch may have fewer samples than there are ranks. Ranks without samples get None.
 
         Raises:
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
@@ -228,7 +228,7 @@ def checked_collator(collate: Any, owner: str) -> Collator[Any]:
     cls = getattr(collate, "__origin__", collate)
     if not callable(collate) or (isinstance(cls, type) and issubclass(cls, Batch)):
         raise CallError(
-            f"{owner} was given {describe(collate)} as collate; write burnpy.data.collate(device=NumPy), or give a "
+            f"{owner} got {describe(collate)} as collate; write burnpy.data.collate(device=NumPy), or give a "
             "function of a list of samples"
         )
     return FunctionCollator(collate)
@@ -241,5 +241,5 @@ def checked_count(number: Any, name: str, least: int, owner: str) -> int:
         ArgumentError: it is not.
     """
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-        raise ArgumentError(f"{owner} was given {name}={describe(number)}; it takes an int of at least {least}")
+        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
     return int(number)

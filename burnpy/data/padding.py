@@ -48,7 +48,7 @@ class PaddingCollator(TensorCollator[Bt]):
         missing = self.fills.keys() - values.keys()
         if missing:
             raise ArgumentError(
-                f"pad_collate() was asked to pad {', '.join(sorted(missing))}, and the samples have {', '.join(values)}"
+                f"pad_collate() cannot pad {', '.join(sorted(missing))}: the samples have {', '.join(values)}"
             )
         return out
 
@@ -59,9 +59,7 @@ class PaddingCollator(TensorCollator[Bt]):
         for value, i in zip(column, indices, strict=True):
             array = as_array(value)
             if array is None or not array.ndim:
-                raise ShapeError(
-                    f"pad_collate() was asked to pad {name}, which in sample {i} is no array with a length"
-                )
+                raise ShapeError(f"pad_collate() cannot pad {name}, which in sample {i} is not an array with a length")
             arrays.append(array)
         chosen = [j for j, array in enumerate(arrays) if len(array)]  # an empty list has a dtype by chance
         filled = [arrays[j] for j in chosen] or arrays
@@ -137,7 +135,7 @@ def pad_collate(
     """
     if multiple < 1 or not pad:
         raise ArgumentError(
-            f"pad_collate() was given pad={dict(pad)} and multiple={multiple}; it takes at least one column, as "
+            f"pad_collate() got pad={dict(pad)} and multiple={multiple}; expected at least one column, as "
             'pad={"ids": 0}, and a positive multiple'
         )
     cls, target = batch_class(batch, device, "pad_collate")

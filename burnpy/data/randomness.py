@@ -37,7 +37,7 @@ def checked_seed(seed: int, owner: str) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < 2**64:
-        raise ArgumentError(f"{owner} was given seed={describe(seed)}; a seed is an int from 0 to 2**64 - 1")
+        raise ArgumentError(f"{owner} got seed={describe(seed)}; a seed is an int from 0 to 2**64 - 1")
     return number
 
 
@@ -135,7 +135,7 @@ class BatchRandom:
             ArgumentError: ``high`` is not above ``low``.
         """
         if high <= low:
-            raise ArgumentError(f"integers() was asked for ints from {low} to below {high}, and there are none")
+            raise ArgumentError(f"integers() got low={low} and high={high}; expected low < high")
         drawn = [generator.integers(low, high, shape) for generator in self.generators()]
         return np.array(drawn, np.int64).reshape(len(self), *shape)
 

@@ -83,14 +83,14 @@ class Weighted(Sampler):
         w = np.asarray(weights, np.float64)
         if w.ndim != 1 or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
             raise ArgumentError(
-                f"Weighted() was given weights of shape {w.shape}; they are finite, at least 0, not all 0, and one for "
-                "each sample"
+                f"Weighted() got weights of shape {w.shape}; expected one for each sample, finite, at least 0, and not "
+                "all 0"
             )
         count = len(w) if n is None else n
         if not replacement and count > np.count_nonzero(w):
             raise ArgumentError(
-                f"Weighted() was asked for {count} samples without replacement, and {np.count_nonzero(w)} have a "
-                "weight above 0; give n, or replacement=True"
+                f"Weighted() cannot draw {count} samples without replacement: {np.count_nonzero(w)} have a "
+                "weight above 0; pass n=, or replacement=True"
             )
         self.probabilities = w / w.sum()
         self.count, self.draws_twice = count, replacement
@@ -121,7 +121,7 @@ class Balanced(Weighted):
     def __init__(self, labels: ArrayLike, *, n: int | None = None) -> None:
         given = np.asarray(labels)
         if given.ndim != 1 or not len(given):
-            raise ArgumentError(f"Balanced() was given labels of shape {given.shape}; it takes one for each sample")
+            raise ArgumentError(f"Balanced() got labels of shape {given.shape}; expected one for each sample")
         _, classes, counts = np.unique(given, return_inverse=True, return_counts=True)
         super().__init__(1.0 / counts[classes], n=n)
 
@@ -146,7 +146,7 @@ class BucketByLength(Sampler):
         self.lengths = np.asarray(lengths)
         if self.lengths.ndim != 1 or pool < 1:
             raise ArgumentError(
-                f"BucketByLength() was given lengths of shape {self.lengths.shape} and pool={pool}; it takes one "
+                f"BucketByLength() got lengths of shape {self.lengths.shape} and pool={pool}; expected one "
                 "length for each sample, and a pool of at least 1"
             )
         self.pool = pool

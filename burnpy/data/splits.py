@@ -21,7 +21,7 @@ def drawn(size: int, n: int, seed: int) -> NDArray[np.int64]:
         ArgumentError: there are fewer.
     """
     if not 0 <= n <= size:
-        raise ArgumentError(f"sample() was asked for {n} of {size} samples; ask for at most {size}")
+        raise ArgumentError(f"sample() got {n} of {size} samples; ask for at most {size}")
     return philox(checked_seed(seed, "sample()"), 0, SPLITS).permutation(size)[:n]
 
 
@@ -32,15 +32,11 @@ def halves(
     size = len(data)
     given: object = fraction
     if not isinstance(given, (int, float)) or not 0 <= fraction <= 1:
-        raise ArgumentError(
-            f"split() was given the fraction {fraction}; it is between 0 and 1, as in split(0.8, seed=0)"
-        )
+        raise ArgumentError(f"split() got fraction={fraction}; expected a number from 0 to 1, as in split(0.8, seed=0)")
     count = round(fraction * size)
     if seed is None:
         if stratify is not None:
-            raise ArgumentError(
-                "split() was given stratify without a seed, by which it draws from each class; give seed=0"
-            )
+            raise ArgumentError("split() got stratify without a seed, by which it draws from each class; give seed=0")
         return np.arange(count), np.arange(count, size)
     order = philox(checked_seed(seed, "split()"), 0, SPLITS).permutation(size)
     if stratify is not None:
@@ -70,7 +66,7 @@ def _labels(data: SampleSource[Any], stratify: str | ArrayLike) -> NDArray[Any]:
         labels = np.asarray(stratify)
     if labels.shape != (size,):
         raise ArgumentError(
-            f"split() was given labels of shape {labels.shape} to stratify by; {size} samples need the shape ({size},)"
+            f"split() got labels of shape {labels.shape} to stratify by; {size} samples need the shape ({size},)"
         )
     return labels
 

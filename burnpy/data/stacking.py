@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def stacked(samples: Sequence[Any], indices: Sequence[int]) -> dict[str, Any]:
-    """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples of what is no number.
+    """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples for values other than numbers.
 
     Python floats become float32, as in `Tensor.from_data`; arrays keep their dtype.
 

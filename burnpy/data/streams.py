@@ -54,9 +54,9 @@ class Stream(ABC, Generic[T_co]):
         return MappedStream(self, f)
 
     def shuffle(self, size: int, *, seed: int) -> Stream[T_co]:
-        """The samples in random order within blocks of ``size``, another one in each epoch.
+        """Return a stream of the samples in random order within blocks of ``size``; the order changes with each epoch.
 
-        The state is that of the stream at the beginning of the block, and the place in it.
+        The state is the stream's state at the beginning of the block, and the place in the block.
 
         Raises:
             ArgumentError: the size is not positive, or the seed is no seed.
@@ -161,7 +161,7 @@ class StreamLoader(Generic[T]):
         argument: object = stream
         if not isinstance(argument, Stream):
             raise CallError(
-                f"StreamLoader() was given {a(type(argument).__name__)}; it takes a burnpy.data.Stream, whose "
+                f"StreamLoader() got {a(type(argument).__name__)}; expected a burnpy.data.Stream, whose "
                 "samples() gives each sample with the state after it"
             )
         self.stream: Stream[Any] = stream
@@ -188,12 +188,10 @@ class StreamLoader(Generic[T]):
         checked_count(epoch, "epoch", 0, "epoch()")
         checked_count(start, "start", 0, "epoch()")
         if start and state is not None:
-            raise ArgumentError(
-                "epoch() was given a start and a state, which both say where to begin; give one of them"
-            )
+            raise ArgumentError("epoch() got a start and a state, which both say where to begin; give one of them")
         before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
         if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
-            raise ArgumentError("epoch() was given a state that no epoch(...).state gave; give that attribute, or None")
+            raise ArgumentError("epoch() got a state that no epoch(...).state gave; give that attribute, or None")
         functions: list[Callable[[Any], Any]] = []
         stream = self.stream
         while isinstance(stream, MappedStream):

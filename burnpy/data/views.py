@@ -133,7 +133,7 @@ class Zipped(View[Any]):
         sizes = [len(part) for part in parts]
         if len(set(sizes)) > 1:
             raise ArgumentError(
-                f"zip() was given datasets of {', '.join(map(str, sizes))} samples; take a subset of the longer ones"
+                f"zip() got datasets of {', '.join(map(str, sizes))} samples; take a subset of the longer ones"
             )
         self.parts = parts
         self.is_random = any(part.is_random for part in parts)
@@ -162,7 +162,7 @@ class Windows(View[Any]):
 
     def __init__(self, inner: SampleSource[Any], size: int, step: int) -> None:
         if size < 1 or step < 1:
-            raise ArgumentError(f"window() was given size={size} and step={step}; both are at least 1")
+            raise ArgumentError(f"window() got size={size} and step={step}; both are at least 1")
         self.inner, self.size, self.step = inner, as_int(size), as_int(step)
         self.is_random = inner.is_random
 
@@ -216,7 +216,7 @@ def _merged(parts: list[Any]) -> dict[str, Any]:
         common = out.keys() & part.keys()
         if common:
             raise ArgumentError(
-                f"zip() was given datasets that both have {', '.join(sorted(common))}; rename it in one of them, as "
+                f"zip() got datasets that both have {', '.join(sorted(common))}; rename it in one of them, as "
                 'with data.map(lambda sample: {"other": sample["x"]})'
             )
         out.update(part)
@@ -229,12 +229,12 @@ def _rows(indices: ArrayLike | range, size: int) -> NDArray[np.int64]:
     if rows.size == 0 and rows.dtype.kind == "f":
         rows = rows.astype(np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iub":
-        raise ArgumentError(f"subset() was given {describe(indices)}; it takes a list of ints, or of one bool a sample")
+        raise ArgumentError(f"subset() got {describe(indices)}; expected a list of ints, or of one bool a sample")
     if rows.dtype.kind == "b":
         if len(rows) != size:
-            raise ArgumentError(f"subset() was given a mask of {len(rows)} for a dataset of {size} samples")
+            raise ArgumentError(f"subset() got a mask of {len(rows)} for a dataset of {size} samples")
         return np.flatnonzero(rows)
     wrong = rows[(rows < -size) | (rows >= size)]
     if len(wrong):
-        raise IndexRangeError(f"subset() was given the index {wrong[0]}, and the dataset has {size} samples")
+        raise IndexRangeError(f"subset() got the index {wrong[0]}, and the dataset has {size} samples")
     return np.where(rows < 0, rows + size, rows).astype(np.int64)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every batch that a loader returns: all of it, or that of one rank."""
+    """The part of every batch that a loader returns: all of it, or one rank's part."""
 
     rank: int = 0
     size: int = 1
@@ -35,9 +35,9 @@ class Share:
         if self.size > 1:
             raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
         if not 0 <= rank < size:
-            raise ArgumentError(f"shard() was given rank {rank} of {size}; ranks go from 0 to size - 1")
+            raise ArgumentError(f"shard() got rank {rank} of {size}; ranks go from 0 to size - 1")
         if size > batch_size and not empty:
-            raise ArgumentError(f"shard() was asked to share batches of {batch_size} among {size} ranks")
+            raise ArgumentError(f"shard() cannot share batches of {batch_size} among {size} ranks")
         return Share(rank, size, empty)
 
     def of(self, low: int, high: int) -> slice:
@@ -46,7 +46,7 @@ class Share:
         return slice(low - (-count * self.rank // self.size), low - (-count * (self.rank + 1) // self.size))
 
     def refuse_empty(self, samples: int, number: int | None, epoch: int) -> None:
-        """Refuse a batch of which a rank has no samples, unless that is allowed.
+        """Raise an error for a batch that leaves a rank without samples, unless that is allowed.
 
         Raises:
             ArgumentError: there are fewer samples than ranks.

@@ -31,7 +31,7 @@ class Header(NamedTuple):
     operation: str
     weight: float = 0.0
     nbytes: int = 0  #: of the message that follows
-    digest: bytes = b""  #: of the layout of gradients, or of what all must have alike
+    digest: bytes = b""  #: of the layout of gradients, or of data that must be equal on all ranks
 
 
 class Alone:
@@ -142,7 +142,7 @@ class Calls(Alone):
         return headers
 
     def broadcast(self, data: bytes, root: int, nbytes: int) -> bytes:
-        """Return the bytes of rank ``root``, of which there are ``nbytes``."""
+        """Return the bytes of rank ``root``; their number is ``nbytes``."""
         array = np.frombuffer(data, np.uint8) if self.rank == root else np.empty(nbytes, np.uint8)
         for start in range(0, nbytes, _CHUNK):
             self.wait(self.begin("Ibcast", array[start : start + _CHUNK], root))
@@ -173,7 +173,7 @@ class Calls(Alone):
         """
         if sum(sizes) >= 2 * _CHUNK * unit:
             raise GroupError(
-                f"{self._operation}() was asked to gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
+                f"{self._operation}() cannot gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
                 everywhere=True,
             )
         if unit not in self._units:

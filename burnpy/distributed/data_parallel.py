@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 
 class DataParallel:
-    """Training of one model by all ranks of a group, each of which computes the gradients of its part of every batch::
+    """Training of one model by all ranks of a group. Each rank computes the gradients of its part of every batch::
 
         group = Group.world()
         learner = Learner(train_step, valid_step, optim=AdamW(), lr=1e-3, strategy=DataParallel(group))
         result = learner.fit(model, train, valid, epochs=10, resume="auto")
 
-    All ranks run the same program and give `fit` the same loaders, of which the learner takes the rank's part;
-    ``batch_size`` is that of all together. The run begins with the model of rank 0, or with its checkpoint, which a run
-    of another number of ranks may have written. Rank 0 writes files and logs.
+    All ranks run the same program and pass `fit` the same loaders; the learner takes the rank's part. ``batch_size``
+    counts the samples of all ranks together. The run begins with rank 0's model, or with its checkpoint, which a run
+    with another number of ranks may have written. Rank 0 writes files and logs.
 
     The gradients are means over the samples of a batch on all ranks, metrics are of all ranks, and a callback, a signal
     or an error on one rank stops all. The loss and the metrics of a `BatchEnd` are the rank's own; BatchNorm
-    normalizes by the rank's part of the batch, and merges its running statistics. Random numbers, as of dropout, are
-    others on each rank.
+    normalizes by the rank's part of the batch, and merges its running statistics. Random numbers, as for dropout,
+    differ between ranks.
 
     Args:
         group: the ranks.

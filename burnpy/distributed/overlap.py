@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class Overlap:
     """The sums of the buckets of one backward pass.
 
-    A bucket is written when the last of its gradients is complete, and its sum starts then, or after those of all
-    earlier buckets: the order is that of the layout, and so the same on all ranks, whatever the order of their graphs.
+    A bucket is written when the last of its gradients is complete. Its sum starts then, or after the sums of all
+    earlier buckets: the layout gives the order, which is the same on all ranks whatever the order of their graphs.
 
     Args:
-        wire: the way on which the buckets travel.
+        wire: the transport of the buckets.
         layout: the layout that all ranks expect the gradients to have.
         scale: the factor of this rank's gradients.
         idents: the ids of parameters by their leaves.

@@ -1,4 +1,4 @@
-"""The mean of gradients of which each rank gets its own part: a reduce-scatter."""
+"""The mean of gradients, where each rank gets its own part: a reduce-scatter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Parts:
     def mean(
         self, calls: Alone, pool: BufferPool, grads: GradientsParams[Any] | None, scale: float
     ) -> GradientsParams[Any]:
-        """Return the sum over the ranks of scaled gradients: of the own parameters, and of what has no owner."""
+        """Return the sum over the ranks of scaled gradients, for this rank's parameters and those without an owner."""
         arrays = [pool.take(*spec) for spec in self._common.buckets]
         for index, array in enumerate(arrays):
             self._common.write_bucket(index, grads, array, scale)

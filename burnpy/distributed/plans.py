@@ -48,7 +48,7 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
             owner, known = merged.setdefault(entry.ident, (rank, entry))
             if (known.shape, known.dtype) != (entry.shape, entry.dtype) and entry.kind != "found_inf":
                 raise GroupError(
-                    f"mean() was given gradients of {entry.path} of shape {known.shape} and dtype {known.dtype} on "
+                    f"mean() got gradients of {entry.path} of shape {known.shape} and dtype {known.dtype} on "
                     f"rank {owner}, and {entry.shape} and {entry.dtype} on rank {rank}; all "
                     "ranks must hold the same model: model = group.broadcast(model)",
                     everywhere=True,
@@ -68,14 +68,12 @@ def _models_differ(first: int, mine: Mapping[str, str], rank: int, theirs: Mappi
     here, there = list(mine.values()), list(theirs.values())
     if here == there:
         return (
-            f"mean() was given gradients of parameters with other ids on rank {rank} than on rank {first}, as of "
+            f"mean() got gradients of parameters with other ids on rank {rank} than on rank {first}, as of "
             f"{here[0]}: each has made a model of its own{end}"
         )
     only = [path for path in here if path not in there], [path for path in there if path not in here]
     for owner, paths in ((first, only[0]), (rank, only[1])):
         if paths:
             other = rank if owner == first else first
-            return (
-                f"mean() was given gradients of {paths[0]} on rank {owner}, which the model of rank {other} lacks{end}"
-            )
-    return f"mean() was given gradients of models that order parameters differently on ranks {first} and {rank}{end}"
+            return f"mean() got gradients of {paths[0]} on rank {owner}, which the model of rank {other} lacks{end}"
+    return f"mean() got gradients of models that order parameters differently on ranks {first} and {rank}{end}"

@@ -62,9 +62,9 @@ class Reduction:
     def backward(self, loss: Tensor[Any] | None, model: Module[Any], weight: float) -> GradientsParams[Any]:
         """Return the mean over the ranks of the gradients of a loss: see `burnpy.distributed.Group.backward`.
 
-        The ranks first tell their weights, and the layout that they expect: that of the last pass. If all expect the
-        same, sums begin during the pass. After the pass they tell what they have. Where it is something else, such as
-        a parameter that had no gradient before, the sums are of no use, and are taken once more.
+        The ranks first exchange their weights and the layout that they expect, from the last pass. If all expect the
+        same layout, sums begin during the pass. After the pass they exchange the layouts they have. If these differ
+        from the expected one, as by a parameter that had no gradient before, the sums are computed again.
         """
         params = [param for param in model.params() if not param.frozen]
         key: Key = (model.device, *((param.id, param.shape, param.dtype) for param in params))
@@ -101,7 +101,7 @@ class Reduction:
     def parts(
         self, grads: GradientsParams[Any] | None, weight: float, owners: Mapping[str, int]
     ) -> GradientsParams[Any]:
-        """Return the mean over the ranks of the gradients of which this rank is the owner.
+        """Return the mean over the ranks of the gradients that this rank owns.
 
         Args:
             grads: this rank's, or None.
@@ -136,7 +136,7 @@ class Reduction:
         total = math.fsum(header.weight for header in headers)
         if not 0.0 < total < math.inf:
             raise ArgumentError(
-                f"{operation}() was given the weights {[header.weight for header in headers]}; one is positive"
+                f"{operation}() got the weights {[header.weight for header in headers]}; one is positive"
             )
         return tuple(header.digest for header in headers), [header.weight / total for header in headers]
 
@@ -158,7 +158,7 @@ class Reduction:
         return known
 
     def _agreed(self, operation: str, own: Layout[Any] | None, digests: tuple[bytes, ...]) -> Layout[Any]:
-        """Return the layout of what any rank has, on this rank's device."""
+        """Return the layout of the gradients of any rank, on this rank's device."""
         if own is not None:
             self._device = own.device
         joint = self._joint.get(digests)

@@ -66,19 +66,19 @@ def _difference(calls: Alone, path: str | None, first: int, known: Facts, rank: 
     mine, its = calls.name(first), calls.name(rank)
     if path is None:
         return (
-            f"was given models that order parameters differently on {mine} and {its}; make the same model on all ranks"
+            f"got different models: {mine} and {its} order the parameters differently; make the same model on all ranks"
         )
     for owner, lacking, facts in ((mine, its, other), (its, mine, known)):
         if path not in facts:
-            return f"was given models of which that of {owner} has {path}, and that of {lacking} has not; make the same"
+            return f"got different models: {owner} has {path}, {lacking} does not; make the same model on all ranks"
     one, two = known[path], other[path]
     if one[:2] != two[:2]:
         return (
-            f"was given models in which {path} is of shape {one[0]} and dtype {one[1]} on {mine}, and {two[0]} and "
-            f"{two[1]} on {its}; make the same model on all ranks"
+            f"got different models: {path} has shape {one[0]} and dtype {one[1]} on {mine}, but shape {two[0]} and "
+            f"dtype {two[1]} on {its}; make the same model on all ranks"
         )
     what = "parameters of its own" if one[2] != two[2] else "other values"
     return (
-        f"found that {path} of the model on {its} differs from that on {mine}: it has {what}; write model = "
+        f"got different models: {path} on {its} differs from {path} on {mine}: it has {what}; write model = "
         "group.broadcast(model) on all ranks, and make the same steps on all"
     )

@@ -45,9 +45,9 @@ _tags = count(1)
 class Waits:
     """The waits of one rank of a communicator.
 
-    A rank that has waited for half a second sends the number of its call to all others. At the limit, the ranks of
-    which no such mark has come are those that are awaited. Nothing is sent while no wait is long. Marks travel on the
-    communicator of the world, which no loss of a rank closes.
+    A rank that has waited for half a second sends the number of its call, a mark, to all others. At the limit, the
+    ranks that sent no mark are the late ones. Nothing is sent during short waits. Marks travel on the world
+    communicator, which stays open when a rank is lost.
 
     Args:
         mpi: ``mpi4py.MPI``.

@@ -31,12 +31,12 @@ _STARTS = 4
 
 
 class Workers:
-    """Workers that compute a function of the model for each share of some data: values go there, values come back.
+    """Workers that compute a function of the model for each share of some data, and return the values.
 
-    A worker has no state. A share whose worker is lost (killed, out of memory, its machine gone) is given to another,
-    and the worker is replaced. The results are the same, to the bit, whatever happened and whoever computed which
-    share, in which order: sums are taken in the order of the shares, and random numbers drawn for a share depend on
-    ``seed``, on how many calls there were before, and on the number of the share::
+    A worker has no state. If a worker is lost (killed, out of memory, its machine gone), another worker computes the
+    share, and the lost worker is replaced. The results are the same, to the bit, whichever worker computed which share
+    in which order: sums are taken in the order of the shares, and random numbers drawn for a share depend on ``seed``,
+    the number of earlier calls, and the number of the share::
 
         def gradients(model, rows):                      # at the top level of a module
             return GradientsParams.from_grads(loss(model, rows).backward(), model)
@@ -49,12 +49,12 @@ class Workers:
 
     Args:
         count: the number of workers.
-        engine: "processes" of this machine, which need no package, and to which functions go by pickle, as names of a
-            module; or "ray", for several machines and for functions defined anywhere (``pip install "burnpy[ray]"``).
-        address: with "ray", that of a cluster ("10.0.0.1:6379", "ray://10.0.0.1:10001", "auto"); by default one is
-            started on this machine, or the one is used that the program has started by ``ray.init``.
+        engine: "processes" on this machine, which need no package and take functions by pickle, as names in a module;
+            or "ray", for several machines and for functions defined anywhere (``pip install "burnpy[ray]"``).
+        address: with "ray", the address of a cluster ("10.0.0.1:6379", "ray://10.0.0.1:10001", "auto"); by default the
+            cluster that the program started by ``ray.init``, or a new one on this machine.
         limit: how many seconds a worker may take to be ready, or for a share. One that takes longer is lost.
-        retries: how often a share is given to another worker before the call gives up.
+        retries: how often another worker tries a share before the call gives up.
         seed: for the random numbers that are drawn in workers.
 
     Raises:
@@ -76,11 +76,9 @@ class Workers:
         for name, number, least in (("count", count, 1), ("retries", retries, 0), ("seed", seed, 0)):
             given: object = number
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise ArgumentError(
-                    f"Workers() was given {name}={describe(given)}; it takes an int of at least {least}"
-                )
+                raise ArgumentError(f"Workers() got {name}={describe(given)}; expected an int of at least {least}")
         if not 0 < limit < math.inf:
-            raise ArgumentError(f"Workers() was given limit={limit!r}; it is a number of seconds above 0")
+            raise ArgumentError(f"Workers() got limit={limit!r:.80}; expected a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed
         self._calls = 0
         self._layouts = Layouts()
@@ -101,11 +99,11 @@ class Workers:
         Args:
             f: the function.
             model: the model, or any other value that all shares need; it is sent once to each worker.
-            shares: of any number; workers are given one after the other.
+            shares: any number of them; each worker takes one at a time.
 
         Raises:
             CallError: the workers were closed.
-            WorkerError: something cannot be sent, or a share was lost with every worker that it was given to.
+            WorkerError: something cannot be sent, or every worker that tried a share was lost.
             Exception: what ``f`` raised, with its traceback in the worker as the cause.
 
         >>> with Workers(2) as workers:                # doctest: +SKIP
@@ -136,7 +134,7 @@ class Workers:
         numbers = _weights(given, weights)
         chosen = [(share, weight) for share, weight in zip(given, numbers, strict=True) if weight]
         if not chosen:
-            raise ArgumentError(f"mean() was given {len(given)} shares, and none of them has a weight above 0")
+            raise ArgumentError(f"mean() got {len(given)} shares, and none of them has a weight above 0")
         total = GradientsAccumulator[Any]()
         for grads, (_, weight) in zip(self._answers(f, model, [share for share, _ in chosen]), chosen, strict=True):
             answer: object = grads
@@ -153,7 +151,7 @@ class Workers:
     def _answers(self, f: Callable[[Any, Any], Any], model: Any, shares: list[Any]) -> list[Any]:
         engine = self._open()
         if not callable(f):
-            raise KindError(f"Workers were given {describe(f)} as the function; write workers.map(f, model, shares)")
+            raise KindError(f"Workers got {describe(f)} as the function; write workers.map(f, model, shares)")
         self._calls += 1
         tasks = [Task(self._calls, k, _seed(self._seed, self._calls, k)) for k in range(len(shares))]
         pending, answers, losses = deque(tasks), dict[int, Any](), dict[int, int]()
@@ -229,8 +227,8 @@ class Workers:
         losses[task.share] = count = losses.get(task.share, 0) + 1
         if count > self._retries:
             raise WorkerError(
-                f"share {task.share} was lost with each of the {count} workers that it was given to, the last time as "
-                f"{how}; smaller shares take less memory and time, and Workers(retries=, limit=) are more patient"
+                f"{count} workers were lost while computing share {task.share}, the last one as "
+                f"{how}; use smaller shares, which take less memory and time, or raise Workers(retries=, limit=)"
             )
         pending.appendleft(task)
 
@@ -272,10 +270,10 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Engi
 
         return RayActors(address, count, limit)
     if name != "processes":
-        raise ArgumentError(f"Workers() was given engine={describe(name)}; there are 'processes' and 'ray'")
+        raise ArgumentError(f"Workers() got engine={describe(name)}; expected 'processes' or 'ray'")
     if address is not None:
         raise ArgumentError(
-            f"Workers() was given address={address!r} for processes of this machine; other machines need engine='ray'"
+            f"Workers() got address={address!r:.80} for processes of this machine; other machines need engine='ray'"
         )
     from burnpy.distributed.engines.processes import Processes
 
@@ -293,11 +291,11 @@ def _weights(shares: Sequence[Any], weights: Sequence[float] | None) -> list[flo
             return [batch_size(share) for share in shares]
         except BurnpyError:
             raise ArgumentError(
-                "mean() was given shares of which the number of samples is not known; give weights=, one for each"
+                "mean() cannot find the number of samples in each share; pass weights=, one for each share"
             ) from None
     if len(weights) != len(shares) or not all(0 <= weight < math.inf for weight in weights):
         raise ArgumentError(
-            f"mean() was given {len(weights)} weights for {len(shares)} shares; it takes one for each, finite and not "
+            f"mean() got {len(weights)} weights for {len(shares)} shares; expected one for each, finite and not "
             "negative"
         )
     return [float(weight) for weight in weights]

@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Module[Any])
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _ALIGNED = 64
-"""The bytes to a multiple of which parameters are placed in a message: what vector instructions like best."""
+"""The alignment of parameters in a message, in bytes, which suits vector instructions."""
 
 _set = object.__setattr__
 
@@ -50,17 +50,17 @@ class ZeroRedundancy(Optimizer):
             grads = group.backward(loss_of(model, batch), model, weight=len(batch))
             model = optim.step(rate, model, grads)
 
-    `step` needs the gradients of this rank's own parameters alone. `mean`, in place of `Group.mean`, gives these, for
-    half of what the ranks otherwise send.
+    `step` needs the gradients of this rank's own parameters alone. `mean`, in place of `Group.mean`, returns these and
+    sends half as much.
 
-    All ranks call `step`, `mean`, `into_record` and `load_record`. A record holds all states, as one of the optimizer
-    itself: training continues from it on any number of ranks, or without a group.
+    All ranks call `step`, `mean`, `into_record` and `load_record`. A record holds all states, like a record of the
+    optimizer itself: training continues from it on any number of ranks, or without a group.
 
     Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, 2020: its first
     stage.
 
     Args:
-        optim: the optimizer, of which a copy is used.
+        optim: the optimizer, which is copied.
         group: the ranks.
 
     Raises:
@@ -87,17 +87,13 @@ class ZeroRedundancy(Optimizer):
     def __init__(self, optim: Optimizer, group: Group) -> None:
         given: object = optim
         if not isinstance(given, Optimizer) or isinstance(given, ZeroRedundancy):
-            raise KindError(
-                f"ZeroRedundancy() takes an optimizer, such as AdamW(), and was given {a(type(given).__name__)}"
-            )
+            raise KindError(f"ZeroRedundancy() takes an optimizer, such as AdamW(), got {a(type(given).__name__)}")
         ranks: object = group
         if not isinstance(ranks, Group):
-            raise KindError(
-                f"ZeroRedundancy() takes a Group, and was given {a(type(ranks).__name__)}; see Group.world()"
-            )
+            raise KindError(f"ZeroRedundancy() takes a Group, got {a(type(ranks).__name__)}; see Group.world()")
         if optim.joint:
             raise ArgumentError(
-                f"ZeroRedundancy() was given {type(optim).__name__}, whose update takes all parameters together, which "
+                f"ZeroRedundancy() got {type(optim).__name__}, whose update takes all parameters together, which "
                 "cannot be divided among ranks; use it without"
             )
         for name, value in (("weight_decay", optim.weight_decay), ("maximize", optim.maximize)):
@@ -127,9 +123,9 @@ class ZeroRedundancy(Optimizer):
     def mean(self, grads: GradientsParams[B] | None, model: Module[Any], *, weight: float = 1.0) -> GradientsParams[B]:
         """Return the mean over all ranks of the gradients of this rank's own parameters.
 
-        The others are `GradientsParams.missing`; so a norm of the result is that of a part of the gradients. Updates of
-        buffers, and ``found_inf``, are those of all ranks. With three ranks or more, the last bits may differ from
-        those of `Group.mean`, since the MPI library may add in another order.
+        The others are `GradientsParams.missing`, so a norm of the result covers only a part of the gradients. Updates
+        of buffers, and ``found_inf``, come from all ranks. With three ranks or more, the last bits may differ from
+        `Group.mean`, since the MPI library may add in another order.
 
         Args:
             grads: see `Group.mean`.

@@ -20,7 +20,7 @@ Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.d
 
 There are {total} operations, {required} of them required: a backend must write those, and has a default for every
 other one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own;
-**default**, that of the operations its default is made of; –, none, since the result carries no gradient.
+**default**, the rules of the operations its default calls; –, none, since the result carries no gradient.
 *Checked* says which derivatives the conformance suite compares with differences, at the examples of
 `burnpy.testing.cases`: **1**, the first, in reverse and in forward mode (`Autodiff`, `Forward`); **2**, the second, in
 reverse over reverse and forward over reverse. The kinds of arguments and results are *Float*, *Int*, *Bool*, *Number*

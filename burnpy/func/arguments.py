@@ -45,12 +45,12 @@ def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
     numbers = argnums if isinstance(argnums, (tuple, list)) else [argnums]
     if any(isinstance(each, TensorBase) or hasattr(each, "named_params") for each in numbers):
         raise KindError(
-            f"{api}() was given {describe_tree(argnums)} as argnums, which are positions of arguments; it returns a "
+            f"{api}() got {describe_tree(argnums)} as argnums, which are positions of arguments; it returns a "
             f"function, which takes the arguments themselves: {api}(f)(x)"
         )
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
-        raise KindError(f"{api}() takes a function to differentiate, and was given {describe_tree(f)}{other}")
+        raise KindError(f"{api}() takes a function to differentiate, got {describe_tree(f)}{other}")
 
 
 def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
@@ -67,17 +67,17 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
         try:
             position = index(number)
         except TypeError:
-            raise ArgumentError(f"{api}() was given argnums={argnums!r}; it is an int or a tuple of ints") from None
+            raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; expected an int or a tuple of ints") from None
         if not -len(args) <= position < len(args):
             raise ArgumentError(
-                f"{api}() was asked to differentiate by argument {position} (argnums={argnums!r}) of a function that "
+                f"{api}() cannot differentiate by argument {position} (argnums={argnums!r}) of a function that "
                 f"was called with {len(args)} by position; they count from 0, without those given by keyword"
             )
         positions.append(position % len(args))
     if not positions and not args:
-        raise ArgumentError(f"{api}() was given no argument to differentiate by; give the function at least one tensor")
+        raise ArgumentError(f"{api}() got no argument to differentiate by; give the function at least one tensor")
     if not positions or len(set(positions)) < len(positions):
-        raise ArgumentError(f"{api}() was given argnums={argnums!r}; name each argument once, and at least one")
+        raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; name each argument once, and at least one")
     tree = args[positions[0]] if single else tuple([args[p] for p in positions])
     leaves, structure = flatten(tree)
     for leaf in leaves:
@@ -92,11 +92,11 @@ def _need_float(api: str, leaf: Any) -> None:
     where = " of argnums" if by_number else " and let the function close over it"
     if isinstance(leaf, TensorBase):
         raise KindError(
-            f"{api}() was asked to differentiate by an argument that holds {type(leaf).__name__}{leaf.shape} of dtype "
+            f"{api}() cannot differentiate by an argument that holds {type(leaf).__name__}{leaf.shape} of dtype "
             f"{leaf.dtype}; only float tensors have derivatives: convert it with .float(), or leave it out{where}"
         )
     raise KindError(
-        f"{api}() was asked to differentiate by an argument that holds {leaf!r}; only float tensors have derivatives: "
+        f"{api}() cannot differentiate by an argument that holds {leaf!r}; only float tensors have derivatives: "
         f"make one with Tensor.from_data(...), or leave it out{where}"
     )
 
@@ -188,16 +188,16 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
         leaves = structure.leaves_of(tree)
     except MismatchError:
         raise ArgumentError(
-            f"{api}() was given {what} of structure {describe_tree(tree)} for {of} of structure {describe_tree(like)}; "
+            f"{api}() got {what} of structure {describe_tree(tree)} for {of} of structure {describe_tree(like)}; "
             "they must be nested in the same way"
         ) from None
     for k, (leaf, original) in enumerate(zip(leaves, structure.leaves_of(like), strict=True)):
         if not isinstance(leaf, Tensor):
-            raise KindError(f"{api}() was given {what} {describe_tree(tree)}, of which number {k} is no float tensor")
+            raise KindError(f"{api}() got {what} {describe_tree(tree)}; leaf {k} is not a float tensor")
         if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
             raise ShapeError(
-                f"{api}() was given {what} of which number {k} has shape {leaf.shape} and dtype {leaf.dtype}; it must "
-                f"have shape {original.shape} and dtype {original.dtype}, as in {of}"
+                f"{api}() got {what} whose leaf {k} has shape {leaf.shape} and dtype {leaf.dtype}, expected "
+                f"shape {original.shape} and dtype {original.dtype}, as in {of}"
             )
     return leaves
 
@@ -209,6 +209,6 @@ def several(api: str, primals: Any, what: str = "primals") -> tuple[tuple[Any, .
     if not isinstance(primals, tuple):
         raise ArgumentError(
             f"{api}() takes {what} as the tuple of the function's arguments, or as its only one where that is a "
-            f"tensor, and was given {describe_tree(primals)}; write ({what},)"
+            f"tensor, got {describe_tree(primals)}; write ({what},)"
         )
     return primals, False

@@ -66,7 +66,7 @@ def hessian(
     checked_function("hessian", f, argnums)
     if mode not in get_args(HessianMode):
         names = ", ".join(f'"{name}"' for name in get_args(HessianMode))
-        raise ArgumentError(f"hessian() was given mode={mode!r}; it is one of {names}")
+        raise ArgumentError(f"hessian() got mode={mode!r:.80}; expected one of {names}")
     outer, inner = mode.split("-over-")
     second: Callable[..., Any] = jacobian_by("hessian", jacobian_by("hessian", f, argnums, inner), argnums, outer)
     return second
@@ -81,7 +81,7 @@ def hvp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], tangents: tuple[*Ts]
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and its Hessian-vector product with ``tangents``, in forward-over-reverse mode.
 
-    The cost is a small multiple of that of ``f``, independent of the size of the Hessian, which is never formed.
+    The cost is a small multiple of the cost of ``f``, whatever the size of the Hessian, which is never formed.
 
     Args:
         f: a function of tensors, or trees of tensors, that returns a tensor with one element.
@@ -120,8 +120,8 @@ def vhp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], vector: tuple[*Ts]) 
 def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and the vector-Hessian product with ``vector``, in reverse-over-reverse mode.
 
-    The result equals that of `hvp`, since the Hessian is symmetric, but takes more memory; use it for functions that
-    contain an operation without a forward rule. Arguments, result and errors are those of `hvp`.
+    The result equals `hvp`'s, since the Hessian is symmetric, but takes more memory; use it for functions that contain
+    an operation without a forward rule. For arguments, result and errors, see `hvp`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -105,7 +105,7 @@ def jacobian(
     [[4.0, 1.0], [2.0, 5.0]]
     """
     if mode not in ("reverse", "forward"):
-        raise ArgumentError(f'jacobian() was given mode={mode!r}; it is "reverse" or "forward"')
+        raise ArgumentError(f'jacobian() got mode={mode!r:.80}; expected "reverse" or "forward"')
     return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 
 
@@ -201,7 +201,7 @@ def jacobian_by(
     """Implement `jacobian`; ``api`` is the function named in messages."""
     checked_function(api, f, argnums)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ArgumentError(f"{api}() was given chunk_size={chunk_size!r}; it is a positive int, or None for no chunks")
+        raise ArgumentError(f"{api}() got chunk_size={chunk_size!r:.80}; expected a positive int, or None")
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:

@@ -55,7 +55,7 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
 
     @property
     def name(self) -> str:
-        """The name in messages, which contains that of the derivative."""
+        """The name in messages, which contains the derivative's name."""
         return f"the closed level of {self.api}()"
 
     def refuse(self, operation: str) -> NoReturn:
@@ -65,7 +65,7 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
             EscapedError: always.
         """
         raise EscapedError(
-            f"{operation}() was asked of a tensor from inside of a function that {self.api}() differentiated and that "
+            f"{operation}() got a tensor from inside of a function that {self.api}() differentiated and that "
             "has returned; return it from the function, as part of its result or beside it (has_aux=True)"
         )
 
@@ -96,8 +96,9 @@ for _name in declarations(Backend):
 
 
 def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) -> Any:
-    """Return the device on which to take a derivative that involves ``tensors``: the innermost open level above all of
-    them, or else the highest of their devices.
+    """Return the device on which to differentiate functions of ``tensors``.
+
+    It is the innermost open level above all of them, or else the highest of their devices.
 
     Args:
         api: the function that is called, for messages.
@@ -106,7 +107,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
 
     Raises:
         KindError: there is no tensor.
-        DeviceError: the tensors are on several devices, none of which is a level above the others.
+        DeviceError: the tensors are on several devices, and none is a level above the others.
         EscapedError: a tensor is on a closed level.
     """
     floats: list[Any] = [] if beneath is None else [beneath]
@@ -114,7 +115,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
     for x in tensors:
         (floats if x.kind == "float" else discrete).append(x._device)
     if not floats and not discrete:
-        raise KindError(f"{api}() was given no tensor to work with; pass at least one as an argument of the function")
+        raise KindError(f"{api}() got no tensor to work with; pass at least one as an argument of the function")
     top = common_device(api, floats, discrete)
     for level in reversed(open_levels.get()):
         if levels_between(level, top) is not None:

@@ -26,14 +26,14 @@ def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], 
 
     Args:
         f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
-        primals: the arguments of ``f``, all of which are differentiated.
+        primals: the arguments of ``f``; all are differentiated.
 
     Returns:
         (output, derivative). The derivative takes one tangent per primal, of the same structure, shapes and dtypes, and
         returns the tangent of the output. It may be called any number of times, and differentiated.
 
     Raises:
-        KindError: a leaf of the primals or of the output is not a float tensor.
+        KindError: a leaf of the primals or the output is not a float tensor.
         ArgumentError, ShapeError: (of the derivative) a tangent differs from its primal in structure, shape or dtype.
 
     >>> from burnpy import Tensor

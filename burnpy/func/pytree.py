@@ -54,7 +54,7 @@ def register_tree(
     (5.0, 1.0)
     """
     if cls in _EXACT or cls in _REGISTERED:
-        raise ArgumentError(f"register_tree() was given {cls.__name__}, which is registered already")
+        raise ArgumentError(f"register_tree() got {cls.__name__}, which is registered already")
     _REGISTERED[cls] = Handler(flatten, unflatten)
 
 

@@ -26,7 +26,7 @@ def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[
 
     Args:
         f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
-        primals: the arguments of ``f``, all of which are differentiated.
+        primals: the arguments of ``f``; all are differentiated.
         has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
 
     Returns:

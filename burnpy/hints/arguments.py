@@ -55,22 +55,22 @@ OURS: dict[str, tuple[str, ...]] = {
     "valid_loader": ("valid",),
     "val_loader": ("valid",),
 }
-"""For each name: the names here, of which the first that the function accepts is suggested."""
+"""For each name: the names here. The first that the function accepts is suggested."""
 
 SENTENCES: dict[str, str] = {
     "unbiased": "correction=1 is unbiased=True, and correction=0 unbiased=False",
     "inplace": "nothing is changed in place",
-    "out": "what comes out is a new tensor",
-    "requires_grad": "call .require_grad() of what comes out",
-    "device": "call .to_device(device) of what comes out",
-    "dtype": "call .to_dtype(dtype) of what comes out",
-    "size_average": 'it is reduction="mean", "sum" or "none"',
-    "reduce": 'it is reduction="mean", "sum" or "none"',
-    "stable": "the order of what is equal is kept",
-    "non_blocking": "what comes out is there when it is asked for",
+    "out": "the result is always a new tensor",
+    "requires_grad": "call .require_grad() on the result",
+    "device": "call .to_device(device) on the result",
+    "dtype": "call .to_dtype(dtype) on the result",
+    "size_average": 'use reduction="mean", "sum" or "none"',
+    "reduce": 'use reduction="mean", "sum" or "none"',
+    "stable": "equal elements always keep their order",
+    "non_blocking": "results are computed asynchronously wherever the backend can",
     **dict.fromkeys(
         ("layout", "memory_format", "pin_memory", "order", "strides"),
-        "how elements lie in memory is the backend's affair",
+        "the backend chooses the memory layout",
     ),
 }
 """For each name that has no counterpart: the suggestion."""
@@ -80,12 +80,12 @@ MISSING = "(missing)"
 
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
-    "where": {MISSING: "the indices of what is True are condition.nonzero(as_tuple=True)"},
+    "where": {MISSING: "for the indices of True elements use condition.nonzero(as_tuple=True)"},
     "ArrayDataset": {"": "columns have names: ArrayDataset(x=images, y=labels)"},
     "Loader": {
         MISSING: "collate(device=NumPy) makes batches of tensors",
         "pin_memory": "batches are made on the device of collate(device=...)",
-        "generator": "seed= and the number of the epoch decide the order",
+        "generator": "seed= and the epoch decide the order",
         "persistent_workers": "they always stay for the next epoch",
         "worker_init_fn": "random numbers belong to samples: f(sample, rng) of data.map_random has them",
         "batch_sampler": "sampler= gives the order, and batch_size the number of samples",

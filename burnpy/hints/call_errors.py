@@ -60,17 +60,18 @@ def _mistake(
         return f"does not take {unknown[0]}; {hints.get(unknown[0]) or _instead(unknown[0], parameters, names)}"
     if len(args) > len(in_order) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         by_name = [f"{key}=" for key in names if key not in in_order]
-        others = f"; give the others by name: {', '.join(by_name)}" if by_name else ""
+        others = f"; pass the others by name: {', '.join(by_name)}" if by_name else ""
         hint = f"; {hints['']}" if "" in hints else others
-        return f"takes {', '.join(in_order) or 'nothing'} by position, and was given {len(args)} values{hint}"
+        got = f"{len(args)} value{'s' * (len(args) != 1)}"
+        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]
     if twice:
-        return f"was given {twice[0]} twice, by position and by name; it is one value"
+        return f"got {twice[0]} twice, by position and by name; pass it once"
     passed = {*in_order[: len(args)], *kwargs}
     missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in passed]
     device_hint = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
-    hint_for_missing = device_hint or f"; {hints.get(MISSING, 'it cannot do without')}"
-    return f"was not given {', '.join(missing)}{hint_for_missing}"
+    hint_for_missing = device_hint or (f"; {hints[MISSING]}" if MISSING in hints else "")
+    return f"is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}{hint_for_missing}"
 
 
 def _called(key: str, names: Sequence[str]) -> str | None:
@@ -85,9 +86,9 @@ def _instead(key: str, parameters: Sequence[Parameter], names: Sequence[str]) ->
         return f"it is called {ours} here"
     several = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
     if several and (key in several or several[0] in OURS.get(key, ())):
-        return f"give it by position, as *{several[0]}"
+        return f"pass it by position, as *{several[0]}"
     suggestion = meant(key, names)
     accepted = [*(f"*{p.name}" for p in parameters if p.kind is p.VAR_POSITIONAL), *names]
     return SENTENCES.get(key) or (
-        f"is it {suggestion}?" if suggestion else f"there is {', '.join(accepted) or 'nothing to give'}"
+        f"did you mean {suggestion}?" if suggestion else f"it takes {', '.join(accepted) or 'no arguments'}"
     )

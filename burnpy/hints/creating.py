@@ -8,13 +8,13 @@ tensor | Tensor.from_data([[1.0, 2.0]], device=device) | the class is the kind: 
 as_tensor | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 asarray | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
 from_numpy | Tensor.from_data(array, device=device) | copies; `copy=False` takes an array that nobody can write to
-frombuffer | Tensor.from_data(array, device=device) | of what np.frombuffer gives
+frombuffer | Tensor.from_data(array, device=device) | where `array = np.frombuffer(...)`
 from_dlpack | Tensor.from_dlpack(array, device=device) | copies, so that nobody writes to a tensor
 scalar_tensor | Tensor.from_data(1.0, device=device)
 zeros | Tensor.zeros(shape, device=device) | the class is the kind: IntTensor.zeros makes ints
 ones | Tensor.ones(shape, device=device) | the class is the kind: IntTensor.ones makes ints
 full | Tensor.full(shape, value, device=device) | the class is the kind: IntTensor.full makes ints
-empty | Tensor.zeros(shape, device=device) | no tensor shows what memory happened to hold
+empty | Tensor.zeros(shape, device=device) | there are no uninitialized tensors
 eye | Tensor.eye(3, device=device)
 arange | Tensor.arange(0.0, 1.0, 0.25, device=device) | the class is the kind: IntTensor.arange counts in ints
 range | Tensor.arange(0.0, 1.25, 0.25, device=device) | the end is not part of it; deprecated there
@@ -23,18 +23,18 @@ logspace | 10.0 ** Tensor.linspace(low, high, 5, device=device)
 zeros_like | x.zeros_like()
 ones_like | x.ones_like()
 full_like | x.full_like(value)
-empty_like | x.zeros_like() | no tensor shows what memory happened to hold
+empty_like | x.zeros_like() | there are no uninitialized tensors
 new | Tensor.zeros(shape, device=x.device) | deprecated there
 new_tensor | Tensor.from_data([1.0, 2.0], device=x.device)
 new_zeros | Tensor.zeros(shape, dtype=x.dtype, device=x.device)
 new_ones | Tensor.ones(shape, dtype=x.dtype, device=x.device)
 new_full | Tensor.full(shape, value, dtype=x.dtype, device=x.device)
-new_empty | Tensor.zeros(shape, dtype=x.dtype, device=x.device) | no tensor shows what memory happened to hold
+new_empty | Tensor.zeros(shape, dtype=x.dtype, device=x.device) | there are no uninitialized tensors
 tril_indices | Tensor.ones((3, 3), device=device).tril().nonzero().mT
 triu_indices | Tensor.ones((3, 3), device=device).triu().nonzero().mT
-empty_strided | – | how elements lie in memory is the backend's affair
-empty_permuted | – | how elements lie in memory is the backend's affair
-new_empty_strided | – | how elements lie in memory is the backend's affair
+empty_strided | – | the backend chooses the memory layout
+empty_permuted | – | the backend chooses the memory layout
+new_empty_strided | – | the backend chooses the memory layout
 bartlett_window | – | not yet: with spectra
 blackman_window | – | not yet: with spectra
 hamming_window | – | not yet: with spectra
@@ -69,7 +69,7 @@ initial_seed | burnpy.Generator(0) | a generator is seeded by a number that you 
 get_rng_state | burnpy.Generator(0).get_state()
 set_rng_state | burnpy.Generator(0).set_state(burnpy.Generator(0).get_state())
 
-# What a tensor is
+# Attributes of a tensor
 shape | x.shape | a tuple
 size | x.shape | a tuple; of one dimension x.shape[dim]
 ndim | x.ndim
@@ -113,7 +113,7 @@ float | x.float()
 double | x.double()
 half | x.half()
 bfloat16 | x.bfloat16() | needs the package ml_dtypes
-int | x.int() | gives int64; `x.int("int32")` is what it gives there
+int | x.int() | gives int64; `x.int("int32")` gives PyTorch's int32
 long | x.int()
 short | x.int("int16")
 char | x.int("int8")
@@ -134,8 +134,8 @@ numpy | x.to_numpy() | read-only, which PyTorch ignores: `np.array(x)` and `torc
 tolist | x.tolist()
 item | x[0, 0].item()
 clone | x | tensors never change, so that x itself is as good as a copy
-contiguous | x | how elements lie in memory is the backend's affair
-is_contiguous | – | how elements lie in memory is the backend's affair
+contiguous | x | the backend chooses the memory layout
+is_contiguous | – | the backend chooses the memory layout
 float_power | x.double() ** 2.0
 
 # Autograd
@@ -168,7 +168,7 @@ vmap | func.jacobian(f, chunk_size=8)(x.inner()) | for gradients of samples; els
 save | record.save("run.safetensors", model=model, step=3)
 load | record.load("run.safetensors")
 compile | – | operations run as they are called
-torch.cuda | burnpy.backend | of it, CuPy is the GPU, and on Autodiff[CuPy] one trains there
+torch.cuda | burnpy.backend | CuPy computes on the GPU, and Autodiff[CuPy] trains there
 torch.device | Train.device() | a device is an instance of a backend
 torch.dtype | np.dtype | dtypes are NumPy's
 torch.float | burnpy.float32
@@ -179,12 +179,12 @@ torch.long | burnpy.int64
 torch.short | burnpy.int16
 torch.bool | burnpy.bool_
 set_printoptions | np.set_printoptions(precision=4) | tensors are printed as NumPy says
-get_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
-set_num_threads | – | OMP_NUM_THREADS and OPENBLAS_NUM_THREADS say it, before NumPy is imported
+get_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
+set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
 fft | – | not yet
-special | – | what there is of it are methods of tensors
+special | – | use the tensor methods instead
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""

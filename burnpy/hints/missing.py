@@ -83,14 +83,14 @@ def _of_package(package: str, name: str) -> str:
         return advice(row)
     for room in _ROOMS:
         if room != package and name in _public(room):
-            return f"; it is {room}.{name}"
+            return f"; use {room}.{name}"
     if any(name in each.split() for each in (pytorch_names, *(each for _, each in _PACKAGES.values()))):
         return _THEIRS
     suggestion = meant(name, _public(package))
     if suggestion is None and has_methods:
         suggestion = meant(name, [each for each in dir(_kinds()[0]) if not each.startswith("_")])
-        return f"; is it x.{suggestion}?" if suggestion else ""
-    return f"; is it {suggestion}?" if suggestion else ""
+        return f"; did you mean x.{suggestion}?" if suggestion else ""
+    return f"; did you mean {suggestion}?" if suggestion else ""
 
 
 def _kinds() -> tuple[Any, Any, Any]:
@@ -128,4 +128,4 @@ def _of_object(owner: object, kind: str, name: str) -> str:
         return f", but its tensor has: .value.{name}"
     known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
     suggestion = meant(name, known)
-    return f"; is it {suggestion}?" if suggestion else ""
+    return f"; did you mean {suggestion}?" if suggestion else ""

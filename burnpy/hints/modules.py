@@ -10,21 +10,21 @@ _RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": 
 _POOLED = {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"}
 
 ARGUMENTS: dict[str, dict[str, str]] = {
-    "Module": {"dtype": "make it, and cast it then: model.astype(dtype)"},
+    "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
     "Convolution": {"padding_mode": "the padding is always zeros"},
     **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"), _POOLED),
-    "Dropout": {"inplace": "nothing is in place"},
-    "Relu": {"inplace": "nothing is in place"},
-    "Silu": {"inplace": "nothing is in place"},
+    "Dropout": {"inplace": "nothing is changed in place"},
+    "Relu": {"inplace": "nothing is changed in place"},
+    "Silu": {"inplace": "nothing is changed in place"},
     "Embedding": {
         "num_embeddings": _AS_CALLED.format("count"),
         "embedding_dim": _AS_CALLED.format("size"),
-        "max_norm": "rows are not renormalized when they are looked up; clip them after a step, with model.map(f)",
-        "norm_type": "rows are not renormalized when they are looked up",
-        "scale_grad_by_freq": "a gradient is never scaled by how often a row was looked up",
+        "max_norm": "rows are never renormalized in a lookup; clip them after a step, with model.map(f)",
+        "norm_type": "rows are never renormalized in a lookup",
+        "scale_grad_by_freq": "gradients are never scaled by the frequency of a row",
         "sparse": "gradients are dense",
-        "_weight": "make it, and put the weight in: layer.replace(weight=Param(tensor))",
+        "_weight": "replace the weight afterwards: layer.replace(weight=Param(tensor))",
     },
     "GroupNorm": {
         "num_groups": _AS_CALLED.format("groups"),
@@ -48,10 +48,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "embed_dim": _AS_CALLED.format("size"),
         "num_heads": _AS_CALLED.format("heads"),
         "batch_first": _BATCH_FIRST,
-        "kdim": "keys and values are of the queries' size; put a Linear before it",
-        "vdim": "keys and values are of the queries' size; put a Linear before it",
-        "add_bias_kv": "there is no such bias",
-        "add_zero_attn": "a query that may attend to nothing gets zeros without it",
+        "kdim": "keys and values have the queries' size; put a Linear before the layer",
+        "vdim": "keys and values have the queries' size; put a Linear before the layer",
+        "add_bias_kv": "the layer has no such bias",
+        "add_zero_attn": "a query that may attend to nothing gets zeros anyway",
     },
     "TransformerLayer": {
         "d_model": _AS_CALLED.format("size"),
@@ -59,19 +59,21 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "dim_feedforward": _AS_CALLED.format("feedforward"),
         "layer_norm_eps": _AS_CALLED.format("eps"),
         "batch_first": _BATCH_FIRST,
-        "bias": "there is one always",
+        "bias": "the layer always has a bias",
     },
     "TransformerStack": {"num_layers": _AS_CALLED.format("count")},
     "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
     "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
-    "CrossEntropyLoss": {"weight": "it goes into the call, being on a device: loss(logits, target, weight=weight)"},
-    "NllLoss": {"weight": "it goes into the call, being on a device: loss(log_probabilities, target, weight=weight)"},
+    "CrossEntropyLoss": {"weight": "pass it in the call, as a tensor on a device: loss(logits, target, weight=weight)"},
+    "NllLoss": {
+        "weight": "pass it in the call, as a tensor on a device: loss(log_probabilities, target, weight=weight)"
+    },
     "BceWithLogitsLoss": {
-        name: f"it goes into the call, being on a device: loss(input, target, {name}={name})"
+        name: f"pass it in the call, as a tensor on a device: loss(input, target, {name}={name})"
         for name in ("weight", "pos_weight")
     },
     **{
-        name: {"weight": "it goes into the call, being on a device: loss(input, target, weight=weight)"}
+        name: {"weight": "pass it in the call, as a tensor on a device: loss(input, target, weight=weight)"}
         for name in ("BceLoss", "MultiMarginLoss")
     },
     "LinearLr": {
@@ -79,8 +81,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "end_factor": "give rates: start and end",
     },
     "LrSchedule": {
-        "optimizer": "a schedule is a function of the step, which an optimizer's step is given: schedule(step)",
-        "last_epoch": "a schedule has no state: call it with the step to go on with",
+        "optimizer": "a schedule is a function of the step: pass schedule(step) to optim.step()",
+        "last_epoch": "a schedule has no state: call it with the step to continue from",
         "gamma": _AS_CALLED.format("factor"),
         "T_max": _AS_CALLED.format("steps"),
         "T_0": _AS_CALLED.format("steps"),
@@ -96,10 +98,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "anneal_strategy": _AS_CALLED.format("shape"),
     },
     "Optimizer": {
-        "": "parameters and rate are given to each step: model = optim.step(1e-3, model, grads)",
-        "params": "the model is given to each step: model = optim.step(1e-3, model, grads)",
-        "lr": "the rate is given to each step: model = optim.step(1e-3, model, grads)",
-        **dict.fromkeys(("foreach", "fused", "capturable"), "there is one way to compute it, and it is fused"),
+        "": "pass parameters and rate to each step: model = optim.step(1e-3, model, grads)",
+        "params": "pass the model to each step: model = optim.step(1e-3, model, grads)",
+        "lr": "pass the rate to each step: model = optim.step(1e-3, model, grads)",
+        **dict.fromkeys(("foreach", "fused", "capturable"), "updates are always fused"),
         "differentiable": "a step is not differentiated; write it with tensors, by model.with_values",
         "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
     },
@@ -109,19 +111,19 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 _GRADIENTS = "gradients are not stored: loss.backward() returns them"
 ATTRIBUTES: dict[str, dict[str, str]] = {
     "Module": {
-        "parameters": "it is model.params()",
-        "named_parameters": "it is model.named_params()",
-        "buffers": "it is model.named_buffers()",
-        "modules": "it is model.named_modules()",
-        "children": "it is model.named_modules()",
-        "state_dict": "it is model.into_record(), of arrays, or model.state(), of tensors",
-        "load_state_dict": "it is model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
+        "parameters": "use model.params()",
+        "named_parameters": "use model.named_params()",
+        "buffers": "use model.named_buffers()",
+        "modules": "use model.named_modules()",
+        "children": "use model.named_modules()",
+        "state_dict": "use model.into_record(), of arrays, or model.state(), of tensors",
+        "load_state_dict": "use model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
         "zero_grad": _GRADIENTS,
-        "training": "it is model.is_training",
-        "requires_grad_": "it is model.no_grad(where) and model.require_grad(where)",
-        "apply": "it is model.map(f), which returns another model",
-        **dict.fromkeys(("to", "cuda", "cpu"), "it is model.to_device(device), and of dtypes model.astype(dtype)"),
-        **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "it is model.astype(dtype)"),
+        "training": "use model.is_training",
+        "requires_grad_": "use model.no_grad(where) and model.require_grad(where)",
+        "apply": "use model.map(f), which returns another model",
+        **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and of dtypes model.astype(dtype)"),
+        **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "use model.astype(dtype)"),
         "register_buffer": "assign a Buffer in __init__",
         "register_parameter": "assign a Param in __init__",
         "add_module": "assign it in __init__, or use model.replace({path: module})",
@@ -129,12 +131,12 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     },
     "Optimizer": {
         "zero_grad": _GRADIENTS,
-        "state_dict": "it is optim.into_record()",
-        "load_state_dict": "it is optim.load_record(record, model)",
-        "param_groups": "it is optim.groups, and the rate is given to each step",
+        "state_dict": "use optim.into_record()",
+        "load_state_dict": "use optim.load_record(record, model)",
+        "param_groups": "use optim.groups, and pass the rate to each step",
         "add_param_group": "give groups=[Group(where, …)] when it is made",
     },
-    "Variable": {"grad": _GRADIENTS, "data": "it is param.value"},
+    "Variable": {"grad": _GRADIENTS, "data": "use param.value"},
 }
 """Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""
 

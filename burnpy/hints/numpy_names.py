@@ -6,7 +6,7 @@ ROWS = """
 # NumPy's names
 array | Tensor.from_data([[1.0, 2.0]], device=device)
 asanyarray | Tensor.from_data(array, device=device)
-ascontiguousarray | x | how elements lie in memory is the backend's affair
+ascontiguousarray | x | the backend chooses the memory layout
 identity | Tensor.eye(3, device=device)
 astype | x.to_dtype("float64") | `x.float()`, `x.int()` and `x.bool()` change the kind
 copy | x | tensors never change, so that x itself is as good as a copy
@@ -40,7 +40,7 @@ random | Tensor.uniform(shape, device=device) | `burnpy.Generator(0)` is a gener
 tobytes | x.to_numpy().tobytes()
 tofile | x.to_numpy().tofile("x.bin")
 setflags | x | tensors never change
-strides | – | how elements lie in memory is the backend's affair
+strides | – | the backend chooses the memory layout
 flat | x.flatten()
 base | – | tensors never change, so that it does not matter what shares their memory
 byteswap | – | bytes are in this machine's order

@@ -41,7 +41,7 @@ repeat | x.repeat(2, 1) | NumPy's repeats elements, as `x.repeat_interleave(2)`
 tile | x.tile((2, 1))
 repeat_interleave | x.repeat_interleave(2, dim=0)
 unfold | x.unfold(1, 2, 1) | of images `burnpy.nn.functional.unfold(x, 2)`
-as_strided | – | how elements lie in memory is the backend's affair
+as_strided | – | the backend chooses the memory layout
 meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
 cartesian_prod | burnpy.cartesian_prod(v, v)
 combinations | – | not yet
@@ -83,7 +83,7 @@ masked_select | x.masked_select(b)
 masked_fill | x.masked_fill(b, value)
 nonzero | x.nonzero() | takes `as_tuple=`
 argwhere | x.argwhere()
-nonzero_static | x.nonzero() | of as many rows as there are
+nonzero_static | x.nonzero() | with as many rows as there are
 narrow | x.narrow(1, 0, 2)
 narrow_copy | x.narrow(1, 0, 2)
 select | x.select(0, 1)
@@ -106,7 +106,7 @@ select_scatter | x.at[0].set(value)
 slice_scatter | x.at[:, 1:].set(value)
 slice_inverse | – | internal there
 diagonal_scatter | m.at[[0, 1, 2], [0, 1, 2]].set(v)
-as_strided_scatter | – | how elements lie in memory is the backend's affair
+as_strided_scatter | – | the backend chooses the memory layout
 masked_scatter | x.masked_scatter(b, y)
 unravel_index | np.unravel_index(3, x.shape)
 embedding | burnpy.nn.functional.embedding(rows, m)
@@ -120,7 +120,7 @@ copy_ | x = y
 set_ | x = y
 resize_ | x = x.reshape(3, 2)
 resize_as_ | x = x.reshape(y.shape)
-as_strided_ | – | how elements lie in memory is the backend's affair
+as_strided_ | – | the backend chooses the memory layout
 map_ | x = x + y | write it with operations, which are differentiated too
 map2_ | x = x + y | write it with operations, which are differentiated too
 apply_ | x = x.sin() | write it with operations, which are differentiated too
@@ -130,20 +130,20 @@ resize_as_sparse_ | – | there are no sparse tensors
 sparse_resize_and_clear_ | – | there are no sparse tensors
 
 # Memory, layouts and other devices
-stride | – | how elements lie in memory is the backend's affair
-storage_offset | – | how elements lie in memory is the backend's affair
-storage | – | how elements lie in memory is the backend's affair
-storage_type | – | how elements lie in memory is the backend's affair
-untyped_storage | – | how elements lie in memory is the backend's affair
-data_ptr | – | how elements lie in memory is the backend's affair
-const_data_ptr | – | how elements lie in memory is the backend's affair
-dim_order | – | how elements lie in memory is the backend's affair
-layout | – | how elements lie in memory is the backend's affair
-is_set_to | – | how elements lie in memory is the backend's affair
-pin_memory | – | how elements lie in memory is the backend's affair
-is_pinned | – | how elements lie in memory is the backend's affair
+stride | – | the backend chooses the memory layout
+storage_offset | – | the backend chooses the memory layout
+storage | – | the backend chooses the memory layout
+storage_type | – | the backend chooses the memory layout
+untyped_storage | – | the backend chooses the memory layout
+data_ptr | – | the backend chooses the memory layout
+const_data_ptr | – | the backend chooses the memory layout
+dim_order | – | the backend chooses the memory layout
+layout | – | the backend chooses the memory layout
+is_set_to | – | the backend chooses the memory layout
+pin_memory | – | the backend chooses the memory layout
+is_pinned | – | the backend chooses the memory layout
 is_shared | – | threads share tensors as they are
-record_stream | – | how elements lie in memory is the backend's affair
+record_stream | – | the backend chooses the memory layout
 as_subclass | – | the three kinds of tensors are final classes
 module_load | model.load_record(model.into_record())
 is_meta | – | there are no tensors without values
@@ -187,17 +187,17 @@ q_per_channel_zero_points | – | there are no quantized tensors
 q_scale | – | there are no quantized tensors
 q_zero_point | – | there are no quantized tensors
 qscheme | – | there are no quantized tensors
-to_mkldnn | – | there is the CPU, NumPy, and the GPU, CuPy
-is_mkldnn | – | there is the CPU, NumPy, and the GPU, CuPy
-is_ipu | – | there is the CPU, NumPy, and the GPU, CuPy
-is_maia | – | there is the CPU, NumPy, and the GPU, CuPy
-is_mps | – | there is the CPU, NumPy, and the GPU, CuPy
-is_mtia | – | there is the CPU, NumPy, and the GPU, CuPy
-is_vulkan | – | there is the CPU, NumPy, and the GPU, CuPy
-is_xla | – | there is the CPU, NumPy, and the GPU, CuPy
-is_xpu | – | there is the CPU, NumPy, and the GPU, CuPy
-ipu | – | there is the CPU, NumPy, and the GPU, CuPy
-mtia | – | there is the CPU, NumPy, and the GPU, CuPy
-xpu | – | there is the CPU, NumPy, and the GPU, CuPy
+to_mkldnn | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_mkldnn | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_ipu | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_maia | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_mps | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_mtia | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_vulkan | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_xla | – | the backends are NumPy (CPU) and CuPy (GPU)
+is_xpu | – | the backends are NumPy (CPU) and CuPy (GPU)
+ipu | – | the backends are NumPy (CPU) and CuPy (GPU)
+mtia | – | the backends are NumPy (CPU) and CuPy (GPU)
+xpu | – | the backends are NumPy (CPU) and CuPy (GPU)
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""

@@ -184,7 +184,7 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     """
     x = matrices("qr", x)
     if mode not in ("reduced", "complete", "r"):
-        raise ArgumentError(f'qr() was asked for mode={describe(mode)}; it is "reduced", "complete" or "r"')
+        raise ArgumentError(f'qr() got mode={describe(mode)}; expected "reduced", "complete" or "r"')
     q, r = x._backend.qr(x._primitive, mode == "complete")
     if mode == "r":
         q = x._backend.full((0,), 0.0, x.dtype)
@@ -243,8 +243,8 @@ def lu(x: Tensor[B]) -> LU[Tensor[B]]:
 
 
 def _lower(operation: str, x: Tensor[B], uplo: str) -> Tensor[B]:
-    """Return matrices of which the triangle to be read is the lower one."""
+    """Return matrices whose lower triangle holds the triangle ``uplo`` of x."""
     x = matrices(operation, x, square=True)
     if uplo not in ("L", "U"):
-        raise ArgumentError(f'{operation}() was asked for UPLO={describe(uplo)}; it is "L" or "U"')
+        raise ArgumentError(f'{operation}() got UPLO={describe(uplo)}; expected "L" or "U"')
     return x if uplo == "L" else x.mT

@@ -63,7 +63,7 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
     if vector:
         b = b.unsqueeze(-1)
         if not left:
-            raise ShapeError(f"solve() was asked with left=False for vectors of shape {b.shape[:-1]}; give matrices")
+            raise ShapeError(f"solve() got left=False for vectors of shape {b.shape[:-1]}; give matrices")
     _fitting("solve", a, b, left)
     a, b = expanded("solve", a, b)
     if not left:
@@ -78,14 +78,14 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
 def solve_triangular(
     a: Tensor[B], b: Tensor[B], *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor[B]:
-    """The solution of a x = b, for triangular matrices. Where the diagonal is 0, it is inf or NaN.
+    """Solve a x = b for triangular matrices a. Where the diagonal is 0, the solution is inf or NaN.
 
     Args:
-        a: shape (…, n, n), of which one triangle is read.
+        a: shape (…, n, n). Only one triangle is read.
         b: shape (…, n, k); other dimensions broadcast, and dtypes promote.
         upper: whether the upper or the lower triangle is read.
-        left: if False, the solution of x a = b, for b of shape (…, k, n).
-        unitriangular: whether the diagonal is taken as ones.
+        left: if False, solve x a = b, for b of shape (…, k, n).
+        unitriangular: whether to take the diagonal as ones.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -160,9 +160,9 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
     matrices("lu_solve", lu, square=True)
     matrices("lu_solve", b)
     if not isinstance(pivots, IntTensor):
-        raise KindError(f"lu_solve() takes pivots as an IntTensor, and was given {describe(pivots)}")
+        raise KindError(f"lu_solve() takes pivots as an IntTensor, got {describe(pivots)}")
     if pivots.shape != lu.shape[:-1]:
-        raise ShapeError(f"lu_solve() was given pivots of shape {pivots.shape} for factors of shape {lu.shape}")
+        raise ShapeError(f"lu_solve() got pivots of shape {pivots.shape} for factors of shape {lu.shape}")
     lu, b = alike("lu_solve", lu, b)
     _fitting("lu_solve", lu, b, left)
     if not left:
@@ -205,13 +205,13 @@ def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, 
 def lstsq(
     a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[Tensor[B], IntTensor[B]]:
-    """The x of least norm that minimizes ‖a x - b‖, by singular values.
+    """Find the x of least norm that minimizes ‖a x - b‖, by singular values.
 
     Args:
         a: shape (…, m, n).
         b: shape (…, m, k), or a's shape without the last dimension for vectors.
         rcond: singular values up to rcond times the largest count as 0; by default max(m, n) times the rounding error.
-        driver: one of LAPACK's, "gels", "gelsy", "gelsd" or "gelss", all of which are computed alike.
+        driver: one of LAPACK's, "gels", "gelsy", "gelsd" or "gelss"; all give the same computation.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -225,14 +225,14 @@ def lstsq(
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         known = '"gels", "gelsy", "gelsd" or "gelss"'
-        raise ArgumentError(f"lstsq() was asked for driver={describe(driver)}; it is {known}")
+        raise ArgumentError(f"lstsq() got driver={describe(driver)}; expected {known}")
     matrices("lstsq", a)
     a, b = alike("lstsq", a, b)
     vector = b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
     if vector:
         b = b.unsqueeze(-1)
     if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
-        raise ShapeError(f"lstsq() was given a of shape {a.shape} and b of shape {b.shape}, which need equal rows")
+        raise ShapeError(f"lstsq() got a of shape {a.shape} and b of shape {b.shape}, which need equal rows")
     a, b = expanded("lstsq", a, b)
     atol, rtol = tolerances("lstsq", a, None, rcond)
     solution = a._like(a._backend.pinv(a._primitive, atol, rtol)) @ b
@@ -256,7 +256,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
     for name, value in (("atol", atol), ("rtol", rtol)):
         given: Any = value
         if value is not None and not (isinstance(given, (int, float)) and value >= 0):
-            raise ArgumentError(f"{operation}() was asked for {name}={describe(value)}, which is a number, at least 0")
+            raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a number of at least 0")
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype
         rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)
@@ -264,7 +264,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
 
 
 def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:
-    """Return the symmetric matrices of which the lower triangle is given."""
+    """Return the symmetric matrices with the lower triangle of x."""
     x = matrices(operation, x, square=True)
     return x.tril() + x.tril(-1).mT
 
@@ -278,9 +278,7 @@ def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None
     floating(operation, b)
     if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
         what = "rows" if left else "columns"
-        raise ShapeError(
-            f"{operation}() was given shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}"
-        )
+        raise ShapeError(f"{operation}() got shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}")
 
 
 def _order(pivots: IntTensor[B]) -> IntTensor[B]:

@@ -96,7 +96,7 @@ def matrix_rank(
 
     Args:
         x: shape (…, m, n).
-        atol: as of `pinv`, or a tensor of them, of a shape that broadcasts with that of the batch.
+        atol: as for `pinv`, or a tensor whose shape broadcasts with the shape of the batch.
         rtol: likewise.
         hermitian: whether to take x as symmetric, and read its lower triangle only.
 
@@ -144,5 +144,5 @@ def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
     [18.0, 18.0]
     """
     if not isinstance(tensors, (list, tuple)) or len(tensors) < 2:
-        raise ArgumentError(f"multi_dot() takes two tensors or more in a list, and was given {describe(tensors)}")
+        raise ArgumentError(f"multi_dot() takes two tensors or more in a list, got {describe(tensors)}")
     return product_of("multi_dot", tensors, vectors=True)  # type: ignore[no-any-return]  # a Tensor

@@ -20,7 +20,7 @@ Order: TypeAlias = float | Literal["fro", "nuc"]
 
 @explained
 def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
-    """The norm (Σ |x|ᵖ)^(1/p) over dimensions, or over all; its gradient at 0 is 0, at every order.
+    """Compute the norm (Σ |x|ᵖ)^(1/p) over some dimensions or all. Its gradient at 0 is 0, at every order.
 
     Args:
         x: any shape; ``dim`` of a 0-d tensor is None, 0 or -1.
@@ -29,7 +29,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
         keepdim: whether these dimensions stay, with size 1.
 
     Raises:
-        ShapeError: there are no elements, of which the smallest is taken.
+        ShapeError: x has no elements, and ``ord`` selects the smallest.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -40,7 +40,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     p, dims = _number("vector_norm", ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
-        raise ShapeError(f"vector_norm() was asked for ord={ord!r} over no elements, of shape {x.shape}; it has none")
+        raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
     return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))
 
 
@@ -70,12 +70,10 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
     need_bool(keepdim, "matrix_norm")
     given: Any = dim
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ArgumentError(f"matrix_norm() was asked for dim={describe(dim)}; it is a pair, of rows and columns")
+        raise ArgumentError(f"matrix_norm() got dim={describe(dim)}; expected a pair, of rows and columns")
     rows, columns = distinct(dim, x.ndim, "matrix_norm")
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
-        raise ArgumentError(
-            f'matrix_norm() was asked for ord={describe(ord)}; it is "fro", "nuc", 1, -1, 2, -2, inf or -inf'
-        )
+        raise ArgumentError(f'matrix_norm() got ord={describe(ord)}; expected "fro", "nuc", 1, -1, 2, -2, inf or -inf')
     if ord == "fro":
         return vector_norm(x, 2.0, (rows, columns), keepdim)
     if ord in (1, -1, math.inf, -math.inf):
@@ -113,9 +111,7 @@ def norm(
         return vector_norm(x, 2.0, dim, keepdim)
     if dim is None:
         if x.ndim not in (1, 2):
-            raise ShapeError(
-                f"norm() was asked for ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)"
-            )
+            raise ShapeError(f"norm() got ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)")
         dims: Any = tuple(range(x.ndim))
     else:
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -126,7 +122,7 @@ def norm(
 
 @explained
 def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
-    """The condition number of matrices: the norm times that of the inverse; inf of singular matrices.
+    """Compute the condition number of matrices, ‖x‖ · ‖x⁻¹‖; inf for singular matrices.
 
     Args:
         x: shape (…, n, m), square unless p is None, 2 or -2.
@@ -161,5 +157,5 @@ def _number(operation: str, ord: Any) -> float:
         ArgumentError: it is no number.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise ArgumentError(f"{operation}() was asked for ord={describe(ord)}, which is a number for vectors")
+        raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
     return float(ord)

@@ -79,15 +79,15 @@ class Accuracy(Metric):
         cls, k: int, prediction: object, target: Any, weight: Tensor[Any] | None, ignore_index: int | None
     ) -> Self:
         if k < 1:
-            raise ArgumentError(f"Accuracy.of() was asked for k={k}; it is 1 or more")
+            raise ArgumentError(f"Accuracy.of() got k={k}; expected 1 or more")
         if (
             not isinstance(prediction, Tensor)
             or not isinstance(target, IntTensor)
             or prediction.ndim != target.ndim + 1
         ):
             raise KindError(
-                f"Accuracy.of() with k={k} takes scores of classes, of shape (N, C, ...), and an IntTensor of shape "
-                f"(N, ...), and was given {describe(prediction)} and {describe(target)}"
+                f"Accuracy.of() with k={k} takes scores with shape (N, C, ...) and an IntTensor with shape "
+                f"(N, ...), got {describe(prediction)} and {describe(target)}"
             )
         chosen = decisions("Accuracy", prediction, target, weight=weight, ignore_index=ignore_index)
         assert isinstance(chosen, Classes)

@@ -98,7 +98,7 @@ def counts(
     """Return the counts of `ClassCounts` by field."""
     if average not in ("macro", "micro", "weighted"):
         raise ArgumentError(
-            f'{metric}.of() was asked for average={average!r}; it is "macro", "micro" or "weighted", and per_class() '
+            f'{metric}.of() got average={average!r:.80}; expected "macro", "micro" or "weighted", and per_class() '
             "returns the metric of each class"
         )
     chosen = decisions(

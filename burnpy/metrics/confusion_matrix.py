@@ -67,7 +67,7 @@ class ConfusionMatrix(Metric):
         if isinstance(chosen, Labels):
             if chosen.target.shape[1] != 1:
                 raise ShapeError(
-                    f"ConfusionMatrix.of() takes labels of shape (N,), and was given {chosen.target.shape}; "
+                    f"ConfusionMatrix.of() takes labels of shape (N,), got {chosen.target.shape}; "
                     "make one for each label, x[:, i]"
                 )
             n, size = (chosen.target.shape[0],), 2
@@ -91,5 +91,5 @@ class ConfusionMatrix(Metric):
             return counts
         axes = {"true": (1,), "pred": (0,), "all": (0, 1)}
         if normalize not in axes:
-            raise ArgumentError(f'value() was asked for normalize={normalize!r}; it is "true", "pred", "all" or None')
+            raise ArgumentError(f'value() got normalize={normalize!r:.80}; expected "true", "pred", "all" or None')
         return ratio(counts, np.broadcast_to(counts.sum(axes[normalize], keepdims=True), counts.shape))

@@ -1,7 +1,7 @@
 """Predictions and targets of classification, brought into the two forms that metrics count.
 
-`Classes` is one class out of several for each element. `Labels` is a yes or no for each of several labels of a sample,
-of which binary classification is the case of one label.
+`Classes` is one class out of several for each element. `Labels` is a yes or no for each of several labels of a sample;
+binary classification has one label.
 """
 
 from __future__ import annotations
@@ -76,42 +76,34 @@ def decisions(
     given: object
     for given in (prediction, target):
         if not isinstance(given, (Tensor, IntTensor, BoolTensor)):
-            raise KindError(f"{metric}.of() takes tensors, and was given {describe(given)}")
+            raise KindError(f"{metric}.of() takes tensors, got {describe(given)}")
     if isinstance(given, Tensor):
-        raise KindError(
-            f"{metric}.of() takes targets as an IntTensor or a BoolTensor, and was given {describe(target)}"
-        )
+        raise KindError(f"{metric}.of() takes targets as an IntTensor or a BoolTensor, got {describe(target)}")
     shape = prediction.shape
     if isinstance(prediction, Tensor) and isinstance(target, IntTensor) and len(shape) == target.ndim + 1:
         _same_shape(metric, shape[:1] + shape[2:], target.shape, shape)
         if not shape[1]:
-            raise ShapeError(f"{metric}.of() was given scores of shape {shape}, of no classes")
+            raise ShapeError(f"{metric}.of() got scores with shape {shape}, which has no classes")
         return _classes(metric, plain(prediction).argmax(1), plain(target), shape[1], weight, ignore_index)
     _same_shape(metric, shape, target.shape, shape)
     if isinstance(prediction, IntTensor):
         if isinstance(target, BoolTensor):
-            raise KindError(
-                f"{metric}.of() was given classes as predictions and a BoolTensor as targets; give both as one"
-            )
+            raise KindError(f"{metric}.of() got classes as predictions and a BoolTensor as targets; give both as one")
         if classes is None:
             raise ArgumentError(
                 f"{metric}.of() of predicted classes needs their number: {metric}.of(x, y, classes=...)"
             )
         return _classes(metric, plain(prediction), plain(target), classes, weight, ignore_index)
     if ignore_index is not None:
-        raise ArgumentError(
-            f"{metric}.of() was given ignore_index={ignore_index} for labels, which are 0 or 1; use weight"
-        )
+        raise ArgumentError(f"{metric}.of() got ignore_index={ignore_index} for labels, which are 0 or 1; use weight")
     if not 1 <= len(shape) <= 2:
-        raise ShapeError(f"{metric}.of() takes labels of shape (N,) or (N, L), and was given {shape}")
+        raise ShapeError(f"{metric}.of() takes labels of shape (N,) or (N, L), got {shape}")
     chosen = plain(prediction)
     if isinstance(chosen, Tensor):
         chosen = chosen > threshold
     labels = (shape[0], shape[1] if len(shape) == 2 else 1)
     if weight is not None and weight.shape != shape[:1]:
-        raise ShapeError(
-            f"{metric}.of() was given weights of shape {weight.shape}; give one for each sample: {shape[:1]}"
-        )
+        raise ShapeError(f"{metric}.of() got weights of shape {weight.shape}; give one for each sample: {shape[:1]}")
     return Labels(
         predicted=chosen.reshape(labels),
         target=_yes_or_no(metric, plain(target)).reshape(labels),
@@ -158,8 +150,8 @@ def _yes_or_no(metric: str, target: IntTensor[Any] | BoolTensor[Any]) -> BoolTen
 def _same_shape(metric: str, expected: Shape, given: Shape, scores: Shape) -> None:
     if expected != given:
         raise ShapeError(
-            f"{metric}.of() was given predictions of shape {scores} and targets of shape {given}; scores of classes "
-            "have the shape (N, C, ...) for targets of shape (N, ...), and labels and decisions have the targets' shape"
+            f"{metric}.of() got predictions with shape {scores} and targets with shape {given}; expected scores with "
+            "shape (N, C, ...) for targets with shape (N, ...), or labels or decisions with the targets' shape"
         )
 
 
@@ -174,7 +166,7 @@ def scores_by_class(
     given: tuple[object, object] = (scores, target)
     if not isinstance(given[0], Tensor) or not isinstance(given[1], (IntTensor, BoolTensor)):
         raise KindError(
-            f"{metric}.of() takes scores as a Tensor and targets as an IntTensor or a BoolTensor, and was given "
+            f"{metric}.of() takes scores as a Tensor and targets as an IntTensor or a BoolTensor, got "
             f"{describe(scores)} and {describe(target)}"
         )
     shape, values, truth = scores.shape, doubles(scores), plain(target)
@@ -184,6 +176,6 @@ def scores_by_class(
         return values, chosen.unsqueeze(1) == IntTensor.arange(shape[1], device=chosen.device)
     _same_shape(metric, shape, truth.shape, shape)
     if not 1 <= len(shape) <= 2:
-        raise ShapeError(f"{metric}.of() takes scores of shape (N,) or (N, C), and was given {shape}")
+        raise ShapeError(f"{metric}.of() takes scores of shape (N,) or (N, C), got {shape}")
     labels = (shape[0], shape[1] if len(shape) == 2 else 1)
     return values.reshape(labels), _yes_or_no(metric, truth).reshape(labels)

@@ -96,7 +96,7 @@ class FBeta(ClassCounts):
             ArgumentError: ``beta`` is negative or not finite.
         """
         if not 0 <= beta < math.inf:
-            raise ArgumentError(f"FBeta.of() was asked for beta={beta!r}; it is a finite number, and not negative")
+            raise ArgumentError(f"FBeta.of() got beta={beta!r:.80}; expected a finite number, and not negative")
         sums = counts(cls.__name__, prediction, target, average, classes, threshold, weight, ignore_index)
         return cls(average=average, beta=beta, **sums)
 

@@ -48,7 +48,7 @@ class Mean(Metric):
             weights = element_weights("Mean", weight, values, values.shape)
             return cls(sum=(values * weights).sum(), weight=weights.sum())
         if not 0 <= weight < math.inf:
-            raise ArgumentError(f"Mean.of() was given weight={weight!r}; it is a finite number, and not negative")
+            raise ArgumentError(f"Mean.of() got weight={weight!r:.80}; expected a finite number, and not negative")
         total = values.sum() if values.ndim else values
         count: Tensor[Any] = Tensor.full((), float(weight) * values.numel(), dtype="float64", device=values.device)
         return cls(sum=total if weight == 1 else total * float(weight), weight=count)

@@ -201,4 +201,4 @@ def doubles(x: object) -> Tensor[Any]:
         return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
     if isinstance(x, BoolTensor):
         return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
-    raise KindError(f"a metric takes tensors, and was given {describe(x)}")
+    raise KindError(f"a metric takes tensors, got {describe(x)}")

@@ -55,7 +55,7 @@ class Ranking(Metric):
             ArgumentError: ``average`` is unknown.
         """
         if average not in ("macro", "weighted"):
-            raise ArgumentError(f'{cls.__name__}.of() was asked for average={average!r}; it is "macro" or "weighted"')
+            raise ArgumentError(f'{cls.__name__}.of() got average={average!r:.80}; expected "macro" or "weighted"')
         values, truth = scores_by_class(cls.__name__, scores, target)
         weights = element_weights(cls.__name__, weight, values, values.shape[:1])
         return cls(scores=(values,), truth=(truth,), weights=(weights,), average=average)
@@ -80,7 +80,7 @@ class Ranking(Metric):
             np.concatenate([x.to_numpy() for x in parts]) for parts in (self.scores, self.truth, self.weights)
         )
         if missing := int(np.isnan(scores).sum()):
-            raise ArgumentError(f"{type(self).__name__} was given {missing} NaN among its scores, which have no order")
+            raise ArgumentError(f"{type(self).__name__} got {missing} NaN among its scores, which have no order")
         by_class = [self._score(*_steps(scores[:, c], truth[:, c], weights)) for c in range(scores.shape[1])]
         return np.array(by_class), (truth * weights[:, None]).sum(0)
 

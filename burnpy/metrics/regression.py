@@ -107,7 +107,7 @@ class R2(Metric):
         truth, errors, weights = _errors("R2", prediction, target, weight)
         if not truth.ndim or (weight is not None and weight.ndim != 1):
             raise ShapeError(
-                f"R2.of() takes targets of shape (N, ...) and weights of shape (N,), and was given {truth.shape}"
+                f"R2.of() takes targets with shape (N, ...) and weights with shape (N,), got {truth.shape}"
                 + (f" and {weight.shape}" if weight is not None else "")
             )
         n, outputs = truth.shape[0], int(np.prod(truth.shape[1:]))
@@ -155,7 +155,6 @@ def _errors(
     x, y = doubles(prediction), doubles(target)
     if x.shape != y.shape:
         raise ShapeError(
-            f"{metric}.of() was given predictions of shape {x.shape} and targets of shape {y.shape}, "
-            "which must be equal"
+            f"{metric}.of() got predictions with shape {x.shape} and targets with shape {y.shape}; they must be equal"
         )
     return y, x - y, element_weights(metric, weight, y, y.shape)

@@ -28,7 +28,7 @@ def element_weights(metric: str, weight: Tensor[Any] | None, like: TensorBase[An
     values = doubles(weight)
     if values.shape != shape[: values.ndim]:
         raise ShapeError(
-            f"{metric}.of() was given weights of shape {values.shape} for elements of shape {shape}; "
-            f"give one for each sample, of shape {shape[:1]}, or one for each element"
+            f"{metric}.of() got weights with shape {values.shape} for elements with shape {shape}; "
+            f"pass one for each sample, shape {shape[:1]}, or one for each element"
         )
     return values.reshape((*values.shape, *(1,) * (len(shape) - values.ndim))).expand(shape)

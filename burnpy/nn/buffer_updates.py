@@ -97,7 +97,7 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
 
 
 def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> Tensor[B]:
-    """Attach updates of several buffers of one dtype as `record_update` does, of which the vectors are parts of one."""
+    """Attach updates of several buffers of one dtype as `record_update` does; their vectors are parts of one vector."""
     device: Any = output.device
     live = [(buffer, value) for buffer, value in updates if not buffer.frozen]
     if not isinstance(device, Autodiff) or not live:
@@ -107,7 +107,7 @@ def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> 
     for buffer, value in live:
         shape, dtype = buffer.shape, buffer.dtype
         if value.shape != shape:
-            raise ShapeError(f"record_update() was given a value of shape {value.shape} for a buffer of shape {shape}")
+            raise ShapeError(f"record_update() got a value of shape {value.shape} for a buffer of shape {shape}")
         flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
         parts += [flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)]
     vectors, out, start = inner.cat(parts, 0), output._primitive, 0

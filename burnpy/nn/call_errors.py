@@ -38,7 +38,7 @@ class Explaining(ABCMeta):
 
 
 def signature_of(cls: type[Any]) -> Signature:
-    """Return the signature of a class: that of its ``__init__`` without ``self``."""
+    """Return the signature of a class: its ``__init__``'s without ``self``."""
     import inspect
 
     from burnpy.hints.signatures import signature
@@ -55,7 +55,7 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
     from burnpy.hints.modules import arguments_of
 
     if cls.__init__ is object.__init__ and args and not kwargs:
-        return CallError(f"{cls.__name__}() was given {len(args)} values, and has no __init__ that takes any")
+        return CallError(f"{cls.__name__}() got {len(args)} values, and has no __init__ that takes any")
     return call_errors.call_error(
         cls.__name__, [*signature_of(cls).parameters.values()], args, kwargs, arguments_of(cls)
     )

@@ -131,7 +131,7 @@ def _inputs(model: ModuleBase[Any], argument: Any) -> list[Any]:
         if not isinstance(x, TensorBase) and not _is_shape(x):
             hint = "; make a tensor of it: Tensor.from_data(values)" if hasattr(x, "__array__") else ""
             raise ArgumentError(
-                f"summary() takes as input a tensor, a shape, or a tuple of these, and was given {describe(x)}{hint}"
+                f"summary() takes as input a tensor, a shape, or a tuple of these, got {describe(x)}{hint}"
             )
     return inputs
 
@@ -151,13 +151,12 @@ def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
     devices = [variable.device for variable in [*model._variables().values()][:1]] + tensors
     if not devices:
         raise ArgumentError(
-            f"summary() was given a shape for {a(type(model).__name__)} that holds no parameters, and is on no device; "
-            "give it a tensor"
+            f"summary() got a shape, but this {type(model).__name__} has no parameters, and so no device; pass a tensor"
         )
     for other in devices[1:]:
         if _plain(other) is not _plain(devices[0]):
             raise DeviceError(
-                f"summary() was given a tensor on {other} for a model on {devices[0]}; move one: x.to_device(device)"
+                f"summary() got a tensor on {other} for a model on {devices[0]}; move one: x.to_device(device)"
             )
     return devices[0]
 

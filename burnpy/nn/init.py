@@ -218,7 +218,7 @@ class _ScaledNormal(_Scaled):
 
 @dataclass(frozen=True)
 class _Kaiming(_Scaled):
-    gain: float = math.sqrt(2.0)  #: see `gain`; by default that of "relu"
+    gain: float = math.sqrt(2.0)  #: see `gain`; the default is for "relu"
     mode: FanMode = (
         "fan_in"  #: the fan to divide by: "fan_in" preserves the variance of outputs, "fan_out" of gradients
     )
@@ -294,7 +294,7 @@ class Orthogonal(Initializer):
         self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
     ) -> Any:
         if len(shape) < 2:
-            raise ShapeError(f"Orthogonal() makes matrices, and was asked for the shape {shape}; use Normal()")
+            raise ShapeError(f"Orthogonal() makes matrices, got shape {shape}; use Normal()")
         rows, columns = shape[0], math.prod(shape[1:])
         gaussian = drawn_from(generator, device, "Orthogonal").standard_normal((max(rows, columns), min(rows, columns)))
         q, r = np.linalg.qr(gaussian)

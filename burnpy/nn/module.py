@@ -38,7 +38,7 @@ class HasForward(Protocol[P, R_co]):
 if TYPE_CHECKING:
 
     def called_as(forward: F) -> Callable[[Callable[..., Any]], F]:
-        """Decorate ``__call__`` so that it has the overloads of ``forward``, of which `HasForward` sees one."""
+        """Give ``__call__`` the overloads of ``forward``; `HasForward` sees only one of them."""
         ...
 
 
@@ -210,7 +210,7 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
     device: Any = module._own_device()
     if device is not None and not device.differentiates:
         raise NotTrackedError(
-            f"valid() was asked of {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
+            f"valid() got {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
             "gives: use it as it is, or make the model on Autodiff[...] to train it"
         )
     rebindable: Any = module  # of the class that the caller declares

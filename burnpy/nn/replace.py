@@ -27,7 +27,7 @@ def replaced(module: M, values: Mapping[str, Any]) -> M:
         except _NoSuchPathError:
             paths = [known for known, _ in walk(module) if known]
             raise ArgumentError(
-                f"replace() was given the path {path!r}, which {type(module).__name__} does not have"
+                f"replace() got the path {path!r}, which {type(module).__name__} does not have"
                 + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
             ) from None
     check_variables(result)

@@ -36,7 +36,7 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
             matching = [(path, item) for path, item in paths if meets(path, pattern)]
             if not matching:
                 raise ArgumentError(
-                    f"{operation} was asked for {pattern!r}, which is no path in {type(module).__name__} and meets none"
+                    f"{operation} got {pattern!r}, which is not a path in {type(module).__name__} and meets none"
                     f"{suggestion(pattern, [path for path, _ in paths])}"
                 )
             matches |= {first[id(item)]: item for _, item in matching}
@@ -52,8 +52,8 @@ def _patterns(where: Any, operation: str) -> Sequence[str]:
     patterns = (where,) if isinstance(where, str) else where
     if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
         raise ArgumentError(
-            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, and was "
-            f"given {a(type(where).__name__)}"
+            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
+            f"{a(type(where).__name__)}"
         )
     return [*patterns]
 

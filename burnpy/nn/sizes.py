@@ -13,7 +13,7 @@ Pair: TypeAlias = int | Sequence[int]
 Single: TypeAlias = int | Sequence[int]
 """A size for the length of sequences: a number, or a sequence of one."""
 OutputPair: TypeAlias = int | Sequence[int | None]
-"""A height and width of an output: one number for both, or two, of which None is the size of the input."""
+"""A height and width of an output: one number for both, or two; None keeps the size of the input."""
 Size: TypeAlias = Single | Pair
 """A size of a layer that is for sequences or for images."""
 
@@ -26,7 +26,7 @@ def positive(layer: str, **sizes: int) -> None:
     """
     for name, size in sizes.items():
         if _int(size) is None or size < 1:
-            raise ArgumentError(f"{layer}() was given {name}={size!r}; it is a positive int")
+            raise ArgumentError(f"{layer}() got {name}={size!r:.80}; expected a positive int")
 
 
 def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
@@ -38,7 +38,7 @@ def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> Non
     positive(layer, in_channels=in_channels, out_channels=out_channels, groups=groups)
     if in_channels % groups or out_channels % groups:
         raise ArgumentError(
-            f"{layer}() was given groups={groups} for {in_channels} → {out_channels} channels; it must divide both"
+            f"{layer}() got groups={groups} for {in_channels} → {out_channels} channels; it must divide both"
         )
 
 
@@ -50,7 +50,7 @@ def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, .
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise ArgumentError(f"{layer}() was given normalized_shape=(); it has at least one size")
+        raise ArgumentError(f"{layer}() got normalized_shape=(); it has at least one size")
     for size in shape:
         positive(layer, normalized_shape=size)
     return shape
@@ -64,7 +64,7 @@ def whole(operation: str, name: str, value: int) -> int:
     """
     number = _int(value)
     if number is None:
-        raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int")
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int")
     return number
 
 
@@ -113,7 +113,7 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
     number = _int(size)
     if number is None or number < least:
-        raise ArgumentError(f"{operation}() was given {name}={value!r}; it is an int of at least {least}")
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}")
     return number
 
 
@@ -135,8 +135,8 @@ def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[in
     sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
     if len(sizes) != 2 or any(n is None or n < least for n in sizes):
         raise ArgumentError(
-            f"{operation}() was given {name}={value!r}; it is an int of at least {least}, or two of them: (height, "
-            "width)"
+            f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}, or two of them: "
+            "(height, width)"
         )
     return sizes  # type: ignore[return-value]  # two ints
 

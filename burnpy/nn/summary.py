@@ -101,7 +101,7 @@ def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence
 
     argument: Any = depth
     if depth is not None and (not isinstance(argument, int) or depth < 0):
-        raise ArgumentError(f"summary() was given depth={depth!r}; it is an int from 0, or None for all")
+        raise ArgumentError(f"summary() got depth={depth!r:.80}; expected an int from 0, or None for all")
     calls, flops = Calls(), None
     if input is not None:
         flops = calls.run(model, input)

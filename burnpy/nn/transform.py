@@ -51,7 +51,7 @@ class Transforms(ModuleBase[B]):
         """
         argument: object = mode
         if argument is not None and not isinstance(argument, bool):
-            raise ArgumentError(f"train() was given {argument!r:.60}; it is True, False, or None to go by the device")
+            raise ArgumentError(f"train() got {argument!r:.60}; expected True, False, or None to go by the device")
         return self._rebuilt(override=lambda module: mode)
 
     def eval(self) -> Self:
@@ -124,13 +124,11 @@ class Transforms(ModuleBase[B]):
             if not isinstance(result, TensorBase) or result.kind != "float":
                 raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
             if result.device is not variable.device:
-                raise DeviceError(
-                    f"map() of {path}, on {variable.device}, was given a tensor on {result.device} in its place"
-                )
+                raise DeviceError(f"map() got a tensor on {result.device} for {path}, which is on {variable.device}")
             if result.shape != variable.shape:
                 raise ShapeError(
-                    f"map() of {path}, of shape {variable.shape}, was given shape {result.shape} in its place; for "
-                    f"another shape use model.replace({{{path!r}: Param(tensor)}})"
+                    f"map() got shape {result.shape} for {path}, which has shape {variable.shape}; to change the shape "
+                    f"use model.replace({{{path!r}: Param(tensor)}})"
                 )
             return variable._with_value(result.detach())  # type: ignore[attr-defined]  # a float tensor
 
@@ -202,7 +200,7 @@ class Transforms(ModuleBase[B]):
             new, old = value._primitive, variable._value._primitive
             if new.shape != old.shape or new.dtype != old.dtype or value.kind != variable.kind:
                 raise ShapeError(
-                    f"with_values() was given {a(type(value).__name__)} of shape {value.shape} and dtype {value.dtype} "
+                    f"with_values() got {a(type(value).__name__)} of shape {value.shape} and dtype {value.dtype} "
                     f"for {path}, which is of shape {variable.shape} and dtype {variable.dtype}"
                 )
             if value._device is inner:
@@ -213,7 +211,7 @@ class Transforms(ModuleBase[B]):
         unknown = [key for key in values if key not in renewed]
         if unknown:
             raise ModuleError(
-                f"with_values() was given the id {unknown[0]}, which {type(self).__name__} does not hold"
+                f"with_values() got the id {unknown[0]}, which {type(self).__name__} does not hold"
                 + (f", nor {len(unknown) - 1} more" if unknown[1:] else "")
             )
         return renewed

@@ -54,7 +54,7 @@ class Variable(Subscriptable, Generic[B]):
         if not isinstance(argument, TensorBase) or argument.kind != self.kind:
             owner = TensorBase.kinds[self.kind].__name__
             raise KindError(
-                f"{type(self).__name__}() holds one {owner}, and was given {_shown(argument)}; "
+                f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; "
                 f"make one first, as with {owner}.from_data(values, device=device)"
             )
         _set(self, "_frozen", bool(frozen))
@@ -95,7 +95,7 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
     def _with_value(self, value: Any) -> Self:
-        """Return a variable with the same id that stores an untracked tensor, of which a parameter makes a leaf."""
+        """Return a variable with the same id that stores an untracked tensor; a parameter makes a leaf of it."""
         return self._with_primitive(value._device, value._primitive)
 
     def _with_primitive(self, device: Any, primitive: Any) -> Self:
@@ -139,7 +139,7 @@ class Variable(Subscriptable, Generic[B]):
             raise missing_attribute(self, "Variable", name)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise KindError(f"{a(type(self).__name__)} is no array but holds a tensor, of which NumPy takes .value")
+        raise KindError(f"{a(type(self).__name__)} is not an array but holds a tensor; pass its .value to NumPy")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._value, self._frozen, self._id)
@@ -210,8 +210,8 @@ class Param(Variable[B]):
             return value.require_grad()
         except NotTrackedError:
             raise NotTrackedError(
-                f"a Param was given a tensor of shape {value.shape} that was computed from tracked ones, and a "
-                "parameter is where a graph begins; give it value.detach()"
+                f"a Param got a tensor of shape {value.shape} that was computed from tracked tensors, but a "
+                "parameter is a leaf; pass value.detach()"
             ) from None
 
 
@@ -253,7 +253,7 @@ class Buffer(Variable[B]):
     def _admitted(self, value: Any) -> Any:
         if value.is_require_grad():
             raise NotTrackedError(
-                f"{a(type(self).__name__)} was given a tracked tensor of shape {value.shape}, and buffers have no "
+                f"{a(type(self).__name__)} got a tracked tensor of shape {value.shape}, and buffers have no "
                 "gradient; give it value.detach(), or make it a Param"
             )
         return value

@@ -80,12 +80,12 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         argument: object = grads
         if not isinstance(argument, GradientsParams):
             raise KindError(
-                f"add() takes GradientsParams, and was given {a(type(argument).__name__)}; "
+                f"add() takes GradientsParams, got {a(type(argument).__name__)}; "
                 "write GradientsParams.from_grads(grads, model)"
             )
         counts = number(weight, "the weight of a micro-batch")
         if not 0 < counts < math.inf:
-            raise ArgumentError(f"the weight of a micro-batch was given as {weight!r}; it is positive and finite")
+            raise ArgumentError(f"the weight of a micro-batch is {weight!r}; expected a positive finite number")
         out: GradientsAccumulator[B] = object.__new__(GradientsAccumulator)
         if self._total is not None:
             total = self._total.plus(grads, float(counts))

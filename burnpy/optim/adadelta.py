@@ -83,7 +83,7 @@ def adadelta_step(
     b: Any, param: Float, grad: Float, square: Float, changes: Float, lr: Any, rho: Any, share: Any, eps: Any,
     decay: Any, decays: bool, maximize: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the share 1 - rho of what is new."""
+    """Update one parameter. New values have the share 1 - rho in the averages."""
     param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=False)
     square = b.add(b.mul(square, rho), b.mul(b.square(grad), share))
     change = b.mul(b.div(b.sqrt(b.add(changes, eps)), b.sqrt(b.add(square, eps))), grad)

@@ -19,19 +19,19 @@ def number(value: Any, what: str) -> float:
     if isinstance(value, (np.floating, np.integer)):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        hint = "; of a tensor, give x.item()" if hasattr(value, "item") else ""
+        hint = "; pass x.item() of a tensor" if hasattr(value, "item") else ""
         if hasattr(value, "named_params"):
             hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
         if callable(value) and hasattr(value, "at"):
-            hint = "; of a schedule, give that of a step: schedule(step)"
+            hint = "; pass the rate of a step: schedule(step)"
         shown = (
             f"{value!r:.80}"
             if isinstance(value, (str, bool, complex, bytes, type(None)))
             else f"{a(type(value).__name__)}"
         )
-        raise ArgumentError(f"{what} is a number, and was given as {shown}{hint}")
+        raise ArgumentError(f"{what} is a number, got {shown}{hint}")
     if math.isnan(value):
-        raise ArgumentError(f"{what} was given as NaN")
+        raise ArgumentError(f"{what} is NaN")
     return value
 
 
@@ -43,7 +43,7 @@ def at_least_zero(value: Any, what: str) -> float:
     """
     checked = number(value, what)
     if not 0 <= checked < math.inf:
-        raise ArgumentError(f"{what} was given as {value!r}; it is finite and not negative")
+        raise ArgumentError(f"{what} is {value!r}; expected a finite number that is not negative")
     return checked
 
 
@@ -55,7 +55,7 @@ def fraction(value: Any, what: str) -> float:
     """
     checked = number(value, what)
     if not 0 <= checked < 1:
-        raise ArgumentError(f"{what} was given as {value!r}; it is at least 0 and less than 1")
+        raise ArgumentError(f"{what} is {value!r}; expected a number of at least 0 and less than 1")
     return checked
 
 
@@ -66,7 +66,7 @@ def decay_rates(value: object, what: str) -> None:
         ArgumentError: the value is something else.
     """
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentError(f"{what} was given as {value!r:.80}; it is a pair such as (0.9, 0.999)")
+        raise ArgumentError(f"{what} is {value!r:.80}; expected a pair such as (0.9, 0.999)")
     for rate in value:
         fraction(rate, f"each of {what.removesuffix(')')}{value!r})")
 
@@ -80,5 +80,5 @@ def count(value: Any, what: str, *, least: int = 1) -> int:
     if isinstance(value, np.integer):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what} was given as {value!r:.80}; it is an int of {least} or more")
+        raise ArgumentError(f"{what} is {value!r:.80}; expected an int of {least} or more")
     return value

@@ -97,7 +97,7 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
     norm = norm_of(grads, p)
     if error_if_nonfinite and not math.isfinite(norm.item()):
         _refuse_nonfinite(grads, "clip_by_global_norm", norms_of(grads, p))
-        raise NonFiniteError(f"clip_by_global_norm() was given finite gradients whose norm is {norm.item()}")
+        raise NonFiniteError(f"clip_by_global_norm() got finite gradients whose norm is {norm.item()}")
     factor: Any
     if device.eager_checks and not device.differentiates:  # reading the value is cheaper than multiplying by 1
         factor = bound / (norm.item() + _EPS)
@@ -115,17 +115,17 @@ def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
 
 
 def factor_each(b: Any, norm: Float, bound: Any) -> tuple[Float]:
-    """Return by what gradients of a norm are multiplied, min(1, bound / (norm + 1e-6)): a formula of lists."""
+    """Compute the factor that clips gradients to the bound, min(1, bound / (norm + 1e-6)): a formula of lists."""
     limit = bound if hasattr(bound, "dtype") else b.full((), bound, norm.dtype)
     return (b.minimum(b.div(limit, b.add(norm, _EPS)), 1.0),)
 
 
 def _limit(grads: object, limit: float, operation: str) -> float:
     if not isinstance(grads, (Gradients, GradientsParams)):
-        raise KindError(f"{operation}() takes Gradients or GradientsParams, and was given {a(type(grads).__name__)}")
+        raise KindError(f"{operation}() takes Gradients or GradientsParams, got {a(type(grads).__name__)}")
     bound = number(limit, f"the limit of {operation}()")
     if bound < 0:
-        raise ArgumentError(f"{operation}() was given the limit {limit!r}; it is not negative")
+        raise ArgumentError(f"{operation}() got the limit {limit!r}; expected a number that is not negative")
     return float(bound)
 
 
@@ -139,4 +139,4 @@ def _refuse_nonfinite(grads: Any, operation: str, norms: Tensor[Any]) -> None:
     nonfinite = [(name, norm) for name, norm in zip(names, norms.tolist(), strict=True) if not math.isfinite(norm)]
     if nonfinite:
         shown = ", ".join(f"{name} ({norm})" for name, norm in nonfinite)
-        raise NonFiniteError(f"{operation}() was given gradients whose norm is infinite or NaN: {shown}")
+        raise NonFiniteError(f"{operation}() got gradients whose norm is infinite or NaN: {shown}")

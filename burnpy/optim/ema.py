@@ -54,11 +54,11 @@ class Ema(Generic[M]):
     def __post_init__(self) -> None:
         argument: object = self.model
         if not isinstance(argument, ModuleBase):
-            raise KindError(f"Ema() averages a burnpy.nn.Module, and was given {a(type(argument).__name__)}")
+            raise KindError(f"Ema() averages a burnpy.nn.Module, got {a(type(argument).__name__)}")
         if not 0.0 <= self.decay <= 1.0:
-            raise ArgumentError(f"Ema() was given decay={self.decay!r}; it is from 0 to 1")
+            raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
         if self.updates < 0:
-            raise ArgumentError(f"Ema() was given updates={self.updates!r}; it is at least 0")
+            raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
 
     def update(self, model: M) -> Self:
         """Return the average with a model after a step added.
@@ -72,7 +72,7 @@ class Ema(Generic[M]):
         added = {param.id: param.value for param in model.params()}
         if known.keys() != added.keys():
             raise ModuleError(
-                f"Ema.update() was given {a(type(model).__name__)} whose parameters are not those of the average; give "
+                f"Ema.update() got {a(type(model).__name__)} whose parameters are not those of the average; give "
                 "what optim.step() made of the model that Ema was made of"
             )
         device: Any = model.device

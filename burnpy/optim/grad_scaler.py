@@ -41,8 +41,8 @@ class GradScaler(Subscriptable, Generic[B]):
     Args:
         device: the backend of the gradients, beneath `Autodiff`.
         init_scale: the first scale.
-        growth_factor: by what the scale is multiplied after ``growth_interval`` steps without overflow.
-        backoff_factor: by what it is multiplied after an overflow.
+        growth_factor: the factor of the scale after ``growth_interval`` steps without overflow.
+        backoff_factor: the factor of the scale after an overflow.
         growth_interval: the number of steps without overflow after which the scale grows.
 
     Raises:
@@ -76,18 +76,18 @@ class GradScaler(Subscriptable, Generic[B]):
         device: Any = device_of(self.device)
         if device.differentiates:
             raise DeviceError(
-                f"GradScaler() was given {device}; gradients are on the device beneath, so give it {device.inner}"
+                f"GradScaler() got {device}; gradients are on the device beneath, so give it {device.inner}"
             )
         number(self.init_scale, "GradScaler(init_scale=)")
         if not self.init_scale > 0.0:
-            raise ArgumentError(f"GradScaler(init_scale=) was given as {self.init_scale!r}; it is positive")
+            raise ArgumentError(f"GradScaler(init_scale=) is {self.init_scale!r}; expected a positive number")
         if not self.growth_factor >= 1.0:
-            raise ArgumentError(f"GradScaler(growth_factor=) was given as {self.growth_factor!r}; it is at least 1")
+            raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
         if not 0.0 < self.backoff_factor <= 1.0:
-            raise ArgumentError(f"GradScaler(backoff_factor=) was given as {self.backoff_factor!r}; it is from 0 to 1")
+            raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r:.80}; expected 0 to 1")
         interval: object = self.growth_interval
         if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
-            raise ArgumentError(f"GradScaler(growth_interval=) was given as {interval!r}; it is a positive int")
+            raise ArgumentError(f"GradScaler(growth_interval=) is {interval!r}; expected a positive int")
         object.__setattr__(self, "device", device)
         if self._current is None:
             start = Tensor.full((), float(self.init_scale), device=device), IntTensor.full((), 0, device=device)
@@ -118,7 +118,7 @@ class GradScaler(Subscriptable, Generic[B]):
             levels.append(device)
             device = device.inner
         if device is not self.device:
-            raise DeviceError(f"GradScaler.scale() was given a loss on {given.device}; the scale is on {self.device}")
+            raise DeviceError(f"GradScaler.scale() got a loss on {given.device}; the scale is on {self.device}")
         for level in reversed(levels):
             scale = Tensor.from_inner(scale, device=level)
         scaled: Tensor[Any] = given * scale
@@ -128,8 +128,8 @@ class GradScaler(Subscriptable, Generic[B]):
         """Divide gradients by the scale, and check them.
 
         Returns:
-            The gradients, of which `GradientsParams.found_inf` tells `Optimizer.step` whether to skip the update; and
-            the scaler of the next step.
+            The gradients, whose `GradientsParams.found_inf` tells `Optimizer.step` whether to skip the update; and the
+            scaler of the next step.
 
         Raises:
             KindError: ``grads`` are not `GradientsParams`.
@@ -141,13 +141,9 @@ class GradScaler(Subscriptable, Generic[B]):
             hint = "GradientsParams.from_grads(grads, model)" if isinstance(given, Gradients) else "those of a model"
             raise KindError(f"GradScaler.unscale() takes GradientsParams, not {a(type(given).__name__)}; give {hint}")
         if grads.device is not self.device:
-            raise DeviceError(
-                f"GradScaler.unscale() was given gradients on {grads.device}; the scale is on {self.device}"
-            )
+            raise DeviceError(f"GradScaler.unscale() got gradients on {grads.device}; the scale is on {self.device}")
         if grads.found_inf is not None:
-            raise StateError(
-                "GradScaler.unscale() was given gradients that were unscaled already; a step unscales once"
-            )
+            raise StateError("GradScaler.unscale() got gradients that were unscaled already; a step unscales once")
         scale, steps = self._current
         if not grads:
             return grads, self
@@ -167,7 +163,7 @@ class GradScaler(Subscriptable, Generic[B]):
         """Return a scaler with these settings that continues from a record.
 
         Args:
-            record: the result of `into_record`, of which only the numbers are used.
+            record: the result of `into_record`. Only its numbers are used.
 
         Raises:
             StateError: it is not such a record.

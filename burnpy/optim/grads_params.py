@@ -160,7 +160,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     @property
     def device(self) -> B:
         """The device of the gradients."""
-        return self._device  # type: ignore[no-any-return]  # what __init__ was given
+        return self._device  # type: ignore[no-any-return]  # the argument of __init__
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             matching = [ident for ident, path in self._paths.items() if meets(path, key)]
             if not matching:
                 raise ArgumentError(
-                    f"without() was asked for {key!r}, which meets no parameter of these gradients"
+                    f"without() got {key!r}, which meets no parameter of these gradients"
                     + suggestion(key, [*self._paths.values()])
                 )
             dropped.update(matching)
@@ -265,7 +265,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
-                    f"the function given to map() was given the gradient of {self._paths.get(ident, ident)}, of shape "
+                    f"the function given to map() got the gradient of {self._paths.get(ident, ident)}, of shape "
                     f"{value.shape} and dtype {value.dtype} on {self._device}, and must return one such, but returned "
                     f"{result!r:.200}"
                 )
@@ -298,9 +298,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             bucket_bytes: the size at which a bucket is closed.
 
         Returns:
-            The buckets, 1-d, and the layout, of which ``layout.unflatten(buckets)`` returns the gradients. Updates of
-            buffers and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients.
-            16-bit floats are stored as float32.
+            The buckets, 1-d, and the layout; ``layout.unflatten(buckets)`` returns the gradients. Updates of buffers
+            and `found_inf` are in the buckets too, so that a sum of buckets is the sum of the gradients. 16-bit floats
+            are stored as float32.
 
         Raises:
             ArgumentError: ``bucket_bytes`` is not a positive int.
@@ -391,7 +391,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         argument: object = key
         if not isinstance(argument, str):
             raise KindError(
-                f"gradients by parameter are asked for by Param, id or path, not by {a(type(argument).__name__)}; "
+                f"gradients by parameter are looked up by Param, id or path, got {a(type(argument).__name__)}; "
                 "of model.weight, give model.weight itself, not its value"
             )
         if key in self._paths:

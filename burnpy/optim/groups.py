@@ -26,7 +26,7 @@ class Group:
     Args:
         where: the parameters: a path (``"encoder"``, including all below it), a pattern (``"*.bias"``), several of
             these, or a predicate of path and parameter.
-        lr: a fixed learning rate, in place of that of `Optimizer.step`.
+        lr: a fixed learning rate, in place of `Optimizer.step`'s.
         lr_scale: a factor of the learning rate of `Optimizer.step`.
         weight_decay: the weight decay, in place of the optimizer's.
 
@@ -64,7 +64,7 @@ class Group:
         if self.lr is not None and self.lr_scale is not None:
             raise ArgumentError(f"{self} has both a rate of its own and a factor of the common one; give one of them")
         if all(getattr(self, name) is None for name in _OPTIONS):
-            raise ArgumentError(f"{self} says nothing; give it lr_scale=, lr= or weight_decay=")
+            raise ArgumentError(f"{self} sets nothing; pass lr_scale=, lr= or weight_decay=")
 
     def __repr__(self) -> str:
         where = repr(self.where) if not callable(self.where) else getattr(self.where, "__name__", "a function")

@@ -111,7 +111,7 @@ class Layout(Generic[B]):
         """
         size: object = bucket_bytes
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentError(f"flatten(bucket_bytes=) was given as {bucket_bytes!r}; it is a positive int")
+            raise ArgumentError(f"flatten(bucket_bytes=) is {bucket_bytes!r}; expected a positive int")
         self.device = device
         self.entries = tuple(entries)
         self.paths = dict(paths)
@@ -259,7 +259,7 @@ class Layout(Generic[B]):
             raise ShapeError(f"unflatten() takes the {len(self.buckets)} buckets of this layout, {shown}; not {given}")
         for bucket in buckets:
             if bucket.device is not self.device:
-                raise DeviceError(f"unflatten() was given a bucket on {bucket.device}; the layout is of {self.device}")
+                raise DeviceError(f"unflatten() got a bucket on {bucket.device}; the layout is of {self.device}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.digest == other.digest

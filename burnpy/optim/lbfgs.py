@@ -108,13 +108,13 @@ class LBfgs(Optimizer):
         count(self.history_size, "LBfgs(history_size=)")
         if self.weight_decay:
             raise ArgumentError(
-                f"LBfgs() was given weight_decay={self.weight_decay!r}; add 0.5 * weight_decay * p.square().sum() to "
+                f"LBfgs() got weight_decay={self.weight_decay!r:.80}; add 0.5 * weight_decay * p.square().sum() to "
                 "the loss, which the search for a step has to know"
             )
         if self.groups:
-            raise ArgumentError("LBfgs() was given groups; all parameters take one step together")
+            raise ArgumentError("LBfgs() got groups; all parameters take one step together")
         if self.master_weights:
-            raise ArgumentError("LBfgs() was given master_weights=True; it needs losses without noise: use float32")
+            raise ArgumentError("LBfgs() got master_weights=True; it needs losses without noise: use float32")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -149,11 +149,11 @@ class LBfgs(Optimizer):
     def minimize(self, lr: float, model: Any, loss_and_grads: Callable[[Any], Any]) -> Any:
         """Take up to ``max_iter`` steps, each to a point that satisfies the strong Wolfe conditions.
 
-        A further call goes on with the estimate of the Hessian that this one made. Where nothing is to be gained, it
-        returns the model that it was given.
+        A further call continues with this call's estimate of the Hessian. If no step reduces the loss, it returns the
+        model unchanged.
 
         Args:
-            lr: the distance that is tried first along a direction, 1 in general.
+            lr: the distance to try first along a direction, in general 1.
             model: a model; or a float tensor, or dicts, lists and tuples of them.
             loss_and_grads: returns the loss of a model, a 0-d tensor, and its gradients, ``loss.backward()`` or
                 `GradientsParams`. It is called several times for each step, and must have no noise: neither dropout
@@ -167,12 +167,12 @@ class LBfgs(Optimizer):
             ArgumentError: the rate is negative or not finite; a gradient is missing that another evaluation had; the
                 gradients contain none of the model's parameters.
             ShapeError: the loss is not 0-d.
-            ModuleError, DeviceError, StateError: as those of `step`.
+            ModuleError, DeviceError, StateError: see `step`.
         """
         given: object = loss_and_grads
         if not callable(given):
             raise KindError(
-                f"LBfgs.minimize() takes a function that returns the loss and the gradients of a model, and was given "
+                f"LBfgs.minimize() takes a function that returns the loss and the gradients of a model, got "
                 f"{describe(given)}; step() takes gradients"
             )
         if not isinstance(model, Module) and is_tree(model):
@@ -257,15 +257,15 @@ class LBfgs(Optimizer):
         result = loss_and_grads(model)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Tensor):
             raise KindError(
-                f"LBfgs.minimize() was given a function that returned {a(type(result).__name__)}; return the loss and "
+                f"LBfgs.minimize() got a function that returned {a(type(result).__name__)}; return the loss and "
                 "the gradients: return loss, loss.backward()"
             )
         loss, grads = result
         if loss.shape != ():
-            raise ShapeError(f"LBfgs.minimize() was given a loss of shape {loss.shape}; it is 0-d, as loss.mean() is")
+            raise ShapeError(f"LBfgs.minimize() got a loss of shape {loss.shape}; expected 0-d, as loss.mean() is")
         if not isinstance(grads, (Gradients, GradientsParams)):
             raise KindError(
-                f"LBfgs.minimize() was given a function that returned {a(type(grads).__name__)} after the loss; return "
+                f"LBfgs.minimize() got a function that returned {a(type(grads).__name__)} after the loss; return "
                 "loss, loss.backward()"
             )
         return loss, self._by_param(grads, model)
@@ -289,8 +289,8 @@ class LBfgs(Optimizer):
         for item in pending:
             if item.param.id not in by_id:
                 raise ArgumentError(
-                    f"LBfgs.minimize() was given no gradient of {item.path} by a later evaluation of the loss; it has "
-                    "to depend on the same parameters each time"
+                    f"LBfgs.minimize() got no gradient for {item.path} from a later evaluation of the loss; the loss "
+                    "must depend on the same parameters each time"
                 )
             grad = by_id[item.param.id]
             grads.append(device.neg(grad) if self.maximize else grad)

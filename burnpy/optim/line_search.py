@@ -41,9 +41,9 @@ def strong_wolfe(
 ) -> tuple[P, int]:
     """Return a point that satisfies the strong Wolfe conditions, or the lowest that was found, and the evaluations.
 
-    The value must fall by ``decrease`` of what the slope at the start promises, and the slope must shrink to
-    ``curvature`` of it. First the distance grows until two points enclose such a point; then cubic interpolation
-    narrows them. It evaluates the same points as PyTorch's LBFGS.
+    The value must fall by ``decrease`` times the fall that the slope at the start predicts, and the slope must shrink
+    to ``curvature`` times the slope at the start. First the distance grows until two points enclose such a point; then
+    cubic interpolation narrows them. It evaluates the same points as PyTorch's LBFGS.
 
     Args:
         at: evaluates the function at a distance.

@@ -23,7 +23,7 @@ class Lion(Optimizer):
         p = p · (1 - lr · weight_decay) - lr · sign(β₁ · m + (1 - β₁) · grad)
         m = β₂ · m + (1 - β₂) · grad
 
-    Its learning rate is a third to a tenth of that of `AdamW`, and its weight decay three to ten times as large.
+    Its learning rate is a third to a tenth of `AdamW`'s, and its weight decay three to ten times as large.
 
     Source: Chen et al., Symbolic discovery of optimization algorithms, 2023.
 

@@ -31,7 +31,7 @@ def gradient_device(model: ModuleBase[Any]) -> Any:
 def _device_of(model: ModuleBase[Any]) -> Any:
     argument: object = model
     if not isinstance(argument, ModuleBase):
-        raise KindError(f"a model is a burnpy.nn.Module, and was given as {a(type(argument).__name__)}")
+        raise KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
     return model.device
 
 
@@ -62,14 +62,14 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     """
     argument: object = grads
     if not isinstance(argument, Gradients):
-        hint = "; of what burnpy.func gives write GradientsParams.from_module(gradients)"
+        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
         raise KindError(
-            f"from_grads() takes the Gradients that backward() returned, and was given {a(type(argument).__name__)}"
+            f"from_grads() takes the Gradients that backward() returned, got {a(type(argument).__name__)}"
             + (hint if isinstance(argument, ModuleBase) else "")
         )
     if not refuse_device(model, grads.device).differentiates:
         raise DeviceError(
-            f"from_grads() was given {a(type(model).__name__)} on {model.device}, which computes no gradients; "
+            f"from_grads() got {a(type(model).__name__)} on {model.device}, which computes no gradients; "
             "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
         )
     values: Tensors = {}
@@ -100,7 +100,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
     trainable = {path: param for path, param in gradients.named_params().items() if not param.frozen}
     if not trainable:
         raise ArgumentError(
-            f"from_module() was given {a(type(gradients).__name__)} in which no parameter learns; it takes what "
+            f"from_module() got {a(type(gradients).__name__)} in which no parameter learns; expected what "
             "burnpy.func.grad(loss)(model) returned"
         )
     values: Tensors = {param.id: transfer(param.value.detach(), device) for param in trainable.values()}
@@ -108,12 +108,12 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
 
 
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
-    """The error message for gradients of which none belongs to the model's ``trainable`` parameters."""
+    """Return the error message for gradients without any of the model's ``trainable`` parameters."""
     name = type(model).__name__
     if not trainable:
-        return f"{a(name)} was given of which every parameter is frozen; model.require_grad() lets them learn"
+        return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
     return (
-        f"these gradients of {len(grads)} leaves have none of the {trainable} parameters of this {name}; give the very "
+        f"none of these {len(grads)} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
         "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
     )
 

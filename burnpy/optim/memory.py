@@ -90,7 +90,7 @@ class Memory:
             self.end(use)
 
     def counted_on(self) -> Any:
-        """Return the device of the counts, of which there is at least one."""
+        """Return the device of the counts; there must be at least one."""
         return next(iter(self.counts.values())).device
 
     def settle(self) -> None:

@@ -35,5 +35,5 @@ def _order(p: float) -> float:
         ArgumentError: ``p`` is not positive.
     """
     if number(p, "the p of a norm") <= 0:
-        raise ArgumentError(f"norm() was asked for p = {p!r}; p is positive: 2, 1 or math.inf, for example")
+        raise ArgumentError(f"norm() got p = {p!r}; p is positive: 2, 1 or math.inf, for example")
     return float(p)

@@ -131,7 +131,7 @@ class Optimizer(metaclass=Explaining):
         flags: list[tuple[str, object]] = [("maximize", self.maximize), ("master_weights", self.master_weights)]
         for name, flag in flags:
             if not isinstance(flag, bool):
-                raise ArgumentError(f"{type(self).__name__}({name}=) was given as {flag!r:.80}; it is True or False")
+                raise ArgumentError(f"{type(self).__name__}({name}=) is {flag!r:.80}; expected True or False")
 
     @property
     @abstractmethod
@@ -359,9 +359,9 @@ class Optimizer(metaclass=Explaining):
         if isinstance(grads, Gradients):
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
-            hint = "; of what burnpy.func gives, write GradientsParams.from_module(gradients)"
+            hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
             raise KindError(
-                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, not "
+                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
                 f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
             )
         refuse_device(model, grads.device)
@@ -393,7 +393,7 @@ def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:
     """Return the error message for a step from parameters that the optimizer has replaced already."""
     of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
     return (
-        f"{optimizer}.step() was given {of}, which it has updated already: a step changes no model "
+        f"{optimizer}.step() got {of}, which it has updated already: a step changes no model "
         "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
         "a copy.copy(optim) made before"
     )

@@ -176,8 +176,8 @@ def refuse(item: Pending, state: ParamState | None) -> NoReturn:
     if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):
         refuse_shape(state, item.path, value.shape)
     raise ShapeError(
-        f"the gradient of {item.path} is of shape {grad.shape} and dtype {grad.dtype}, and the parameter of "
-        f"{value.shape} and {value.dtype}; take the gradients from the model as it is"
+        f"the gradient of {item.path} has shape {grad.shape} and dtype {grad.dtype}, but the parameter has shape "
+        f"{value.shape} and dtype {value.dtype}; compute the gradients with this model"
     )
 
 
@@ -201,7 +201,7 @@ def batches(
         options: the settings of those in groups, by id.
         common: the settings of the others; ``owned`` if the device updates states in place.
         unseen: the ids of those whose states were not exposed, and so may be updated in place.
-        joint: whether all are one batch, whose number is that of the parameter with the fewest updates.
+        joint: whether all are one batch, numbered like the parameter with the fewest updates.
         counts: the numbers of updates by id, where only the device knows them.
     """
     if joint and pending:

@@ -65,10 +65,10 @@ class Sgd(Optimizer):
         super().check()
         fraction(self.momentum, "Sgd(momentum=)")
         if at_least_zero(self.dampening, "Sgd(dampening=)") > 1:
-            raise ArgumentError(f"Sgd(dampening=) was given as {self.dampening!r}; it is at most 1")
+            raise ArgumentError(f"Sgd(dampening=) is {self.dampening!r}; expected a number of at most 1")
         if self.nesterov and not (self.momentum > 0 and self.dampening == 0):
             raise ArgumentError(
-                f"Sgd(nesterov=True) wants a momentum and no dampening, and was given momentum={self.momentum} and "
+                f"Sgd(nesterov=True) wants a momentum and no dampening, got momentum={self.momentum} and "
                 f"dampening={self.dampening}"
             )
 

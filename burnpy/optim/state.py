@@ -105,7 +105,7 @@ def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
     for name, value in state.values.items():
         if tuple(value.shape) != shape:
             raise StateError(
-                f"the optimizer's {name} of {path} is of shape {tuple(value.shape)}, and the parameter is of {shape}; "
+                f"the optimizer's {name} for {path} has shape {tuple(value.shape)}, but the parameter has {shape}; "
                 "it comes from another model"
             )
 

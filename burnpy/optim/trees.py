@@ -57,9 +57,7 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
 
     def held(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
-            raise KindError(
-                f"{name} was given a tree with {a(type(leaf).__name__)} at {path!r}; its leaves are Tensors"
-            )
+            raise KindError(f"{name} got a tree with {a(type(leaf).__name__)} at {path!r}; its leaves are Tensors")
         param = Param(leaf, id=path)
         # The very tensor, if it is a leaf already, so that a second step from it is noticed.
         params[path] = param._unchecked(leaf) if leaf.is_require_grad() else param
@@ -69,7 +67,7 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     inside = _mapped(outer, held, frozen=True)
     fields = dict(inside) if isinstance(inside, dict) else dict(zip(part_names(inside), inside, strict=True))
     if not params:
-        raise ArgumentError(f"{name} was given a tree without tensors")
+        raise ArgumentError(f"{name} got a tree without tensors")
     model: Any = new_module(Leaves, {str(key): part for key, part in fields.items()}, tuple(map(str, fields)), None)
 
     def restored(after: Any, tracked: bool = False) -> Any:
@@ -97,20 +95,20 @@ def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[An
 
     def placed(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Tensor):
-            raise KindError(f"{name} was given {a(type(leaf).__name__)} as gradient of {path!r}; it is a Tensor")
+            raise KindError(f"{name} got {a(type(leaf).__name__)} as gradient of {path!r}; expected a Tensor")
         by_path[path] = transfer(leaf.detach(), device)
         return leaf
 
     if not is_tree(grads):
         raise KindError(
-            f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', and was "
-            f"given {a(type(grads).__name__)}"
+            f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', got "
+            f"{a(type(grads).__name__)}"
         )
     _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
     _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)
     if sorted(by_path) != sorted(paths):
         raise ArgumentError(
-            f"{name} was given tensors {sorted(paths)} and gradients {sorted(by_path)}, which must be the same"
+            f"{name} got tensors {sorted(paths)} and gradients {sorted(by_path)}, which must be the same"
         )
     return GradientsParams(device, by_path, paths={path: path for path in paths})
 

@@ -53,19 +53,19 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
         raise CallError("save() takes a path, and what to save by name; write save(path, model=model, step=step)")
     target = path_of(path, "save()")
     if not parts:
-        raise ArgumentError("save() was given nothing to save; write save(path, model=model, step=step) or the like")
+        raise ArgumentError("save() got nothing to save; write save(path, model=model, step=step) or the like")
     for name in parts:
         if hasattr(Record, name) or name in Record.__dataclass_fields__ or name.startswith("__"):
-            raise ArgumentError(f"save() was given a part called {name}, which means something for a record; rename it")
+            raise ArgumentError(f"save() got a part called {name}, which means something for a record; rename it")
     encoder = Encoder()
     try:
         text = json.dumps({name: encoder(part, name) for name, part in parts.items()}, separators=(",", ":"))
     except RecursionError as error:
-        raise ArgumentError("save() was given lists, tuples or dicts too deep inside of each other") from error
+        raise ArgumentError("save() got lists, tuples or dicts too deep inside of each other") from error
     except ValueError as error:
         if isinstance(error, BurnpyError) or raised_by_other_code(error):
             raise
-        raise ArgumentError("save() was given an int of more digits than Python writes; save it as text") from error
+        raise ArgumentError("save() got an int of more digits than Python writes; save it as text") from error
     write(target, encoder.tensors, {MARK: VERSION, TREE: text})
 
 

@@ -66,7 +66,7 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
     """
     refuse_no_model(model)
     if dtype not in ("model", "file", "exact"):
-        raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', and was given {dtype!r}")
+        raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', got {dtype!r}")
     if dtype == "file":
         model = _in_dtypes_of(model, state)
     known = _known(model)
@@ -88,19 +88,19 @@ def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
 
 
 def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
-    """Raise an error, which begins with what was asked, unless ``model`` is a module.
+    """Raise an error that begins with ``asked``, unless ``model`` is a module.
 
     Raises:
         KindError: it is not a module.
     """
     if not isinstance(model, ModuleBase):
         kind = f"the class {model.__name__}" if isinstance(model, type) else a(type(model).__name__)
-        hint = "the model comes first, and then what it is given"
+        hint = "the model is the first argument"
         if isinstance(model, type):
             hint = f"make a model first, as with {model.__name__}(...)"
         elif hasattr(model, "load_record"):
-            hint = "of an optimizer write optim.load_record(record.optim, model)"
-        raise KindError(f"{asked}, and {kind} was given in its place; {hint}")
+            hint = "for an optimizer write optim.load_record(record.optim, model)"
+        raise KindError(f"{asked}, got {kind}; {hint}")
 
 
 def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:
@@ -167,12 +167,12 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ArgumentError(
                 f"remap= takes regular expressions with what to put in their place, as in {{r'^module\\.': ''}}, or a "
-                f"function, and was given {pair!r:.80}"
+                f"function, got {pair!r:.80}"
             )
         try:
             rules.append((re.compile(pair[0]), pair[1]))
         except re.error as error:
-            raise ArgumentError(f"remap= was given {pair[0]!r}, which is no regular expression: {error}") from error
+            raise ArgumentError(f"remap= got {pair[0]!r}, which is not a regular expression: {error}") from error
 
     def rename(path: str) -> str:
         for pattern, replacement in rules:

@@ -16,17 +16,17 @@ def path_of(path: Any, operation: str) -> str:
 
     >>> path_of(3, "load()")
     Traceback (most recent call last):
-    burnpy.backend.errors.CallError: load() takes a path, a string or a pathlib.Path, and was given 3
+    burnpy.backend.errors.CallError: load() takes a path, a string or a pathlib.Path, got 3
     """
     text: object = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(text, str):
-        raise CallError(f"{operation} takes a path, a string or a pathlib.Path, and was given {shown(path)}")
+        raise CallError(f"{operation} takes a path, a string or a pathlib.Path, got {shown(path)}")
     try:
         nul = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:  # a lone surrogate
         nul = True
     if nul:
-        raise CallError(f"{operation} was given the path {text!r:.80}, which no file can have; mend the name")
+        raise CallError(f"{operation} got the path {text!r:.80}, which no file can have; mend the name")
     return text
 
 

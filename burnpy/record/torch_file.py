@@ -94,7 +94,7 @@ def _refuse_others(start: bytes, source: str) -> None:
             f"{source} is in the format of PyTorch before 1.6; load it with PyTorch and save it again: "
             "torch.save(torch.load(path), path)"
         )
-    raise RecordError(f"{source} is no file that torch.save wrote")
+    raise RecordError(f"{source} is not a file written by torch.save")
 
 
 class _Reader:

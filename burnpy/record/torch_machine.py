@@ -52,6 +52,6 @@ class Machine:
 
 
 Instruction: TypeAlias = Callable[[Machine, int], int]
-"""A function that runs one instruction: it takes the position of its argument and returns that of the next instruction.
+"""A function that runs one instruction: it takes its argument's position and returns the next instruction's.
 
 It does not check that the argument ends before the file does: if it does not, there is no next instruction to run."""

@@ -2,7 +2,7 @@
 
 A layer whose names differ has a method or attribute ``torch_names``: a mapping from its own names, relative to the
 layer, to PyTorch's, which end in ``.T`` for a transposed parameter; as in ``{"weight": "weight.T"}``. A name may also
-be that of a whole submodule. Names that are not in the mapping are the same in PyTorch.
+refer to a whole submodule. Names that are not in the mapping are the same in PyTorch.
 """
 
 from __future__ import annotations

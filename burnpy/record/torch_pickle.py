@@ -132,7 +132,7 @@ def _line_get(machine: Machine, at: int) -> int:
 def _index_line(machine: Machine, at: int) -> tuple[int, int]:
     text, at = machine.line(at, _LONGEST_NAME)
     if not text.isdigit():
-        raise ValueError("no number of what is remembered")
+        raise ValueError("expected the index of a remembered object")
     return int(text), at
 
 

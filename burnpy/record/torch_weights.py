@@ -101,9 +101,7 @@ def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple
     untyped: Any = source
     if not isinstance(untyped, (str, os.PathLike)):
         hint = "; give it model.state_dict()" if hasattr(untyped, "state_dict") else ""
-        raise KindError(
-            f"from_torch() takes a file's path or a state dict, and was given {a(type(untyped).__name__)}{hint}"
-        )
+        raise KindError(f"from_torch() takes a file's path or a state dict, got {a(type(untyped).__name__)}{hint}")
     path = path_of(source, "from_torch()")
     if not path.endswith(".safetensors") and not _is_safetensors(path):
         return read_torch(path, key), path_shown(path)

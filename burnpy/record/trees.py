@@ -56,7 +56,7 @@ class Encoder:
         elif hasattr(value, "into_record") and not isinstance(value, type):
             value = value.into_record()
         if id(value) in self._inside:
-            raise ArgumentError(f"save() was given {path}, which contains itself")
+            raise ArgumentError(f"save() got {path}, which contains itself")
         self._inside.add(id(value))
         try:
             return self._tree(value, path)
@@ -66,11 +66,11 @@ class Encoder:
     def _tree(self, value: Any, path: str) -> Any:
         if isinstance(value, Entry):
             if not isinstance(value.value, (TensorBase, np.ndarray)):
-                raise ArgumentError(f"save() was given {path}, an Entry of {value.value!r:.40}, which is no tensor")
+                raise ArgumentError(f"save() got {path}, an Entry of {value.value!r:.40}, which is no tensor")
             return {_ENTRY: [value.id, self(value.value, path)]}
         if hasattr(value, "_fields") and isinstance(value, _optimizer_record()):
             if not _are_states(value.states):
-                raise ArgumentError(f"save() was given {path}, an OptimizerRecord that no optimizer made")
+                raise ArgumentError(f"save() got {path}, an OptimizerRecord that no optimizer made")
             return {_OPTIMIZER: [value.optimizer, self(value.states, joined(path, "states"))]}
         if isinstance(value, tuple):
             names = getattr(value, "_fields", range(len(value)))
@@ -82,10 +82,10 @@ class Encoder:
                 return {key: self(part, joined(path, key)) for key, part in value.items()}
             for key in value:
                 if key is not None and type(key) not in (bool, int, float, str):
-                    raise ArgumentError(f"save() was given {path} with a key {key!r:.40}; keys are strings or numbers")
+                    raise ArgumentError(f"save() got {path} with a key {key!r:.40}; keys are strings or numbers")
             return {_DICT: [[key, self(part, joined(path, key))] for key, part in value.items()]}
         raise ArgumentError(
-            f"save() was given {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are "
+            f"save() got {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are "
             "None, bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
             "into_record(), and lists, tuples and dicts of these; of a schedule save the step"
         )
@@ -94,7 +94,7 @@ class Encoder:
         try:
             dtype = dtype_of(array.dtype)
         except DTypeError as error:
-            raise DTypeError(f"save() was given {path} of shape {array.shape}: {error}") from error
+            raise DTypeError(f"save() got {path} of shape {array.shape}: {error}") from error
         name, count = path, 1
         while name in self.tensors or name == METADATA:
             count += 1

@@ -1,4 +1,4 @@
-"""Operations along one dimension, of which a 0-d tensor is treated as a vector of one element."""
+"""Operations along one dimension. They treat a 0-d tensor as a vector of one element."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rank(k: object, least: int, size: int, operation: str) -> int:
     number = integer(k, "k", operation)
     if not least <= number <= size:
         raise ShapeError(
-            f"{operation}() was asked for k={number} along a dimension of size {size}; k can be from {least} to {size}"
+            f"{operation}() got k={number} along a dimension of size {size}; k can be from {least} to {size}"
         )
     return number
 
@@ -70,7 +70,7 @@ def need_flag(value: object, name: str, operation: str) -> None:
         ArgumentError: it is neither.
     """
     if value is not True and value is not False:
-        raise ArgumentError(f"{operation}() was asked with {name}={describe(value)}, which is True or False")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected True or False")
 
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]

@@ -26,9 +26,7 @@ def is_floor(rounding_mode: Any) -> bool:
         ArgumentError: ``rounding_mode`` is something else.
     """
     if rounding_mode != "floor" and rounding_mode != "trunc":
-        raise ArgumentError(
-            f'div() was asked for rounding_mode={describe(rounding_mode)}; it is "floor", "trunc" or None'
-        )
+        raise ArgumentError(f'div() got rounding_mode={describe(rounding_mode)}; expected "floor", "trunc" or None')
     return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
 
 
@@ -144,14 +142,14 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         ...
 
     def _clamped(self, low: Self | S | None, high: Self | S | None) -> Self:
-        """Implement `clamp` with bounds of which at least one is a tensor."""
+        """Implement `clamp` where at least one bound is a tensor."""
         bounds = [bound for bound in (low, high) if bound is not None]
         for bound in bounds:
             operands(self, bound, "clamp")  # raises an error if they cannot be combined
         shapes = [bound.shape for bound in bounds if isinstance(bound, TensorBase)]
         if broadcast_shape(self.shape, *shapes) is None:
             raise ShapeError(
-                f"clamp() was asked of shape {self.shape} with bounds of shape {' and '.join(map(str, shapes))}, "
+                f"clamp() got shape {self.shape} with bounds of shape {' and '.join(map(str, shapes))}, "
                 "which do not broadcast"
             )
         if low is None or high is None:

@@ -131,13 +131,13 @@ class AtIndex(Generic[T]):
         new = operands(x, value, f"at[...].{name}")[1]
         if broadcast_shape(new.shape, self._shape) != self._shape:
             raise ShapeError(
-                f"at[...].{name}() was asked with a value of shape {new.shape} for a place of shape {self._shape}, "
+                f"at[...].{name}() got a value of shape {new.shape} for a place of shape {self._shape}, "
                 "to which it does not broadcast"
             )
         return new if new.dtype == x.dtype else b.cast(new, x.dtype)
 
     def _spread(self, new: Value) -> Value:
-        """Return a value expanded to ``x[key]``, with its indexed dimensions flattened to that of the 1-d index."""
+        """Return a value expanded to ``x[key]``, with its indexed dimensions flattened to match the 1-d index."""
         indexed, b = self._indexed, self._x._backend
         assert indexed is not None
         shape = self._shape
@@ -160,4 +160,4 @@ class AtIndex(Generic[T]):
 
     def _need_numbers(self, name: str) -> None:
         if self._x.kind == "bool":
-            raise KindError(f"at[...].{name}() was asked of a BoolTensor; it has .set(), and &, | and ^")
+            raise KindError(f"at[...].{name}() got a BoolTensor; it has .set(), and &, | and ^")

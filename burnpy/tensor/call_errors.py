@@ -95,7 +95,7 @@ def refuse(tensor: object, operation: str, unknown: Mapping[str, object], *args:
 
 
 def refuse_option(tensor: object, operation: str, **options: object) -> NoReturn:
-    """Raise the error for those of the ``options`` of a tensor method that are not None, all of which are unknown.
+    """Raise the error for unknown options of a tensor method; ``options`` that are None were not passed.
 
     Raises:
         CallError: always.

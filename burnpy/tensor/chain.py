@@ -32,7 +32,7 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
     (2, 3)
     """
     if not matrices:
-        raise ArgumentError("chain_matmul() was asked for the product of no matrices; give it one or more")
+        raise ArgumentError("chain_matmul() got no matrices; pass one or more")
     return product_of("chain_matmul", matrices, vectors=False)  # type: ignore[no-any-return]  # a Tensor
 
 
@@ -48,10 +48,10 @@ def product_of(operation: str, tensors: Sequence[Any], *, vectors: bool) -> Any:
     for k, shape in enumerate(shapes):
         if len(shape) != 2 and not (vectors and len(shape) == 1 and k in (0, last)):
             kinds = "matrices, and vectors as the first and the last" if vectors else "matrices"
-            raise ShapeError(f"{operation}() takes {kinds}, and was given shapes {', '.join(map(str, shapes))}")
+            raise ShapeError(f"{operation}() takes {kinds}, got shapes {', '.join(map(str, shapes))}")
     for left, right in pairwise(shapes):
         if left[-1] != right[0]:
-            raise ShapeError(f"{operation}() was asked of shapes {left} and {right} in a row, which do not multiply")
+            raise ShapeError(f"{operation}() got shapes {left} and {right} in a row, which do not multiply")
     sizes = [1 if len(shapes[0]) == 1 else shapes[0][0], *[shape[0] for shape in shapes[1:]]]
     sizes.append(1 if len(shapes[-1]) == 1 else shapes[-1][1])
     if len(shapes[0]) == 2:

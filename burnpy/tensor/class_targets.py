@@ -50,7 +50,7 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
     """Check the kind, device and shape of targets that are classes."""
     if not isinstance(target, IntTensor):
         what = describe(target)
-        raise KindError(f"{operation}() takes its classes as an IntTensor, and was given {what}")
+        raise KindError(f"{operation}() takes its classes as an IntTensor, got {what}")
     together(operation, log_p, target)  # raises an error if they cannot be combined
     shape = log_p.shape
     classes = shape[dim]
@@ -60,13 +60,13 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
             f"; if the classes are last, write {operation}(x.flatten(0, -2), target.flatten())" if classes_last else ""
         )
         raise ShapeError(
-            f"{operation}() was asked of shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
+            f"{operation}() got shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
             f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}{way_out}"
         )
 
 
 def class_targets(operation: str, scores: Tensor[Any], target: Any, dim: int) -> Int:
-    """Return the classes, none of which is ignored.
+    """Return the classes of ``target``; no class is ignored.
 
     Raises:
         KindError: ``target`` is not an `IntTensor`.
@@ -90,10 +90,10 @@ def value_at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 def class_weights(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
     """Return the weights of the classes, reshaped to broadcast along the dimension of the classes."""
     if not isinstance(weight, TensorBase):
-        raise KindError(f"{operation}() takes the weights of classes as a Tensor, and was given {describe(weight)}")
+        raise KindError(f"{operation}() takes the weights of classes as a Tensor, got {describe(weight)}")
     operands(log_p, weight, operation)  # raises an error if they cannot be combined
     refuse_wider(operation, "a prediction", log_p.dtype, weight=weight)
     classes = log_p.shape[dim]
     if weight.shape != (classes,):
-        raise ShapeError(f"{operation}() was asked with a weight of shape {weight.shape}; it must be ({classes},)")
+        raise ShapeError(f"{operation}() got a weight of shape {weight.shape}; it must be ({classes},)")
     return weight.reshape((classes, *(1,) * (log_p.ndim - dim - 1)))

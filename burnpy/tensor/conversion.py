@@ -88,7 +88,7 @@ class Conversion(TensorBase[B]):
         if kind != self.kind:
             argument = "" if target == bool_ else repr(str(target))
             raise DTypeError(
-                f"to_dtype({str(target)!r}) was asked of {a(type(self).__name__)} of shape {self.shape} and dtype "
+                f"to_dtype({str(target)!r}) got {a(type(self).__name__)} of shape {self.shape} and dtype "
                 f"{self.dtype}, and keeps the kind; convert the kind with x.{kind}({argument})"
             )
         return self._cast(target)
@@ -140,7 +140,7 @@ class Conversion(TensorBase[B]):
     def _only(self, operation: str) -> Any:
         if self.numel() != 1:
             raise ShapeError(
-                f"{operation} was asked of {a(type(self).__name__)} of shape {self.shape}, and takes one element; "
+                f"{operation} got {a(type(self).__name__)} of shape {self.shape}, but takes one element; "
                 "reduce it first, as with .sum(), or use .tolist()"
             )
         value = self._listed()
@@ -192,7 +192,7 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
     source, primitive = x._backend, x._primitive
     if x.kind == "float" and source.is_require_grad(primitive):
         raise NotTrackedError(
-            f"to_device({target}) was asked of a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
+            f"to_device({target}) got a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
     backend = target if x.kind == "float" else target.discrete

@@ -17,7 +17,7 @@ def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     Source: `numpy.cov`: the weights of samples are the products of both; the divisor is Σ w - correction · Σ w a / Σ w.
     """
     if x.ndim > 2:
-        raise ShapeError(f"cov() was asked of shape {x.shape}; it takes (variables, samples), or the samples of one")
+        raise ShapeError(f"cov() got shape {x.shape}; expected (variables, samples), or the samples of one")
     samples = x.shape[-1] if x.ndim else 1
     x, frequency = _weights(x, fweights, "fweights", "int", samples)
     x, importance = _weights(x, aweights, "aweights", "float", samples)
@@ -42,7 +42,7 @@ def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:
 def correlation(x: Any) -> Any:
     """Return the correlation coefficients of the rows of a float tensor: the covariance over both deviations."""
     if x.ndim > 2:
-        raise ShapeError(f"corrcoef() was asked of shape {x.shape}; it takes (variables, samples), or those of one")
+        raise ShapeError(f"corrcoef() got shape {x.shape}; expected (variables, samples), or those of one")
     out = covariance(x, 1, None, None)
     b, matrix = out._backend, out._primitive
     if not out.ndim:
@@ -65,13 +65,13 @@ def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[
     if weights is None:
         return x, None
     if not isinstance(weights, TensorBase) or weights.kind != kind:
-        raise KindError(f"cov() takes {name} as {kind}s, and was given {describe(weights)}")
+        raise KindError(f"cov() takes {name} as {kind}s, got {describe(weights)}")
     if weights.shape != (samples,):
-        raise ShapeError(f"cov() was asked for {name} of shape {weights.shape}; there are {samples} samples")
+        raise ShapeError(f"cov() got {name} of shape {weights.shape}; there are {samples} samples")
     if kind == "float":
         x, weights = together("cov", x, weights)
     else:
         together("cov", x, weights)
     b, value = weights._backend, weights._primitive
-    refuse_unless(x.device, b.ge(value, 0), DTypeError(f"cov() was asked for negative {name}"))
+    refuse_unless(x.device, b.ge(value, 0), DTypeError(f"cov() got negative {name}"))
     return x, x._backend.to_float(value, x.dtype) if kind == "int" else b.cast(value, x.dtype)

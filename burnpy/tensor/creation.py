@@ -61,7 +61,7 @@ def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
             f"or {name}.{factory}(..., device=NumPy)"
         )
     if len(arguments) > 1:
-        raise DeviceError(f"{name}[...] was given {len(arguments)} backends, and a tensor is on one: {name}[NumPy]")
+        raise DeviceError(f"{name}[...] got {len(arguments)} backends, and a tensor is on one: {name}[NumPy]")
     if isinstance(arguments[0], TypeVar):
         raise DeviceError(
             f"{name}[{arguments[0].__name__}].{factory}() names a type variable, which is no backend when the program "
@@ -80,7 +80,7 @@ def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
             return target.wrap(_converted(target, data, primitive, dtype))
         if not isinstance(data, (np.ndarray, TensorBase)) and data.__dlpack_device__()[0] != DLPACK_CPU:
             raise ArgumentError(
-                f"{target.factory}() was given {a(type(data).__name__)} on a GPU for {target.device}; make the tensor "
+                f"{target.factory}() got {a(type(data).__name__)} on a GPU for {target.device}; make the tensor "
                 "with device=CuPy, and move it with x.to_device(...)"
             )
     if copy:
@@ -99,18 +99,18 @@ def from_dlpack(cls: Any, source: Any, device: Any) -> Any:
 
 
 def _converted(target: Factory, data: Any, primitive: Any, dtype: Any) -> Any:
-    """Return the primitive that an array on a GPU was copied to, in the dtype that is asked for.
+    """Return the copy of an array on a GPU, converted to ``dtype``.
 
     Raises:
-        DTypeError: the array is of another kind; or it is of another int dtype, of which elements, which would have to
-            be waited for, may be out of range.
+        DTypeError: the array is of another kind; or it is of another int dtype, so that elements may be out of range,
+            and a check would have to wait for the GPU.
     """
     wanted = dtype_of_typed(data, primitive, target.kind, None if dtype is None else target.dtype(dtype))
     if wanted == primitive.dtype:
         return primitive
     if target.kind == "int" and kind_of(primitive.dtype) == "int":
         raise DTypeError(
-            f"{target.factory}() was given an array of dtype {primitive.dtype} on a GPU and dtype={str(wanted)!r}; "
+            f"{target.factory}() got an array of dtype {primitive.dtype} on a GPU and dtype={str(wanted)!r}; "
             "leave the dtype out, and convert the tensor with x.to_dtype(...)"
         )
     return target.backend.cast(primitive, wanted)
@@ -152,7 +152,7 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     length = (high - low) / by if by else math.nan
     if not math.isfinite(length) or length < 0 or not math.isfinite(by):
         raise ArgumentError(
-            f"{target.factory}() was asked to go from {low} to {high} by {by}, which never arrives; "
+            f"{target.factory}() cannot go from {low} to {high} by {by}, which never arrives; "
             "give a finite step, not 0, in the direction of the end"
         )
     exact = target.kind == "int"
@@ -162,7 +162,7 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
         for x in (low, low + (count - 1) * by) if count else ():
             if not limits.min <= x <= limits.max:
                 raise DTypeError(
-                    f"{target.factory}() was asked to go from {low} to {high} by {by} in {target_dtype}, which cannot "
+                    f"{target.factory}() cannot go from {low} to {high} by {by} in {target_dtype}, which cannot "
                     f"hold {x}; give a wider dtype"
                 )
         if count < 2:
@@ -192,7 +192,7 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
         device = device_of(_backend_argument(origin, cls, "from_inner") if backend is None else backend)
         if not device.differentiates or device.inner is not x.device:
             raise DeviceError(
-                f"{origin.__name__}[{device}].from_inner() was given a tensor on {x.device}, which is not the inner "
+                f"{origin.__name__}[{device}].from_inner() got a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"
             )
     return new_tensor(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)

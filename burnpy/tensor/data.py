@@ -48,7 +48,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             refuse_tracked(leaf, kind)
     if hasattr(data, "mask") and hasattr(data, "filled"):
         raise ArgumentError(
-            f"{_OWNER[kind]}.from_data() was given {describe(data)}, and tensors have no missing elements; "
+            f"{_OWNER[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
             "fill them first, as with array.filled(0)"
         )
     try:
@@ -90,13 +90,13 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     trouble = writer(data)
     if trouble:
         raise ArgumentError(
-            f"from_data(copy=False) was given an array of shape {data.shape} and dtype {data.dtype} that may still "
+            f"from_data(copy=False) got an array of shape {data.shape} and dtype {data.dtype} that may still "
             f"change, as {trouble}, and takes what to_numpy() gave and arrays over bytes; leave copy=False out"
         )
     array = array_of(data, kind, dtype)
     if array.dtype != data.dtype:
         raise ArgumentError(
-            f"from_data(copy=False) was asked to make dtype {array.dtype} of an array of dtype {data.dtype}, "
+            f"from_data(copy=False) cannot make dtype {array.dtype} of an array of dtype {data.dtype}, "
             "which takes a copy; leave copy=False out"
         )
     return array
@@ -112,9 +112,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
         value = value.item()
     accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
     if not isinstance(value, accepted[kind]):
-        raise DTypeError(
-            f"{operation}() was given {describe(value)}; it takes a Python {kind}" + _class_for(value, kind)
-        )
+        raise DTypeError(f"{operation}() got {describe(value)}; expected a Python {kind}" + _class_for(value, kind))
     if kind == "int":
         info = np.iinfo(dtype)
         if not info.min <= value <= info.max:
@@ -150,7 +148,7 @@ def refuse_tracked(leaf: Any, kind: KindName) -> None:
     """
     if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
         raise NotTrackedError(
-            f"{_OWNER[kind]}.from_data() was given a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
+            f"{_OWNER[kind]}.from_data() got a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
             "join tensors with burnpy.stack([...]) or burnpy.cat([...]), or call x.detach() first"
         )
 
@@ -163,9 +161,9 @@ def dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype:
     if target_dtype is not None and _RANK[found_kind] < _RANK[kind]:
         return target_dtype
     if isinstance(data, TensorBase):
-        raise KindError(f"{_OWNER[kind]}.from_data() was given {describe(data)}; convert it with x.{kind}()")
+        raise KindError(f"{_OWNER[kind]}.from_data() got {describe(data)}; convert it with x.{kind}()")
     raise DTypeError(
-        f"{_OWNER[kind]}.from_data() was given an array of shape {array.shape} and dtype {array.dtype}; "
+        f"{_OWNER[kind]}.from_data() got an array of shape {array.shape} and dtype {array.dtype}; "
         f"use {_OWNER[found_kind]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
     )
 
@@ -186,19 +184,18 @@ def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
         try:
             return np.array(data, np.float64)
         except OverflowError:
-            raise DTypeError("Tensor.from_data() was given an int that is too large for every float dtype") from None
+            raise DTypeError("Tensor.from_data() got an int that is too large for every float dtype") from None
     raise _overflow(max(_leaves(data), key=abs), DEFAULT[kind])
 
 
 def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         return DTypeError(
-            f"{_OWNER[kind]}.from_data() was given {describe(leaf)} and holds {kind} values only"
-            + _class_for(leaf, kind)
+            f"{_OWNER[kind]}.from_data() got {describe(leaf)}, but holds {kind} values only" + _class_for(leaf, kind)
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() was given {describe(leaf)} of type {type(leaf).__name__} where a number is "
-        "wanted; it takes numbers, nested lists of them, arrays and tensors"
+        f"{_OWNER[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__}; expected numbers, "
+        "nested lists of numbers, arrays or tensors"
     )
 
 
@@ -210,21 +207,17 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
         if not lists:
             break
         if len(lists) < len(level):
-            return ShapeError(
-                f"{_OWNER[kind]}.from_data() was given a list that mixes numbers and lists at depth {depth}"
-            )
+            return ShapeError(f"{_OWNER[kind]}.from_data() got a list that mixes numbers and lists at depth {depth}")
         lengths = sorted({len(part) for part in lists})
         if len(lengths) > 1:
             return ShapeError(
-                f"{_OWNER[kind]}.from_data() was given a ragged list: at depth {depth} there are lists of length "
+                f"{_OWNER[kind]}.from_data() got a ragged list: at depth {depth} there are lists of length "
                 f"{lengths[0]} and {lengths[-1]}; give all the same length"
             )
         level = [part for whole in lists for part in whole]
     shapes = sorted({np.shape(part) for part in level if hasattr(part, "shape")})
     if len(shapes) > 1:
-        return ShapeError(
-            f"{_OWNER[kind]}.from_data() was given a list of arrays of shapes {shapes[0]} and {shapes[-1]}"
-        )
+        return ShapeError(f"{_OWNER[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
     return ArgumentError(
         f"{_OWNER[kind]}.from_data() can make nothing of {a(class_name(data))} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"

@@ -32,7 +32,7 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
     device = x.device
     if not device.differentiates:
         raise NotTrackedError(
-            f"{operation} was asked of {describe(x)} on {device}, which records no graph; for gradients make the "
+            f"{operation} got {describe(x)} on {device}, which records no graph; for gradients make the "
             f"tensor on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not "
             "from what valid() gave; for values use it as it is"
         )
@@ -59,7 +59,7 @@ class DiscreteDifferentiation(TensorBase[B]):
             KindError: always.
         """
         raise KindError(
-            f"require_grad() was asked of {a(type(self).__name__)} of dtype {self.dtype}; only float tensors have "
+            f"require_grad() got {a(type(self).__name__)} of dtype {self.dtype}; only float tensors have "
             "gradients: convert it first, as in x.float().require_grad()"
         )
 
@@ -294,14 +294,11 @@ def _gradients(operation: str, leaf: Any, grads: Any) -> Any:
     if not hasattr(grads, "without"):
         if grads is None and getattr(leaf._primitive, "node", None) is None:
             raise NotTrackedError(
-                f"{operation}() was asked of {describe(leaf)} on {leaf.device} that is not tracked and has no "
-                f"gradient; call require_grad() before computing the loss, and then x.{operation}(loss.backward()) of "
-                "the result"
+                f"{operation}() got {describe(leaf)} on {leaf.device} that is not tracked and has no "
+                f"gradient; call x = x.require_grad() before computing the loss, then x.{operation}(loss.backward())"
             )
-        passed = (
-            "was given none; gradients are not stored in tensors" if grads is None else f"was given {describe(grads)}"
-        )
-        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, and {passed}")
+        passed = "none; gradients are not stored in tensors" if grads is None else describe(grads)
+        raise KindError(f"x.{operation}(grads) takes the Gradients that loss.backward() returned, got {passed}")
     return grads
 
 
@@ -339,18 +336,18 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
     inner = inner_of(root, f"{operation}()")
     if not hasattr(root.device, "gradients"):
         raise NotTrackedError(
-            f"{operation}() was asked of a tensor on {root.device}, which carries tangents along and records no graph; "
+            f"{operation}() got a tensor on {root.device}, which carries tangents along and records no graph; "
             "its tangent is in burnpy.autodiff.unpack_dual(x)"
         )
     if root._primitive.node is None:
         raise NotTrackedError(
-            f"{operation}() was asked of a tensor of shape {root.shape} that was computed from no leaf; "
+            f"{operation}() got a tensor of shape {root.shape} that was computed from no leaf; "
             "call require_grad() on what it should be differentiated by, before computing it"
         )
     if gradient is None:
         if math.prod(root.shape) != 1:
             raise ShapeError(
-                f"{operation}() was asked of a tensor of shape {root.shape}; reduce it to one element, as with .sum(), "
+                f"{operation}() got a tensor of shape {root.shape}; reduce it to one element, as with .sum(), "
                 f"or pass the gradient to start from, of that shape, as {argument}="
             )
         return inner.full(root.shape, 1.0, root.dtype)
@@ -363,7 +360,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         )
     if gradient.shape != root.shape or gradient.dtype != root.dtype:
         raise ShapeError(
-            f"{operation}() of a tensor of shape {root.shape} and dtype {root.dtype} starts from a gradient of the "
-            f"same, not of shape {gradient.shape} and dtype {gradient.dtype}"
+            f"{operation}() got a gradient with shape {gradient.shape} and dtype {gradient.dtype}, expected the "
+            f"tensor's shape {root.shape} and dtype {root.dtype}"
         )
     return gradient._primitive

@@ -38,7 +38,7 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
     number = integer(dim, "dim", operation)
     if -ndim <= number < ndim:
         return number % ndim
-    raise DimError(f"{operation}() was asked for dim {number} of a tensor with {_dims(ndim)}")
+    raise DimError(f"{operation}() got dim {number} for a tensor with {_dims(ndim)}")
 
 
 def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
@@ -70,7 +70,7 @@ def scalar_dim(dim: Any, operation: str) -> None:
     """
     number = integer(dim, "dim", operation)
     if number not in (0, -1):
-        raise DimError(f"{operation}() was asked for dim {number} of a 0-d tensor; it can be 0 or -1, as of a vector")
+        raise DimError(f"{operation}() got dim {number} of a 0-d tensor; it can be 0 or -1, as of a vector")
 
 
 def _none_of(dim: Any, operation: str) -> Dims:
@@ -79,7 +79,7 @@ def _none_of(dim: Any, operation: str) -> Dims:
     for d in dims:
         scalar_dim(d, operation)
     if len(dims) > 1:
-        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)} of a 0-d tensor; name one, 0 or -1")
+        raise ArgumentError(f"{operation}() got dims {tuple(dims)} of a 0-d tensor; name one, 0 or -1")
     return ()
 
 
@@ -92,7 +92,7 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
     """
     resolved = tuple([dim_of(d, ndim, operation) for d in dims])
     if len(set(resolved)) != len(resolved):
-        raise ArgumentError(f"{operation}() was asked for dims {tuple(dims)}, of which two are one; name each once")
+        raise ArgumentError(f"{operation}() got dims {tuple(dims)}, which repeat a dimension; name each once")
     return resolved
 
 
@@ -108,8 +108,7 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)
     raise DimError(
-        f"{operation}() was asked for a new dim {number} of a tensor with {ndim} dimensions; "
-        f"it can be from {-ndim - 1} to {ndim}"
+        f"{operation}() got a new dim {number} of a tensor with {ndim} dimensions; it can be from {-ndim - 1} to {ndim}"
     )
 
 
@@ -134,9 +133,7 @@ def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operati
     if keyword is None:
         return integers(numbers, word, operation)
     if numbers:
-        raise ArgumentError(
-            f"{operation}() was asked for {describe(numbers)} and {name}={describe(keyword)}; give one of them"
-        )
+        raise ArgumentError(f"{operation}() got {describe(numbers)} and {name}={describe(keyword)}; give one of them")
     return integers((keyword,), word, operation)
 
 
@@ -149,7 +146,7 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
     """
     sizes = integers((shape,), "size", operation)
     if any(size < 0 for size in sizes):
-        raise ShapeError(f"{operation}() was asked for shape {sizes}; sizes cannot be negative")
+        raise ShapeError(f"{operation}() got shape {sizes}; sizes cannot be negative")
     return sizes
 
 
@@ -161,7 +158,7 @@ def need_bool(keepdim: object, operation: str) -> None:
     """
     if keepdim is not False and keepdim is not True:
         raise ArgumentError(
-            f"{operation}() was asked with keepdim={describe(keepdim)}, which is True or False; several dims are one "
+            f"{operation}() got keepdim={describe(keepdim)}, expected True or False; several dims are one "
             "argument, as in dim=(0, 1)"
         )
 
@@ -173,7 +170,7 @@ def addressable(shape: Shape, operation: str) -> Shape:
         ShapeError: there are too many. Sizes of 0 are left out of the product, as array libraries do.
     """
     if math.prod([size or 1 for size in shape]) > MOST:
-        raise ShapeError(f"{operation}() was asked for shape {shape}, which is more elements than can be addressed")
+        raise ShapeError(f"{operation}() got shape {shape}, which is more elements than can be addressed")
     return shape
 
 
@@ -195,14 +192,14 @@ def integer(number: object, name: str, operation: str) -> int:
     if name == "dim":
         raise ArgumentError(f"{operation}(): dim must be an int, got {describe(number)}")
     hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
-    raise ArgumentError(f"{operation}() was asked for the {name} {describe(number)}, which is no int{hint}")
+    raise ArgumentError(f"{operation}() got the {name} {describe(number)}, which is no int{hint}")
 
 
 def _no_dim(value: Any, operation: str) -> KindError:
     """Return the error for a tensor or an array passed as a dim: even with a single int, it was meant otherwise."""
     word = _EXTREMES.get(operation)
     hint = f"and the {word} of two tensors is x.{operation}imum(y)" if word else "such as 0 or (0, 1)"
-    return KindError(f"{operation}() was asked for the dim {describe(value)}; dims are Python ints, {hint}")
+    return KindError(f"{operation}() got the dim {describe(value)}; dims are Python ints, {hint}")
 
 
 _EXTREMES = {"max": "larger", "min": "smaller"}

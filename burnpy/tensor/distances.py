@@ -45,7 +45,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     """
     x1, x2 = alike("cdist", x1, x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), and was given {x1.shape} and {x2.shape}")
+        raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), got {x1.shape} and {x2.shape}")
     x1, x2 = expanded("cdist", x1, x2)
     if p in (1, 2) and not isinstance(p, bool):
         return x1._like(x1._backend.cdist(x1._primitive, x2._primitive, float(p)))
@@ -54,17 +54,17 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
 
 @explained
 def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
-    """The distances of each pair of rows, of which the first comes before the second, in the p-norm.
+    """Compute the distances between all pairs of rows, in the p-norm. Each pair is listed once.
 
     Args:
         x: shape (n, k).
-        p: as of `cdist`.
+        p: see `cdist`.
 
     Returns:
-        Shape (n · (n - 1) / 2,): of rows 0 and 1, 0 and 2, … 1 and 2 ….
+        Shape (n · (n - 1) / 2,): for rows 0 and 1, 0 and 2, … 1 and 2 ….
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
 
     >>> from burnpy import Tensor, pdist
     >>> from burnpy.backend import NumPy
@@ -73,7 +73,7 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     """
     x = floating("pdist", x, "rows")
     if x.ndim != 2:
-        raise ShapeError(f"pdist() takes shape (n, k), and was given shape {x.shape}")
+        raise ShapeError(f"pdist() takes shape (n, k), got shape {x.shape}")
     b: Any = x._backend
     first, second = (b.index_select(x._primitive, 0, rows) for rows in _pairs(b.discrete, x.shape[0]))
     return _distance("pdist", x._like(b.sub(first, second)), p)  # type: ignore[no-any-return]  # a Tensor
@@ -98,8 +98,7 @@ def pairwise_distance(
     shape = broadcast_shape(x1.shape, x2.shape)
     if not shape:
         raise ShapeError(
-            f"pairwise_distance() was given shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or "
-            "more"
+            f"pairwise_distance() got shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or more"
         )
     return vector_norm("pairwise_distance", x1 - x2 + eps, p, -1, keepdim)  # type: ignore[no-any-return]  # a Tensor
 
@@ -127,7 +126,7 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     x1, x2 = alike("cosine_similarity", x1, x2)
     shape = broadcast_shape(x1.shape, x2.shape)
     if shape is None:
-        raise ShapeError(f"cosine_similarity() was given shapes {x1.shape} and {x2.shape}, which do not broadcast")
+        raise ShapeError(f"cosine_similarity() got shapes {x1.shape} and {x2.shape}, which do not broadcast")
     place = dim_of(dim, len(shape), "cosine_similarity")
     units = [
         x / vector_norm("cosine_similarity", x, 2.0, place, True).clamp_min(eps)
@@ -167,5 +166,5 @@ def _distance(operation: str, differences: Any, p: Any) -> Any:
         ArgumentError: p is no number from 0 up.
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
-        raise ArgumentError(f"{operation}() was asked for p={describe(p)}, which is a number, at least 0")
+        raise ArgumentError(f"{operation}() got p={describe(p)}, which is a number, at least 0")
     return vector_norm(operation, differences, p, -1, False)

@@ -78,11 +78,11 @@ def einsum(equation: str, *operands: Any) -> Any:
     for x in members:
         if x.__class__ is not members[0].__class__ or not isinstance(x, (Tensor, IntTensor)):
             given = ", ".join(map(describe, members))
-            raise KindError(f"einsum() takes tensors of floats, or of ints, after the equation, and was given {given}")
+            raise KindError(f"einsum() takes tensors of floats, or of ints, after the equation, got {given}")
     if not isinstance(equation, str):
-        raise ArgumentError(f'einsum() takes an equation such as "ij,jk->ik", and was given {describe(equation)}')
+        raise ArgumentError(f'einsum() takes an equation such as "ij,jk->ik", got {describe(equation)}')
     if not members:
-        raise ArgumentError(f"einsum() was asked for {equation!r} of no tensors")
+        raise ArgumentError(f"einsum() got {equation!r} of no tensors")
     if any(x._device is not members[0]._device for x in members):
         members = together("einsum", *members)
     first, device = members[0], members[0]._backend
@@ -120,24 +120,23 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     """
     for each in (x, y):
         if each.__class__ is not x.__class__ or not isinstance(each, (Tensor, IntTensor)):
-            raise KindError(f"tensordot() takes two tensors of floats, or of ints, and was given {describe(each)}")
+            raise KindError(f"tensordot() takes two tensors of floats, or of ints, got {describe(each)}")
     if isinstance(dims, (list, tuple)):
         if len(dims) != 2:
-            raise ArgumentError(f"tensordot() was asked for dims={dims!r}; they are a number, or two lists")
+            raise ArgumentError(f"tensordot() got dims={dims!r:.80}; expected a number, or two lists")
         both = [[d] if isinstance(d, int) else d for d in dims]
         left, right = distinct(both[0], x.ndim, "tensordot"), distinct(both[1], y.ndim, "tensordot")
     else:
         count = integer(dims, "number of dims", "tensordot")
         if not 0 <= count <= min(x.ndim, y.ndim):
-            raise ArgumentError(f"tensordot() was asked for {count} dims of shapes {x.shape} and {y.shape}")
+            raise ArgumentError(f"tensordot() got {count} dims of shapes {x.shape} and {y.shape}")
         left, right = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(left) != len(right):
-        raise ArgumentError(f"tensordot() was asked for dims {left} of x and {right} of y, which make no pairs")
+        raise ArgumentError(f"tensordot() got dims {left} of x and {right} of y, which make no pairs")
     for d, e in zip(left, right, strict=True):
         if x.shape[d] != y.shape[e]:
             raise ShapeError(
-                f"tensordot() was asked of shapes {x.shape} and {y.shape}, whose sizes differ in dim {d} of x and dim "
-                f"{e} of y"
+                f"tensordot() got shapes {x.shape} and {y.shape}, whose sizes differ in dim {d} of x and dim {e} of y"
             )
     ours = [_letter(k) for k in range(x.ndim)]
     theirs = [_letter(x.ndim + k) for k in range(y.ndim)]
@@ -155,7 +154,7 @@ def planned(equation: str, shapes: tuple[Shape, ...]) -> Plan:
         ArgumentError: the equation is malformed.
         ShapeError: it does not fit the shapes.
     """
-    asked = f"einsum() was asked for {equation!r}"
+    asked = f"einsum() got {equation!r}"
     text = equation.replace(" ", "")
     before, arrow, after = text.partition("->")
     terms = before.split(",")

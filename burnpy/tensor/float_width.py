@@ -29,7 +29,7 @@ def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> No
         promoted = promote_types(x.dtype, dtype)
         if promoted != dtype:
             raise DTypeError(
-                f"{operation}() was given {name} of dtype {x.dtype} for {basis} of dtype {dtype}, and would compute in "
+                f"{operation}() got {name} of dtype {x.dtype} for {basis} of dtype {dtype}, and would compute in "
                 f'{promoted} from there on; write {name}.to_dtype("{dtype}"), or make it so: '
                 f'Tensor.from_data(values, dtype="{dtype}")'
             )

@@ -57,7 +57,7 @@ class Generator:
         3
         """
         if n < 0:
-            raise ArgumentError(f"spawn() was asked for {n} generators; ask for 0 or more")
+            raise ArgumentError(f"spawn() got {n} generators; ask for 0 or more")
         return [_from_numpy(child) for child in self._numpy.spawn(n)]
 
     def get_state(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Generator:
             bits = np.random.PCG64(seeds)
             bits.state = state["bits"]
         except (KeyError, TypeError, ValueError) as error:
-            raise ArgumentError(f"set_state() was given {describe(state)}, which no get_state() gave") from error
+            raise ArgumentError(f"set_state() got {describe(state)}, which no get_state() gave") from error
         self._numpy = np.random.Generator(bits)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ def _checked_seed(seed: Any, operation: str) -> int | None:
     except TypeError:
         number = -1
     if number < 0:
-        raise ArgumentError(f"{operation} was given the seed {describe(seed)}; a seed is a non-negative int")
+        raise ArgumentError(f"{operation} got the seed {describe(seed)}; a seed is a non-negative int")
     return number
 
 
@@ -176,7 +176,7 @@ def manual_seed(seed: int) -> None:
     """
     global _seeding
     if seed is None:  # pyright: ignore[reportUnnecessaryComparison]  # the type forbids None, which `Generator` would accept
-        raise ArgumentError("manual_seed() was given None; a seed is a non-negative int")
+        raise ArgumentError("manual_seed() got None; a seed is a non-negative int")
     _seeding = _Seeding(_checked_seed(seed, "manual_seed()"), threading.current_thread())
 
 
@@ -210,7 +210,6 @@ def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.r
         return default_generator(device)._numpy
     if not isinstance(generator, Generator):
         raise ArgumentError(
-            f"{operation}() was given generator={describe(generator)}; it takes a burnpy.Generator, as in "
-            "burnpy.Generator(0)"
+            f"{operation}() got generator={describe(generator)}; expected a burnpy.Generator, as in burnpy.Generator(0)"
         )
     return generator._numpy

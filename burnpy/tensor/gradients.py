@@ -180,7 +180,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
-                    f"the function given to map() was given a Tensor of shape {value.shape} and dtype {value.dtype} on "
+                    f"the function given to map() got a Tensor of shape {value.shape} and dtype {value.dtype} on "
                     f"{self.device} and must return one such, but returned {describe(result)}"
                 )
             mapped[leaf] = result._primitive
@@ -240,17 +240,17 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
             if hasattr(leaf, "with_values"):  # a model
                 hint = "GradientsParams.from_grads(grads, model) has those of all parameters"
             what = a(type(leaf).__name__) if hasattr(leaf, "with_values") else describe(leaf)
-            raise KindError(f"gradients are asked for by tensor, not by {what}; {hint}")
+            raise KindError(f"gradients are looked up by tensor, got {what}; {hint}")
         if leaf._device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(
-                    f"these gradients are of leaves on {self._device}, and were asked for a tensor of shape "
-                    f"{leaf.shape} on {leaf.device}, where nothing is tracked; ask with what require_grad() gave, or "
-                    "with a parameter of the model that was trained, not of what valid() gave"
+                    f"these gradients belong to leaves on {self._device}, got a tensor of shape "
+                    f"{leaf.shape} on {leaf.device}, where nothing is tracked; pass the tensor that require_grad() "
+                    "returned, or a parameter of the trained model, not of the copy that valid() returned"
                 )
             raise DeviceError(
-                f"these gradients are of leaves on {self._device}, and were asked for one on {leaf.device}; "
-                "ask with the tensor that require_grad() returned"
+                f"these gradients belong to leaves on {self._device}, got a tensor on {leaf.device}; "
+                "pass the tensor that require_grad() returned"
             )
         node = leaf._primitive.node
         if node is None:
@@ -261,7 +261,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         key = node.leaf
         if key is None:
             raise NotTrackedError(
-                f"the tensor of shape {leaf.shape} was computed by {node.operation} and is no leaf; "
+                f"the tensor of shape {leaf.shape} was computed by {node.operation} and is not a leaf; "
                 "to have its gradient, use what x.retain_grad() returns from then on"
             )
         return key  # type: ignore[no-any-return]  # of a tracked primitive

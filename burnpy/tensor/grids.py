@@ -48,7 +48,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     ([[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]])
     """
     if indexing not in ("ij", "xy"):
-        raise ArgumentError(f"meshgrid() was asked with indexing={describe(indexing)}; it is 'ij' or 'xy'")
+        raise ArgumentError(f"meshgrid() got indexing={describe(indexing)}; expected 'ij' or 'xy'")
     first, values = _vectors("meshgrid", tensors)
     b: Any = first._backend
     count = len(values)
@@ -104,6 +104,6 @@ def _vectors(operation: str, tensors: tuple[Any, ...]) -> tuple[Any, list[Any]]:
     first, values = with_common_dtype(operation, tensors)
     for k, value in enumerate(values):
         if len(value.shape) > 1:
-            raise ShapeError(f"{operation}() was asked of shape {value.shape} as number {k + 1}; it takes vectors")
+            raise ShapeError(f"{operation}() got shape {value.shape} as number {k + 1}; expected vectors")
     b: Any = first._backend
     return first, [value if value.shape else b.reshape(value, (1,)) for value in values]

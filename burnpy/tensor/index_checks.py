@@ -24,7 +24,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     """
     if not isinstance(index, TensorBase) or index.kind != "int":
         what = describe(index)
-        raise KindError(f"{operation}() takes its indices as an IntTensor, and was given {what}")
+        raise KindError(f"{operation}() takes its indices as an IntTensor, got {what}")
     together(operation, x, index)  # ints are the same on every level
     return index._primitive
 
@@ -88,7 +88,5 @@ def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
 
 def out_of_range(index: int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> IndexRangeError:
     """Return the error for an index out of range."""
-    valid = f"it can be from {-size if negative else 0} to {size - 1}" if size else "it has no elements"
-    return IndexRangeError(
-        f"{operation} was asked for index {index} along dim {dim}, of size {size}, of shape {shape}; {valid}"
-    )
+    valid = f"expected an index from {-size if negative else 0} to {size - 1}" if size else "it has no elements"
+    return IndexRangeError(f"{operation} got index {index} along dim {dim}, of size {size}, of shape {shape}; {valid}")

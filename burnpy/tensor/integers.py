@@ -81,7 +81,7 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
                 raise ArgumentError(f"one_hot() of an empty tensor, of shape {self.shape}, needs num_classes")
             num_classes = int(values.max()) + 1
         if num_classes < 1:
-            raise ArgumentError(f"one_hot() was asked for {num_classes} classes; give 1 or more")
+            raise ArgumentError(f"one_hot() got {num_classes} classes; give 1 or more")
         shape = addressable((*self.shape, num_classes), "one_hot")
         index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, shape)
         return self._like(self._backend.one_hot(index, num_classes))

@@ -65,12 +65,12 @@ def _equally_spaced(operation: str, y: Any, dx: float | None, dim: int) -> tuple
     y = y.float() if isinstance(y, IntTensor) else y
     need_floats(operation, y)
     if not y.ndim:
-        raise ShapeError(f"{operation}() was asked of a 0-d tensor; samples lie along a dimension")
+        raise ShapeError(f"{operation}() got a 0-d tensor; samples lie along a dimension")
     return y, dim_of(dim, y.ndim, operation), number(y, 1.0 if dx is None else dx, operation)
 
 
 def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
-    """Return the sum of the samples, the first and the last of which count half, times the width."""
+    """Return the sum of the samples times the width; the first and the last sample count half."""
     last = value.shape[dim] - 1
     if last < 1:
         return b.mul(b.sum(part(b, value, dim, 0, 0), (dim,), False), width)
@@ -81,7 +81,7 @@ def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
 def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
     """Return y as floats, the areas between its neighbours, and the dim."""
     if x is not None and dx is not None:
-        raise ArgumentError(f"{operation}() was asked with x and dx={dx!r}; give one of them")
+        raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
     y, resolved, width = _equally_spaced(operation, y, dx, dim)
     if x is None:
         return y, _halves(y, resolved, width), resolved
@@ -89,7 +89,7 @@ def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[
     need_floats(operation, x)
     if x.ndim == 1 and x.shape[0] != y.shape[resolved]:
         raise ShapeError(
-            f"{operation}() was asked of {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
+            f"{operation}() got {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
             f"{x.shape[0]} places"
         )
     y, places = operands(y, x, operation)
@@ -99,7 +99,7 @@ def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[
         places = b.reshape(places, (x.shape[0], *(1,) * (at - 1)))
     along = len(places.shape) - at
     if along < 0 or broadcast_shape(places.shape, y.shape) is None:
-        raise ShapeError(f"{operation}() was asked of shape {y.shape} with x of shape {x.shape}; they must broadcast")
+        raise ShapeError(f"{operation}() got shape {y.shape} with x of shape {x.shape}; they must broadcast")
     size = places.shape[along]
     widths = b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0)))
     areas = _halves(y, resolved, widths)

@@ -30,7 +30,7 @@ class Exchange(Conversion[B]):
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ArgumentError(
-                    f"np.asarray(x, {np.dtype(dtype)}, copy=False) was asked of {a(type(self).__name__)} of dtype "
+                    f"np.asarray(x, {np.dtype(dtype)}, copy=False) got {a(type(self).__name__)} of dtype "
                     f"{self.dtype}, which takes a copy; leave copy=False out"
                 )
             return array.astype(dtype)

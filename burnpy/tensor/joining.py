@@ -83,7 +83,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     for k, value in enumerate(values):
         if value.shape != shape:
             raise ShapeError(
-                f"stack() was asked to join shapes {shape} and {value.shape} (the first and number {k + 1}); "
+                f"stack() cannot join shapes {shape} and {value.shape} (the first and number {k + 1}); "
                 "they must be equal"
             )
     raised, b = (*shape[:resolved], 1, *shape[resolved:]), first._backend
@@ -166,13 +166,13 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
         _need_tensor("broadcast_tensors", x)
     shape = broadcast_shape(*[x.shape for x in tensors])
     if shape is None:
-        raise ShapeError(f"broadcast_tensors() was asked of shapes {', '.join(str(x.shape) for x in tensors)}")
+        raise ShapeError(f"broadcast_tensors() got shapes {', '.join(str(x.shape) for x in tensors)}")
     return [x._like(x._backend.expand(x._primitive, shape)) for x in tensors]
 
 
 def _need_tensor(operation: str, x: object) -> None:
     if not isinstance(x, TensorBase):
-        raise KindError(f"{operation}() takes tensors, and was given {describe(x)}; make a tensor of it first")
+        raise KindError(f"{operation}() takes tensors, got {describe(x)}; make a tensor of it first")
 
 
 def chosen(condition: Any, x: Any, y: Any) -> Any:
@@ -186,9 +186,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
-        raise KindError(
-            f"where() was asked to choose between {describe(x)} and {describe(y)}; one of them must be a tensor"
-        )
+        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}; one of them must be a tensor")
     mask = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -199,7 +197,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
     shapes = [mask.shape, first.shape] if isinstance(second, (int, float)) else [mask.shape, first.shape, second.shape]
     if broadcast_shape(*shapes) is None:
-        raise ShapeError(f"where() was asked of shapes {', '.join(map(str, shapes))}, which do not broadcast")
+        raise ShapeError(f"where() got shapes {', '.join(map(str, shapes))}, which do not broadcast")
     return tensor._like(backend.where(mask, first, second))
 
 
@@ -212,7 +210,7 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     """
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
         what = describe(condition)
-        raise KindError(f"{operation}() takes its condition as a BoolTensor, and was given {what}; write x != 0")
+        raise KindError(f"{operation}() takes its condition as a BoolTensor, got {what}; write x != 0")
     together(operation, x, condition)  # truth values are the same on every level
     return condition._primitive
 
@@ -234,15 +232,13 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
     first, values = with_common_dtype(operation, tensors)
     shape: Shape = first.shape
     if not shape:
-        raise ShapeError(
-            f"{operation}() was asked to join 0-d tensors, which have no dimension to join along; use stack()"
-        )
+        raise ShapeError(f"{operation}() cannot join 0-d tensors, which have no dimension to join along; use stack()")
     resolved = dim_of(dim, len(shape), operation)
     for k, value in enumerate(values):
         other = value.shape
         if other != shape and (other[:resolved] != shape[:resolved] or other[resolved + 1 :] != shape[resolved + 1 :]):
             raise ShapeError(
-                f"{operation}() was asked to join shapes {shape} and {other} (the first and number {k + 1}) "
+                f"{operation}() cannot join shapes {shape} and {other} (the first and number {k + 1}) "
                 f"along dim {resolved}; all other sizes must be equal"
             )
     return first._like(first._backend.cat(values, resolved))
@@ -257,12 +253,11 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
     if not sequence:
         single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else describe(tensors)
-        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, and was given {single}")
+        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, got {single}")
     for k, x in enumerate(sequence):
         if not isinstance(x, TensorBase):
             raise ArgumentError(
-                f"{operation}() takes a list or tuple of tensors, at least one, and was given {describe(x)} as number "
-                f"{k + 1}"
+                f"{operation}() takes a list or tuple of tensors, at least one, got {describe(x)} as number {k + 1}"
             )
     tensors = together(operation, *sequence)
     first = tensors[0]

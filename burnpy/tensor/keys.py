@@ -153,7 +153,7 @@ def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
     for position, item in enumerate(items):
         if item is ...:
             if ellipsis_position is not None:
-                raise ArgumentError("x[...] was asked with two ellipses; one stands for all dimensions not named")
+                raise ArgumentError("x[...] got two ellipses; one stands for all dimensions not named")
             ellipsis_position = position
         elif isinstance(item, TensorBase) and item.kind == "bool":
             used += item.ndim
@@ -161,7 +161,7 @@ def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
             used += 1
     missing = x.ndim - used
     if missing < 0:
-        raise DimError(f"x[...] was asked to index {used} dimensions of shape {x.shape}, which has {x.ndim}")
+        raise DimError(f"x[...] cannot index {used} dimensions of shape {x.shape}, which has {x.ndim}")
     unnamed = [WHOLE] * missing
     return (
         items + unnamed
@@ -182,7 +182,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return item
     if isinstance(item, TensorBase):
         if item.kind == "float":
-            raise KindError(f"x[...] was asked with a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
+            raise KindError(f"x[...] got a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
         together("x[...]", x, item)  # ints and truth values are the same on every level
         return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
     if isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu":
@@ -193,7 +193,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return item.__index__()
     except AttributeError:
         raise KindError(
-            f"x[...] was asked with {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
+            f"x[...] got {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
             "BoolTensor, a range, or a list, tuple or array of ints or bools"
         ) from None
 
@@ -208,13 +208,11 @@ def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ShapeError(f"x[...] was asked with {describe(values)}, whose rows differ in length") from None
+        raise ShapeError(f"x[...] got {describe(values)}, whose rows differ in length") from None
     if not array.size and not isinstance(values, np.ndarray):
         array = array.astype(int64)  # an empty list has no kind of its own
     if array.dtype.kind not in "biu":
-        raise KindError(
-            f"x[...] was asked with {describe(values)}; lists and arrays of indices hold ints or truth values"
-        )
+        raise KindError(f"x[...] got {describe(values)}; lists and arrays of indices hold ints or truth values")
     primitive = x.device.discrete.from_numpy(array)
     return x._bool(primitive) if array.dtype.kind == "b" else x._int(primitive)
 
@@ -224,7 +222,7 @@ def _bounded(item: slice, size: int) -> slice:
     try:
         start, stop, step = item.indices(size)
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"x[...] was asked with {item}; its parts are ints or None, its step not 0") from error
+        raise ArgumentError(f"x[...] got {item}; its parts are ints or None, its step not 0") from error
     if step == 1 and start == 0 and stop == size:
         return WHOLE
     if not range(start, stop, step):
@@ -249,7 +247,7 @@ def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> 
     covered = x.shape[dim : dim + mask.ndim]
     if mask.shape != covered:
         raise ShapeError(
-            f"x[...] was asked with a mask of shape {mask.shape} for dims {dim} to {dim + mask.ndim - 1} of shape "
+            f"x[...] got a mask of shape {mask.shape} for dims {dim} to {dim + mask.ndim - 1} of shape "
             f"{x.shape}, which are {covered}"
         )
     positions = d.nonzero(mask._primitive)
@@ -268,7 +266,7 @@ def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int
     shape = broadcast_shape(*shapes)
     if shape is None:
         asked = ", ".join(map(str, shapes))
-        raise ShapeError(f"x[...] was asked with indices of shapes {asked}, which do not broadcast")
+        raise ShapeError(f"x[...] got indices of shapes {asked}, which do not broadcast")
     flat_index = indexed[0][2]
     for _, size, index in indexed[1:]:
         flat_index = d.add(d.mul(flat_index, size), index)

@@ -96,7 +96,7 @@ def holds_discrete_of(high: Any, low: Any) -> bool:
     while high is not low:
         if not high.differentiates:
             return False
-        if getattr(high, "wraps", None) is low:  # a `Strategy`, whose inner device is that of `Autodiff`
+        if getattr(high, "wraps", None) is low:  # a `Strategy`, which shares its inner device with `Autodiff`
             return True
         high = high.inner
     return True
@@ -156,13 +156,13 @@ def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoRet
         )
     elif all(levels):
         hint = (
-            "these are of two derivatives of which neither is taken inside of the other; give a function all tensors "
-            "that it differentiates or closes over as arguments, if it runs in another thread or is kept for later"
+            "they belong to two derivatives that are not nested; if a function runs in another thread or is kept for "
+            "later, pass it as arguments all tensors that it differentiates or closes over"
         )
     else:
         hint = "move one with .to_device(...), or lift a plain tensor with Tensor[...].from_inner(x)"
     asked = operation if operation.endswith("]") else f"{operation}()"  # x[...] is no call
-    message = f"{asked} was asked of tensors on {first} ({{}}) and {second} ({{}}); {hint}"
+    message = f"{asked} got tensors on {first} ({{}}) and {second} ({{}}); {hint}"
     error = DeviceError(message.format("the first", "the second"))
     error.mixed = message, (first_device, second_device)
     raise error

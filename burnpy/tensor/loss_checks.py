@@ -57,16 +57,16 @@ def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
         ShapeError: the shapes differ.
     """
     if not isinstance(x, Tensor):
-        raise KindError(f"{operation}() takes float tensors, and was given {describe(x)}")
+        raise KindError(f"{operation}() takes float tensors, got {describe(x)}")
     if not isinstance(y, TensorBase):
-        raise KindError(f"{operation}() takes tensors of one shape, and was given {describe(y)}; write x.full_like(y)")
+        raise KindError(f"{operation}() takes tensors of one shape, got {describe(y)}; write x.full_like(y)")
     operands(x, y, operation)  # raises an error if they cannot be combined
     if x._primitive.dtype is not y._primitive.dtype:
         refuse_wider(operation, "a prediction", x.dtype, target=y)
     if x.shape != y.shape:
         raise ShapeError(
-            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which must be equal; "
-            "to repeat one, write so: y.expand_as(x)"
+            f"{operation}() got shapes {x.shape} and {y.shape}, which must be equal; "
+            "to broadcast one, write y.expand_as(x)"
         )
 
 
@@ -82,7 +82,7 @@ def reduced(operation: str, losses: Tensor[B], reduction: Reduction) -> Tensor[B
         return losses.sum()
     if reduction == "none":
         return losses
-    raise ArgumentError(f'{operation}() was asked for reduction={reduction!r}; it is "mean", "sum" or "none"')
+    raise ArgumentError(f'{operation}() got reduction={reduction!r:.80}; expected "mean", "sum" or "none"')
 
 
 def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Tensor[B]:
@@ -94,13 +94,13 @@ def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Te
     if weight is None:
         return losses
     if not isinstance(weight, Tensor):
-        raise KindError(f"{operation}() takes the weights of elements as a Tensor, and was given {describe(weight)}")
+        raise KindError(f"{operation}() takes the weights of elements as a Tensor, got {describe(weight)}")
     operands(losses, weight, operation)  # raises an error if they cannot be combined
     refuse_wider(operation, "a prediction", losses.dtype, weight=weight)
     if weight.shape != losses.shape:
         raise ShapeError(
-            f"{operation}() was asked of shape {losses.shape} with a weight of shape {weight.shape}, which must be "
-            "equal; to repeat one, write so: weight.expand_as(x)"
+            f"{operation}() got shape {losses.shape} with a weight of shape {weight.shape}, which must be "
+            "equal; to broadcast one, write weight.expand_as(x)"
         )
     return weighted(losses, weight)
 
@@ -123,14 +123,11 @@ def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tup
         ShapeError: it is not of the shape that is wanted.
     """
     if not isinstance(target, (Tensor, IntTensor)):
-        raise KindError(
-            f"{operation}() takes labels 1 and -1 as a Tensor or IntTensor, and was given {describe(target)}"
-        )
+        raise KindError(f"{operation}() takes labels 1 and -1 as a Tensor or IntTensor, got {describe(target)}")
     together(operation, x, target)  # raises an error if they cannot be combined
     refuse_wider(operation, "a prediction", x.dtype, target=target)
     if target.shape != shape:
         raise ShapeError(
-            f"{operation}() was asked of shape {x.shape} and labels of shape {target.shape}; they must be of shape "
-            f"{shape}"
+            f"{operation}() got shape {x.shape} and labels of shape {target.shape}; they must be of shape {shape}"
         )
     return x._like(x.device.to_float(target._primitive, x.dtype)) if isinstance(target, IntTensor) else target

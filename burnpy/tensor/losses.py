@@ -81,7 +81,7 @@ def cross_entropy(
     """
     dim = _class_dim("cross_entropy", logits)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy() was asked for label_smoothing={label_smoothing}; it is from 0 to 1")
+        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if not isinstance(target, Tensor) and weight is None and not label_smoothing:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         losses = logits._like(logits._backend.cross_entropy(logits._primitive, index, dim)[0])
@@ -93,7 +93,7 @@ def cross_entropy(
     refuse_wider("cross_entropy", "a prediction", logits.dtype, target=target)
     if target.shape != logits.shape:
         raise ShapeError(
-            f"cross_entropy() was asked of logits of shape {logits.shape} and probabilities of shape {target.shape}, "
+            f"cross_entropy() got logits of shape {logits.shape} and probabilities of shape {target.shape}, "
             "which must be equal; for classes give an IntTensor"
         )
     if label_smoothing:
@@ -196,8 +196,8 @@ def binary_cross_entropy_with_logits(
         losses = weighted(losses, weight)
     if losses.shape != input.shape:
         raise ShapeError(
-            f"binary_cross_entropy_with_logits() was asked of shape {input.shape} and of weights "
-            f"with which it would be {losses.shape}"
+            f"binary_cross_entropy_with_logits() got shape {input.shape} and weights that broadcast it to "
+            f"{losses.shape}"
         )
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
 
@@ -257,8 +257,8 @@ def _counted(
 def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     """Return the dimension of the classes: 1, or 0 for logits of shape (C,)."""
     if not isinstance(logits, Tensor):
-        raise KindError(f"{operation}() takes a float Tensor, and was given {describe(logits)}")
+        raise KindError(f"{operation}() takes a float Tensor, got {describe(logits)}")
     ndim = logits.ndim
     if ndim == 0:
-        raise DimError(f"{operation}() was asked of a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
+        raise DimError(f"{operation}() got a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
     return 1 if ndim > 1 else 0

@@ -70,14 +70,14 @@ class MatrixProduct(TensorBase[B]):
 
 def _refuse_number(other: object) -> None:
     if isinstance(other, (int, float)):
-        raise KindError(f"matmul() was asked of a tensor and the number {other!r}; to scale it write x * {other!r}")
+        raise KindError(f"matmul() got a tensor and the number {other!r}; to scale it write x * {other!r}")
 
 
 def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
     """Raise a clear error if the shapes of x and y, or their size, caused ``error``; else return."""
     if isinstance(error, BurnpyError) and not isinstance(error, OutOfMemoryError):
         return
-    asked = f"matmul() was asked of shapes {x.shape} and {y.shape}"
+    asked = f"matmul() got shapes {x.shape} and {y.shape}"
     if not x.ndim or not y.ndim:
         raise ShapeError(f"{asked}, and a 0-d tensor has no dimension to multiply along; write x * y") from error
     rows = -2 if y.ndim > 1 else -1

@@ -32,7 +32,7 @@ def floating(operation: str, x: Any, name: str = "matrices") -> Any:
         return x
     hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
     described = a(type(x).__name__) if isinstance(x, TensorBase) else describe(x)
-    raise KindError(f"{operation}() takes {name} as a float Tensor, and was given {described}{hint}")
+    raise KindError(f"{operation}() takes {name} as a float Tensor, got {described}{hint}")
 
 
 def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
@@ -46,7 +46,7 @@ def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
     shape = x.shape
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         form = "square matrices, of shape (…, n, n)" if square else "matrices, of shape (…, n, m)"
-        raise ShapeError(f"{operation}() takes {form}, and was given shape {shape}")
+        raise ShapeError(f"{operation}() takes {form}, got shape {shape}")
     return x
 
 
@@ -75,8 +75,7 @@ def expanded(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
     batch = broadcast_shape(x.shape[:-2], y.shape[:-2])
     if batch is None:
         raise ShapeError(
-            f"{operation}() was asked of shapes {x.shape} and {y.shape}, whose dimensions before the last two do not "
-            "broadcast"
+            f"{operation}() got shapes {x.shape} and {y.shape}, whose dimensions before the last two do not broadcast"
         )
     return _expanded(x, batch), _expanded(y, batch)
 

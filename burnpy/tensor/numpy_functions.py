@@ -54,7 +54,7 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
         if result is not NotImplemented:
             return result
     called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    what = f"np.{called}() was given {a(type(tensor).__name__)} of shape {tensor.shape}, and computes with arrays"
+    what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
     row = row_of(ufunc.__name__) if method == "__call__" else None
     ours = "x == y" if ufunc.__name__ == "equal" else row.ours if row is not None else None
-    raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or give it x.to_numpy()'}")
+    raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or pass x.to_numpy()'}")

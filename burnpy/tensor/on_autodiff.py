@@ -1,4 +1,4 @@
-"""Types of what is on an `Autodiff` device, by the backend of the gradients, whatever strategy is in between.
+"""Types of tensors and models on an `Autodiff` device, by the backend of the gradients, whatever the strategy.
 
 Signatures that take ``Tensor[Autodiff[I]]`` and return ``Tensor[I]`` would need an overload for each strategy, such as
 ``Tensor[Autodiff[Balanced[I]]]``, since type arguments are invariant. These protocols ask the device for it instead.

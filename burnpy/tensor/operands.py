@@ -57,7 +57,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() was asked of {describe(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {other!r}; "
             f"convert the tensor first, as in x.{'float' if isinstance(other, float) else 'int'}()"
         )
     if isinstance(other, TensorBase) and other.kind != tensor.kind:
@@ -65,15 +65,15 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     name = type(tensor).__name__
     if isinstance(other, (list, tuple)) or hasattr(other, "__array_interface__") or hasattr(other, "__dlpack__"):
         raise KindError(
-            f"{operation}() was asked of {a(name)} and {a(class_name(other))}; "
+            f"{operation}() got {a(name)} and {a(class_name(other))}; "
             f"make a tensor of it first: {name}.from_data(values, device=x.device)"
         )
     hint = f"the other operand must be {a(name)} or a number"
     if isinstance(getattr(other, "value", None), TensorBase):
         hint = "write its .value, which is the tensor"
     elif callable(other) and getattr(other, "__name__", "") == "grad":
-        hint = "tensors store no gradient: grads = loss.backward() has them, and x.grad(grads) is that of x"
-    raise KindError(f"{operation}() was asked of {a(name)} and {describe(other)}; {hint}")
+        hint = "tensors store no gradient: compute grads = loss.backward(), then read x.grad(grads)"
+    raise KindError(f"{operation}() got {a(name)} and {describe(other)}; {hint}")
 
 
 def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindError:
@@ -93,7 +93,7 @@ def need_floats(operation: str, x: object) -> None:
         KindError: it is not.
     """
     if not isinstance(x, TensorBase) or x.kind != "float":
-        raise KindError(f"{operation}() takes a Tensor, and was given {describe(x)}; make one of it first")
+        raise KindError(f"{operation}() takes a Tensor, got {describe(x)}; make one of it first")
 
 
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
@@ -117,7 +117,7 @@ def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> An
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     """Return the tensors on one device, lifted if one of them is on a level above the others.
 
-    Ints and bools may be on any device beneath that of the others.
+    Ints and bools may be on any device beneath the others.
 
     Raises:
         DeviceError: the tensors are on unrelated devices.
@@ -161,7 +161,7 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
     shape = broadcast_shape(x.shape, y.shape) if isinstance(y, TensorBase) else x.shape
     if shape is None:
         raise ShapeError(
-            f"{operation}() was asked of shapes {x.shape} and {y.shape}, which do not broadcast: "
+            f"{operation}() got shapes {x.shape} and {y.shape}, which do not broadcast: "
             "aligned at the right, sizes must be equal or one of them 1"
         ) from error
     if from_other_code(error, x._device):
@@ -185,8 +185,10 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
 
 
 def from_other_code(error: BaseException, device: Any) -> bool:
-    """Return whether an error that the calling frame's caller caught came from code that is neither burnpy's, NumPy's
-    nor that of the device's backend: that of a signal handler, most likely, which says nothing about the arguments.
+    """Return whether the error that the calling frame's caller caught came from foreign code.
+
+    Foreign code belongs neither to burnpy, to NumPy nor to the device's backend. Most likely it is a signal handler,
+    whose error says nothing about the arguments.
     """
     own = {*OWN_PACKAGES, "burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cupyx"}
     own.add("None")  # the generated methods of Autodiff, which belong to no module
@@ -198,7 +200,7 @@ def from_other_code(error: BaseException, device: Any) -> bool:
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     """Return the error for an int that the dtype of x cannot represent."""
-    return DTypeError(f"{operation}() was asked of dtype {x.dtype} and {y!r}, which {x.dtype} cannot hold")
+    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r:.80}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
@@ -213,10 +215,10 @@ def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, 
     """
     asked = f"shapes {x.shape} and {y.shape}" if isinstance(y, TensorBase) else f"shape {x.shape} and {y!r}"
     if isinstance(error, OutOfMemoryError):
-        return OutOfMemoryError(f"{operation}() was asked of {asked}, for a result of shape {shape}, and {error}")
+        return OutOfMemoryError(f"{operation}() got {asked}, for a result of shape {shape}, and {error}")
     return OutOfMemoryError(
-        f"{operation}() was asked of {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
-        f"has {math.prod(shape):,} elements; compute it in parts, or let go of tensors that are needed no more"
+        f"{operation}() got {asked}, and {x.device} has no memory for it: the result alone, of shape {shape}, "
+        f"has {math.prod(shape):,} elements; compute it in parts, or delete tensors that you no longer need"
     )
 
 

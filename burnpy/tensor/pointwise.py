@@ -144,7 +144,7 @@ class Pointwise(TensorBase[B]):
         most = int(np.finfo(x.dtype).max).bit_length() * 3 // 10
         if not -most <= decimals <= most:
             raise ArgumentError(
-                f"round() was asked for decimals={decimals} of dtype {dtype}; give a number from {-most} to {most}"
+                f"round() got decimals={decimals} of dtype {dtype}; give a number from {-most} to {most}"
             )
         power = 10.0 ** abs(decimals)
         if decimals < 0:
@@ -178,7 +178,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``approximate`` is something else.
         """
         if approximate != "none" and approximate != "tanh":
-            raise ArgumentError(f'gelu() was asked for approximate={approximate!r}; it is "none" or "tanh"')
+            raise ArgumentError(f'gelu() got approximate={approximate!r:.80}; expected "none" or "tanh"')
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:
@@ -188,7 +188,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``beta`` is 0.
         """
         if number(self, beta, "softplus") == 0:
-            raise ArgumentError("softplus() was asked for beta=0, by which it would divide; give a positive number")
+            raise ArgumentError("softplus() got beta=0, by which it would divide; give a positive number")
         return self._like(self._backend.softplus(self._primitive, beta))
 
     @predicate

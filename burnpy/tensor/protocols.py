@@ -19,7 +19,7 @@ class Protocols(Conversion[B]):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Handle a NumPy function that was given tensors: ``ndarray + tensor`` must not become an array of objects."""
+        """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
         from burnpy.tensor.numpy_functions import applied
 
         return applied(self, ufunc, method, inputs, options)
@@ -40,7 +40,7 @@ class Protocols(Conversion[B]):
         shape = self.shape
         if not shape:
             raise ScalarError(
-                f"{operation} was asked of a 0-d {type(self).__name__}, which has no dimensions; .item() is its value"
+                f"{operation} got a 0-d {type(self).__name__}, which has no dimensions; .item() is its value"
             )
         return shape[0]
 
@@ -52,8 +52,8 @@ class Protocols(Conversion[B]):
     def __bool__(self) -> bool:
         if self.numel() != 1:
             raise ShapeError(
-                f"the truth of {a(type(self).__name__)} of shape {self.shape} was asked for, and only one element has "
-                "any; say x.bool().any() or x.bool().all()"
+                f"the truth value of {a(type(self).__name__)} with shape {self.shape} is ambiguous; use x.bool().any() "
+                "or x.bool().all()"
             )
         return bool(self._item("bool()"))
 

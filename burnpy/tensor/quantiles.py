@@ -21,9 +21,7 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
     need_bool(keepdim, operation)
     if interpolation not in get_args(Interpolation):
         words = ", ".join(get_args(Interpolation))
-        raise ArgumentError(
-            f"{operation}() was asked for interpolation={describe(interpolation)}; it is one of {words}"
-        )
+        raise ArgumentError(f"{operation}() got interpolation={describe(interpolation)}; expected one of {words}")
     x, probabilities = _probabilities(x, q, operation)
     b, shape = x._backend, x.shape
     if dim is None:
@@ -34,7 +32,7 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
         values = b.permute(a.primitive, (*others, a.dim))
         kept = a.shape(1) if keepdim else values.shape[:-1]
     if not values.shape[-1]:
-        raise ShapeError(f"{operation}() was asked of shape {shape}, which has no elements to choose from")
+        raise ShapeError(f"{operation}() got shape {shape}, which has no elements to choose from")
     narrow = x.dtype.itemsize == 2
     if narrow:
         values, probabilities = b.cast(values, float32), b.cast(probabilities, float32)
@@ -57,23 +55,23 @@ def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
     """
     if isinstance(q, (int, float)) and not isinstance(q, bool):
         if not 0 <= q <= 1:
-            raise ArgumentError(f"{operation}() was asked for q={q}; a probability is from 0 to 1")
+            raise ArgumentError(f"{operation}() got q={q}; a probability is from 0 to 1")
         return x, x._backend.full((), float(q), x.dtype)
     if not isinstance(q, TensorBase) or q.kind != "float":
-        raise KindError(f"{operation}() takes q as a number or a Tensor, and was given {describe(q)}")
+        raise KindError(f"{operation}() takes q as a number or a Tensor, got {describe(q)}")
     if q.ndim > 1:
-        raise ShapeError(f"{operation}() was asked for q of shape {q.shape}; it is a number, or 1-d")
+        raise ShapeError(f"{operation}() got q of shape {q.shape}; expected a number, or 1-d")
     if q.dtype != x.dtype:
-        raise DTypeError(f"{operation}() was asked of dtype {x.dtype} with q of dtype {q.dtype}; they must be equal")
+        raise DTypeError(f"{operation}() got dtype {x.dtype} with q of dtype {q.dtype}; they must be equal")
     x, q = together(operation, x, q)
     b = x._backend
     right = b.discrete.bitwise_and(b.ge(q._primitive, 0.0), b.le(q._primitive, 1.0))
-    refuse_unless(x.device, right, ArgumentError(f"{operation}() was asked for a q that is not from 0 to 1"))
+    refuse_unless(x.device, right, ArgumentError(f"{operation}() got a q that is not from 0 to 1"))
     return x, q._primitive
 
 
 def _interpolated(b: Any, values: Float, q: Float, interpolation: str, skip_nan: bool) -> Float:
-    """Return the quantiles along the last dimension, which becomes that of the probabilities."""
+    """Return the quantiles along the last dimension, which becomes the dimension of the probabilities."""
     d, last = b.discrete, len(values.shape) - 1
     count = values.shape[last]
     ordered = b.sort(values, last, False)[0]

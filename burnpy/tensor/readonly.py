@@ -64,4 +64,4 @@ def writer(array: NDArray[Any]) -> str:
         elif type(owner) is PickleBuffer:
             owner = memoryview(owner).obj
         else:
-            return "" if type(owner) is bytes else f"its memory is that of {a(type(owner).__name__)}"
+            return "" if type(owner) is bytes else f"its memory belongs to {a(type(owner).__name__)}"

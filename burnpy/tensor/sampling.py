@@ -64,12 +64,10 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
         first, last = index(low), index(high) - 1
     except TypeError:
         raise ArgumentError(
-            f"{target.factory}() draws ints and was given {describe(low)} and {describe(high)}; give two ints"
+            f"{target.factory}() got low={describe(low)} and high={describe(high)}; expected two ints"
         ) from None
     if last < first:
-        raise ArgumentError(
-            f"{target.factory}() draws from low … high - 1 and was given {low} and {high}; give high > low"
-        )
+        raise ArgumentError(f"{target.factory}() got low={low} and high={high}; expected low < high")
     first, last = (fitting(bound, "int", target_dtype, target.factory) for bound in (first, last))
     rng = drawn_from(generator, target.device, target.factory)
     return target.wrap(target.backend.random_integers(rng, first, last + 1, sizes, target_dtype))
@@ -95,9 +93,7 @@ def uniform_values(
     """
     low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
     if not math.isfinite(high - low) or high < low:
-        raise ArgumentError(
-            f"{operation}() draws from low … high and was given {low} and {high}; give finite low <= high"
-        )
+        raise ArgumentError(f"{operation}() got low={low} and high={high}; expected finite low <= high")
     samples = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return samples
@@ -117,9 +113,7 @@ def normal_values(
     """
     mean, std = fitting(mean, "float", dtype, operation), fitting(std, "float", dtype, operation)
     if not (math.isfinite(mean) and math.isfinite(std)) or std < 0:
-        raise ArgumentError(
-            f"{operation}() was given the mean {mean} and std {std}; give finite ones, std not negative"
-        )
+        raise ArgumentError(f"{operation}() got the mean {mean} and std {std}; give finite ones, std not negative")
     samples = device.random_normal(drawn_from(generator, device, operation), shape, dtype)
     if std != 1.0:
         samples = device.mul(samples, std)
@@ -146,13 +140,13 @@ def truncated_values(
     """
     if not (math.isfinite(mean) and math.isfinite(std)) or std <= 0 or not low < high:
         raise ArgumentError(
-            f"{operation}() was given the mean {mean}, std {std} and the interval {low} … {high}; give a finite mean "
+            f"{operation}() got the mean {mean}, std {std} and the interval {low} … {high}; give a finite mean "
             "and std, std above 0, and low < high"
         )
     ends = ((low - mean) / std, (high - mean) / std)
     if ends[0] > 6.0 or ends[1] < -6.0:
         raise ArgumentError(
-            f"{operation}() was given the mean {mean}, std {std} and the interval {low} … {high}, which lies more than "
+            f"{operation}() got the mean {mean}, std {std} and the interval {low} … {high}, which lies more than "
             "6 standard deviations from the mean; almost no number is drawn there"
         )
     sign = -1.0 if ends[0] > 0.0 else 1.0  # the lower tail has more digits than the upper one
@@ -171,7 +165,7 @@ def exponential_values(device: Any, shape: Shape, rate: Any, dtype: DType, gener
     """
     rate = fitting(rate, "float", dtype, operation)
     if not (math.isfinite(rate) and rate > 0):
-        raise ArgumentError(f"{operation}() was given the rate {rate}; give a finite one above 0")
+        raise ArgumentError(f"{operation}() got the rate {rate}; give a finite one above 0")
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     samples = device.random_uniform(drawn_from(generator, device, operation), shape, wide)
     drawn = device.neg(device.log1p(device.neg(samples)))

@@ -99,25 +99,25 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     """
     need_flag(right, "right", "bucketize")
     if isinstance(boundaries, TensorBase) and boundaries.ndim != 1:
-        raise ShapeError(f"bucketize() was asked for boundaries of shape {boundaries.shape}; they are 1-d")
+        raise ShapeError(f"bucketize() got boundaries of shape {boundaries.shape}; expected 1-d")
     return _search("bucketize", boundaries, input, out_int32, right, None)
 
 
 def _side(right: bool, side: object) -> bool:
     need_flag(right, "right", "searchsorted")
     if side not in (None, "left", "right"):
-        raise ArgumentError(f"searchsorted() was asked for side={describe(side)}, which is 'left' or 'right'")
+        raise ArgumentError(f"searchsorted() got side={describe(side)}; expected 'left' or 'right'")
     if side == "left" and right:
-        raise ArgumentError("searchsorted() was asked with right=True and side='left'; give one of them")
+        raise ArgumentError("searchsorted() got right=True and side='left'; give one of them")
     return right or side == "right"
 
 
 def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: bool, sorter: Any) -> Any:
     need_flag(narrow, "out_int32", operation)
     if not isinstance(sequence, TensorBase) or sequence.kind == "bool":
-        raise KindError(f"{operation}() searches in a Tensor or an IntTensor, and was given {describe(sequence)}")
+        raise KindError(f"{operation}() searches in a Tensor or an IntTensor, got {describe(sequence)}")
     if not sequence.ndim:
-        raise ShapeError(f"{operation}() was asked to search in a 0-d tensor; a sequence has at least 1 dimension")
+        raise ShapeError(f"{operation}() cannot search in a 0-d tensor; a sequence has at least 1 dimension")
     x: Any = sequence
     if sorter is not None:
         x = x.gather(-1, sorter)
@@ -130,7 +130,7 @@ def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: boo
         sought = b.reshape(sought, (math.prod(shape),))
     elif shape[:-1] != x.shape[:-1] or not shape:
         raise ShapeError(
-            f"{operation}() was asked for values of shape {shape} in sequences of shape {x.shape}; the sizes before "
+            f"{operation}() got values of shape {shape} in sequences of shape {x.shape}; the sizes before "
             "the last must be equal, or the sequence 1-d"
         )
     d = x.device.discrete

@@ -19,7 +19,7 @@ def chosen(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
 
 
 def element_at(x: Any, primitive: Value, dim: int, index: Int, keepdim: bool) -> Selection[Any, Any]:
-    """Return the elements at an index of size 1 along ``dim``; ``primitive`` is that of x with at least one dim."""
+    """Return the elements at an index of size 1 along ``dim``; ``primitive`` is x's, with at least one dim."""
     values = x._backend.gather(primitive, dim, index)
     if not keepdim:
         shape = primitive.shape[:dim] + primitive.shape[dim + 1 :]

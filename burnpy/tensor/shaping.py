@@ -77,7 +77,7 @@ class Shaping(TensorBase[B]):
             return self.reshape((1,))
         start, end = dim_of(start_dim, len(shape), "flatten"), dim_of(end_dim, len(shape), "flatten")
         if start > end:
-            raise ArgumentError(f"flatten() was asked for dims {start_dim} to {end_dim}; the first cannot come last")
+            raise ArgumentError(f"flatten() got dims {start_dim} to {end_dim}; the first cannot come last")
         return self.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
     @overload
@@ -98,7 +98,7 @@ class Shaping(TensorBase[B]):
         ndim = self.ndim
         order = distinct(listed(order, dims, "dims", "dim", "permute"), ndim, "permute")
         if len(order) != ndim:
-            raise ArgumentError(f"permute() was asked for dims {order} of shape {self.shape}; name all {ndim}")
+            raise ArgumentError(f"permute() got dims {order} for shape {self.shape}; name all {ndim} dims")
         return self._like(self._backend.permute(self._primitive, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
@@ -181,8 +181,8 @@ class Shaping(TensorBase[B]):
         full = tuple([old[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(sizes)])
         if lead < 0 or any(n < 0 or (d >= lead and n != old[d - lead] != 1) for d, n in enumerate(full)):
             raise ShapeError(
-                f"expand() was asked to take shape {old} to {sizes}; only dimensions of size 1 are repeated, "
-                "new ones come first, and -1 keeps a size that is there"
+                f"expand() cannot expand shape {old} to {sizes}; only dimensions of size 1 are repeated, "
+                "new ones come first, and -1 keeps a size"
             )
         return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
 
@@ -205,11 +205,11 @@ class Shaping(TensorBase[B]):
         if not isinstance(split_size, Sequence):
             part = sizes[0]
             if part < 0 or (part == 0 and size):
-                raise ArgumentError(f"split() was asked for parts of size {part} of a dimension of size {size}")
+                raise ArgumentError(f"split() cannot split a dimension of size {size} into parts of size {part}")
             sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
         elif sum(sizes) != size or any(n < 0 for n in sizes):
             raise ShapeError(
-                f"split() was asked for sizes {sizes} along dim {resolved} of shape {shape}; none may be negative, "
+                f"split() got sizes {sizes} along dim {resolved} of shape {shape}; none may be negative, "
                 f"and together they must be {size}"
             )
         lead, start, parts = (slice(None),) * resolved, 0, []
@@ -229,9 +229,9 @@ def inferred(old: Shape, sizes: Shape, operation: str) -> Shape:
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
         return tuple([count // rest if n == -1 else n for n in sizes])
-    request = f"{operation}() was asked to take shape {old} to {sizes}"
+    request = f"{operation}() cannot change shape {old} to {sizes}"
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise ShapeError(f"{request}; one size may be -1, none else negative")
     if -1 in sizes and rest == 0:
         raise ShapeError(f"{request}; beside a size of 0, -1 could be anything: write the number")
-    raise ShapeError(f"{request}, but {count} elements do not make {'a multiple of ' if -1 in sizes else ''}{rest}")
+    raise ShapeError(f"{request}: {count} elements are not {'a multiple of ' if -1 in sizes else ''}{rest}")

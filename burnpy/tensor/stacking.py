@@ -149,9 +149,7 @@ def block_diag(*tensors: Any) -> Any:
     first, values = with_common_dtype("block_diag", tensors)
     for k, value in enumerate(values):
         if len(value.shape) > 2:
-            raise ShapeError(
-                f"block_diag() was asked of shape {value.shape} as number {k + 1}; it takes two dimensions at most"
-            )
+            raise ShapeError(f"block_diag() got shape {value.shape} as number {k + 1}; expected two dimensions at most")
     b: Any = first._backend
     blocks = [b.reshape(value, _two(value.shape)) for value in values]
     columns = sum(block.shape[1] for block in blocks)
@@ -184,7 +182,7 @@ def _reshaped(operation: str, x: Any, shape_of: Callable[[Shape], Shape]) -> Any
         KindError: x is not a tensor.
     """
     if not isinstance(x, TensorBase):
-        raise KindError(f"{operation}() takes tensors, and was given {describe(x)}; make a tensor of it first")
+        raise KindError(f"{operation}() takes tensors, got {describe(x)}; make a tensor of it first")
     shape = shape_of(x.shape)
     return x if shape == x.shape else x._like(x._backend.reshape(x._primitive, shape))
 
@@ -206,7 +204,5 @@ def _widened(operation: str, tensors: Any, shape_of: Callable[[Shape], Shape]) -
     """
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
     if not sequence:
-        raise ArgumentError(
-            f"{operation}() takes a list or tuple of tensors, at least one, and was given {describe(tensors)}"
-        )
+        raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, got {describe(tensors)}")
     return [_reshaped(operation, x, shape_of) for x in sequence]

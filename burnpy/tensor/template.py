@@ -119,7 +119,7 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
 
 
 def _with_option(x: Any, operation: str, other: Any, option: Any) -> Any:
-    """Return the result of a binary method that was given a keyword option, or ``out``, which none has."""
+    """Return the result of a binary method called with a keyword option; ``out`` is an error for all."""
     method = getattr(x, f"_{operation}_with", None)
     if method is None:
         refuse_option(x, operation, out=option)

@@ -98,7 +98,7 @@ def by_differences(problem: Problem, directions: Mapping[int, NDArray[Any]]) -> 
         for k, direction in directions.items():
             moved[k] = moved[k]._like(inner.from_numpy(moved[k].to_numpy() + step * direction))
         sides.append([out.to_numpy() for out in results(problem.function, moved)])
-    # Subtract before summing: the rounding error of each sum would be that of its largest element.
+    # Subtract before summing, since the rounding error of each sum is as large as its largest element's.
     parts = zip(*sides, problem.weights, strict=True)
     return float(sum(((up - down) * weight.to_numpy()).sum() for up, down, weight in parts) / (2 * problem.eps))
 

@@ -91,11 +91,11 @@ def gradcheck(
     """
     if more:
         raise ArgumentError(
-            f"gradcheck() takes all inputs as one tuple, and was given {1 + len(more)} by position; write "
+            f"gradcheck() takes all inputs as one tuple, got {1 + len(more)} by position; write "
             f"gradcheck(f, ({', '.join('abcdefgh'[: 1 + len(more)])}))"
         )
     if not (check_forward_ad or check_backward_ad):
-        raise ArgumentError("gradcheck() was asked to check neither forward nor reverse mode; leave one of them on")
+        raise ArgumentError("gradcheck() got check_forward_ad=False and check_backward_ad=False; enable one of them")
     options = Options(
         atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, fast_mode, elements
     )
@@ -175,8 +175,8 @@ def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
     expected = [(w.shape, w.dtype) for w in weights]
     if not all(isinstance(s, Tensor) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
         raise ArgumentError(
-            f"gradgradcheck() was given as grad_outputs {given!r:.80}, and the results have shapes "
-            f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}; give a tensor like each"
+            f"gradgradcheck() got grad_outputs={given!r:.80}; expected tensors of shapes "
+            f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}, as the results have"
         )
     return seeds
 
@@ -192,16 +192,14 @@ def _problem(
         )
     xs = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     if not xs:
-        raise ArgumentError(f"{operation}() was given no inputs; give at least one float64 tensor")
+        raise ArgumentError(f"{operation}() got no inputs; give at least one float64 tensor")
     for k, x in enumerate(xs):
         if not isinstance(x, Tensor):
             raise KindError(
                 f"{operation}() takes float tensors, and input {k} is {x!r}; bind other arguments in the function"
             )
         if x.device is not xs[0].device:
-            raise DeviceError(
-                f"{operation}() was given inputs on {xs[0].device} and {x.device}; all must be on one device"
-            )
+            raise DeviceError(f"{operation}() got inputs on {xs[0].device} and {x.device}; all must be on one device")
         if x.dtype != float64:
             raise DTypeError(
                 f"{operation}() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "

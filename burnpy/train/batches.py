@@ -51,15 +51,13 @@ def check_batches(loader: Any, name: str, epochs: int) -> None:
     elif isinstance(loader, Iterator):
         if epochs > 1:
             raise ArgumentError(
-                f"fit() was given {name} as {a(type(loader).__name__)}, an iterator, which is exhausted after one "
+                f"fit() got {name} as {a(type(loader).__name__)}, an iterator, which is exhausted after one "
                 f"epoch of {epochs}; give a list, a Loader, or an object whose __iter__ begins anew"
             )
     elif isinstance(loader, Mapping) or not isinstance(loader, Iterable):
-        raise KindError(
-            f"fit() was given {name} as {a(type(loader).__name__)}; it takes a Loader or an iterable of batches"
-        )
+        raise KindError(f"fit() got {name} as {a(type(loader).__name__)}; expected a Loader or an iterable of batches")
     if count_of(loader) == 0:
-        raise ArgumentError(f"fit() was given {name} without batches; is the dataset smaller than one, with drop_last?")
+        raise ArgumentError(f"fit() got {name} without batches; is the dataset smaller than one, with drop_last?")
 
 
 def check_device(batch: Any, device: Any, name: str, model: str) -> None:
@@ -71,8 +69,7 @@ def check_device(batch: Any, device: Any, name: str, model: str) -> None:
     own = getattr(batch, "device", None)
     if isinstance(own, Backend) and own is not device:
         raise DeviceError(
-            f"fit() was given {name} on {own}, and {model} is on {device}; make them there, as with "
-            f"collate(device={device})"
+            f"fit() got {name} on {own}, and {model} is on {device}; make them there, as with collate(device={device})"
         )
 
 

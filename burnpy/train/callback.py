@@ -100,14 +100,12 @@ def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Call
     """
     out: list[Callback] = []
     if not isinstance(given, (list, tuple)):
-        raise KindError(f"callbacks= takes a list, and was given {a(type(given).__name__)}; write callbacks=[...]")
+        raise KindError(f"callbacks= takes a list, got {a(type(given).__name__)}; write callbacks=[...]")
     for callback in given:
         if isinstance(callback, type):
-            raise KindError(f"callbacks= was given the class {callback.__name__}; make one: {callback.__name__}(...)")
+            raise KindError(f"callbacks= got the class {callback.__name__}; make an instance: {callback.__name__}(...)")
         if not isinstance(callback, Callback) and not callable(callback):
-            raise KindError(
-                f"callbacks= was given {a(type(callback).__name__)}, which is neither a Callback nor a function"
-            )
+            raise KindError(f"callbacks= got {a(type(callback).__name__)}; expected a Callback or a function")
         out.append(callback if isinstance(callback, Callback) else FunctionCallback(callback))
     return tuple(out)
 

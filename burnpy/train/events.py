@@ -56,7 +56,7 @@ class BatchEnd(Generic[M]):
     size: int | float  #: the weight of the batch: the number of its samples
     loss: Tensor[Any]
     metrics: Mapping[str, Metric]
-    grad_norm: Tensor[Any] | None  #: the global norm before clipping, if the learner was asked for it
+    grad_norm: Tensor[Any] | None  #: the global norm before clipping, if the learner computes it
 
 
 @dataclass(frozen=True, kw_only=True)

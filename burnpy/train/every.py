@@ -53,14 +53,14 @@ Every: TypeAlias = Steps | Epochs
 
 
 def check_every(owner: str, name: str, every: object) -> None:
-    """Check that something says how often.
+    """Check that ``every`` is an interval.
 
     Raises:
-        KindError: it is something else, such as a number, of which it is not known what it counts.
+        KindError: it is something else, such as a plain number, which does not say whether it counts steps or epochs.
     """
     if not isinstance(every, (Steps, Epochs)):
         hint = f": Steps({every}) or Epochs({every})" if isinstance(every, int) else ", as Steps(200) or Epochs(1)"
-        raise KindError(f"{owner}({name}=) was given {every!r:.80}; say what is counted{hint}")
+        raise KindError(f"{owner}({name}=) got {every!r:.80}; say what is counted{hint}")
 
 
 EACH_EPOCH = Epochs(1)

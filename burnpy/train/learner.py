@@ -107,22 +107,22 @@ class ByValue:
 
 def _loggers_of(given: Any) -> tuple[Logger, ...]:
     if not isinstance(given, (list, tuple)):
-        raise KindError(f"loggers= takes a list, and was given {a(type(given).__name__)}; write loggers=[...]")
+        raise KindError(f"loggers= takes a list, got {a(type(given).__name__)}; write loggers=[...]")
     for logger in given:
         if isinstance(logger, type):
-            raise KindError(f"loggers= was given the class {logger.__name__}; make one: {logger.__name__}(...)")
+            raise KindError(f"loggers= got the class {logger.__name__}; make an instance: {logger.__name__}(...)")
         if not (hasattr(logger, "log") and hasattr(logger, "close")):
-            raise KindError(f"loggers= was given {a(type(logger).__name__)}, which has no log() and close()")
+            raise KindError(f"loggers= got {a(type(logger).__name__)}, which has no log() and close()")
     return tuple(given)
 
 
 def _trainable(model: object) -> Module[Any]:
     if not isinstance(model, Module):
         hint = "; make one of the class" if isinstance(model, type) else ""
-        raise KindError(f"fit() takes a model, and was given {model!r:.80}{hint}")
+        raise KindError(f"fit() takes a model, got {model!r:.80}{hint}")
     if not model.device.differentiates:
         raise NotTrackedError(
-            f"fit() was given {a(type(model).__name__)} on {model.device}, which records no graph; make the model on "
+            f"fit() got {a(type(model).__name__)} on {model.device}, which records no graph; make the model on "
             f"Autodiff[{model.device}] to train it"
         )
     return model
@@ -191,13 +191,13 @@ class Learner(Generic[M, T, V, W]):
         for name, function in functions.items():
             if function is not None and not callable(function):
                 hint = "; ByGlobalNorm(1.0) is one" if name == "clip" else ""
-                raise KindError(f"Learner({name}=) takes a function, and was given {a(type(function).__name__)}{hint}")
+                raise KindError(f"Learner({name}=) takes a function, got {a(type(function).__name__)}{hint}")
         given: object = optim
         if not isinstance(given, Optimizer):
-            raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), and was given {given!r:.80}")
+            raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), got {given!r:.80}")
         scaling: object = scaler
         if scaling is not None and not isinstance(scaling, GradScaler):
-            raise KindError(f"Learner(scaler=) takes GradScaler(device), and was given {scaling!r:.80}")
+            raise KindError(f"Learner(scaler=) takes GradScaler(device), got {scaling!r:.80}")
         counts: tuple[tuple[str, object, int], ...] = (("accumulate", accumulate, 1), ("sanity", sanity, 0))
         for name, number, least in counts:
             if not isinstance(number, int) or number < least:
@@ -273,11 +273,11 @@ class Learner(Generic[M, T, V, W]):
         """
         count: object = epochs
         if not isinstance(count, int) or count < 0:
-            raise ArgumentError(f"fit() was asked for epochs={epochs!r}; it is an int of 0 or more")
+            raise ArgumentError(f"fit() got epochs={epochs!r:.80}; expected an int of 0 or more")
         if (valid is None) != (self.valid_step is None):
             missing, given = (
                 ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")
             )
-            raise ArgumentError(f"fit() was given {given} and no {missing}; give both or neither")
+            raise ArgumentError(f"fit() got {given} and no {missing}; give both or neither")
         mine: Any = _trainable(model)
         return run(self, mine, train, valid, epochs, resume, fast_dev_run)

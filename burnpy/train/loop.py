@@ -116,7 +116,7 @@ class Loop:
     def _latest(self) -> Path | None:
         folders = [callback for callback in self.callbacks.values() if isinstance(callback, Checkpoints)]
         if not folders and self.limit is None:
-            raise ArgumentError('fit() was asked for resume="auto" without Checkpoints among the callbacks to look in')
+            raise ArgumentError('fit() got resume="auto" without Checkpoints among the callbacks to look in')
         return next((path for callback in folders if (path := callback.latest())), None)
 
     def all(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:
@@ -245,9 +245,9 @@ class Loop:
             feed.end()
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
-        """Take an optimizer step; return what its batches gave, and the norm of the gradients if it was asked for.
+        """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged.
 
-        Where ranks are lost, those that are left share the same batches anew.
+        If ranks are lost, the remaining ranks divide the same batches among them.
         """
         at, learner = self.position, self.learner
         tried = False
@@ -273,7 +273,7 @@ class Loop:
         return micro, norm
 
     def _validated(self, limit: int | None = None) -> ValidEnd[Any]:
-        """Return the metrics of the validation batches, of which each rank computes its part."""
+        """Return the metrics of the validation batches. Each rank computes its part of them."""
         at, learner = self.position, self.learner
         assert learner.valid_step is not None
         limit = limit if self.limit is None else self.limit
@@ -299,7 +299,7 @@ class Loop:
         return metrics
 
     def _agree(self, interrupted: bool = False) -> None:
-        """Stop where a rank stops, and take note of what any rank saves, for which all have to give their metrics."""
+        """Stop where a rank stops. Note what any rank saves, since all have to contribute their metrics to it."""
         mine = (self.stopped, interrupted, bool(self.save))
         notes = self.strategy.run(lambda group: group.gather(mine))
         self.stopped = next((stopped for stopped, _, _ in notes if stopped is not None), None)
@@ -324,7 +324,7 @@ class Loop:
     def _replace(self, decision: Replace) -> None:
         mine: Any = self.position.model
         if type(decision.model) is not type(mine):
-            raise KindError(f"Replace() was given {a(type(decision.model).__name__)} for {a(type(mine).__name__)}")
+            raise KindError(f"Replace() got {a(type(decision.model).__name__)} for {a(type(mine).__name__)}")
         self.position.model = decision.model
 
     def _interrupt(self) -> None:

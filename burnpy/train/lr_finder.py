@@ -43,14 +43,14 @@ def find_lr(
     Model and learner are not changed. The learner's accumulation and callbacks do not take part.
 
     Args:
-        learner: the learner, of which train step, optimizer and clipping are used.
+        learner: the learner. Its train step, optimizer and clipping are used.
         model: the model to begin with.
         train: the batches, which are repeated if they are fewer than ``steps``.
         start: the first learning rate.
         end: the last learning rate.
         steps: the number of optimizer steps.
         smoothing: the weight of earlier losses in the exponential average.
-        diverged: stop when the loss is so many times the smallest.
+        diverged: stop when the loss exceeds the smallest by this factor.
 
     Raises:
         ArgumentError: the range is empty, or the loss diverged at once.
@@ -69,9 +69,7 @@ def find_lr(
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
     """
     if not 0 < start < end < math.inf or steps < 3:
-        raise ArgumentError(
-            f"find_lr() was asked for {steps} steps from {start} to {end}; give 3 or more, upwards from above 0"
-        )
+        raise ArgumentError(f"find_lr() got {steps} steps from {start} to {end}; give 3 or more, upwards from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
     batches = itertools.chain.from_iterable(batches_of(train, epoch, 0) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()

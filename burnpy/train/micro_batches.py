@@ -40,7 +40,7 @@ class MicroBatches:
             self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
-        """Return the mean of the gradients of all ranks, of which some may have had no samples."""
+        """Return the mean of the gradients of all ranks. Some ranks may have had no samples."""
         if self._several:
             return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
         ((step, size, _),) = self.measured

@@ -32,7 +32,7 @@ def monitored(callback: str, name: str, event: Event[Any]) -> float | None:
 
 
 def mode_of(name: str, mode: Mode | None, event: Event[Any]) -> Mode:
-    """Return the given mode, or else that of the metric: "min" for losses and errors, "max" for others."""
+    """Return the given mode, or else the metric's: "min" for losses and errors, "max" for others."""
     if mode is not None:
         return mode
     metric = event.metrics.get(name) if isinstance(event, (EpochEnd, ValidEnd)) else None
@@ -59,4 +59,4 @@ def check_mode(callback: str, mode: object) -> None:
         ArgumentError: it is something else.
     """
     if mode not in ("min", "max", None):
-        raise ArgumentError(f'{callback} was given mode={mode!r}; it is "min", "max", or None to take the metric\'s')
+        raise ArgumentError(f'{callback} got mode={mode!r:.80}; expected "min", "max", or None to take the metric\'s')

@@ -71,8 +71,7 @@ def added(metrics: Mapping[str, Metric], new: Mapping[str, Metric]) -> dict[str,
 
 
 def finite_loss(loss: Tensor[Any], where: Callable[[], str]) -> float | None:
-    """Check that a loss is finite: at once on the CPU, of which the value is returned, and on a GPU at the next
-    synchronization.
+    """Check that a loss is finite, and return it if it is on the CPU; on a GPU, check at the next synchronization.
 
     Args:
         loss: the loss, 0-d.

@@ -44,18 +44,18 @@ class Step(Generic[B]):
     def __init__(self, loss: Tensor[B], /, *, weight: float | None = None, **metrics: Metric) -> None:
         given: object = loss
         if not isinstance(given, Tensor):
-            raise KindError(f"Step() takes the loss as a Tensor, and was given {describe(given)}")
+            raise KindError(f"Step() takes the loss as a Tensor, got {describe(given)}")
         if loss.shape != ():
-            raise ShapeError(f"Step() takes a 0-d loss, and was given one of shape {loss.shape}; write loss.mean()")
+            raise ShapeError(f"Step() takes a 0-d loss, got one of shape {loss.shape}; write loss.mean()")
         if weight is not None and not 0 < weight < math.inf:
-            raise ArgumentError(f"Step() was given weight={weight!r}; it is positive and finite")
+            raise ArgumentError(f"Step() got weight={weight!r:.80}; expected a positive finite number")
         for name, metric in metrics.items():
             value: object = metric
             if not isinstance(value, Metric):
                 what = describe(value) if isinstance(value, TensorBase) else a(type(value).__name__)
-                raise KindError(f"Step() was given {name} as {what}; give a metric, as {name}=Mean.of(x)")
+                raise KindError(f"Step() got {name} as {what}; give a metric, as {name}=Mean.of(x)")
             if name in ("loss", "lr"):
-                raise ArgumentError(f"Step() was given a metric called {name}, which names something else; rename it")
+                raise ArgumentError(f"Step() got a metric called {name}, which names something else; rename it")
         self.loss = loss
         self.weight = weight
         self.metrics: Mapping[str, Metric] = MappingProxyType(metrics)

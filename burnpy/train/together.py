@@ -26,11 +26,11 @@ def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:
     """
     if isinstance(strategy, type) or not callable(getattr(strategy, "run", None)) or not hasattr(strategy, "group"):
         hint = "DataParallel(group)" if hasattr(strategy, "gather") else "one, as DataParallel(Group.world())"
-        raise KindError(f"Learner(strategy=) was given {strategy!r:.80}; write {hint}")
+        raise KindError(f"Learner(strategy=) got {strategy!r:.80}; write {hint}")
     divided: Any = getattr(optim, "group", None)
     if divided is not None and divided.size > 1 and divided is not strategy.group:
         raise ArgumentError(
-            f"Learner() was given {type(optim).__name__} of {divided!r} and the strategy {strategy!r:.80}; it takes "
+            f"Learner() got {type(optim).__name__} on {divided!r} and strategy={strategy!r:.80}; expected "
             "DataParallel(group) with the same group, as an elastic run would lose the states of a lost rank"
         )
     checked: Strategy = strategy
@@ -47,7 +47,7 @@ def shared(loader: Any, group: Ranks, name: str) -> Any:
         return loader
     if not hasattr(loader, "shard"):
         raise ArgumentError(
-            f"fit() was given {name} as {a(type(loader).__name__)}, which does not share them among {group.size} "
+            f"fit() got {name} as {a(type(loader).__name__)}, which does not share them among {group.size} "
             "ranks; give the same burnpy.data.Loader on all, or one with a method shard(rank, size, empty=True)"
         )
     return loader.shard(group.rank, group.size, empty=True)
@@ -96,7 +96,7 @@ def set_random_states(model: Module[Any], states: Mapping[str, Any]) -> None:
 
 
 def of_rank(states: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """Return the states with which a rank begins, made of those of rank 0: other numbers on each rank."""
+    """Return the states with which a rank begins, derived from rank 0's; random numbers differ between ranks."""
     if not rank:
         return dict(states)
     seeds = {name: hashlib.sha256(f"{state['bits']} {rank}".encode()).digest() for name, state in states.items()}

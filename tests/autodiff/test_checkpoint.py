@@ -430,7 +430,7 @@ def test_hooks_within_a_section(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("segments", [0, 6])
 def test_segments(segments: int) -> None:
-    with pytest.raises(errors.ArgumentError, match=rf"asked for {segments} segments of 5 functions"):
+    with pytest.raises(errors.ArgumentError, match=rf"got {segments} segments of 5 functions"):
         checkpoint_sequential([lambda x: x] * 5, segments, leaf((2,)))
 
 

@@ -613,12 +613,12 @@ WRONG_FORWARDS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("nothing", lambda ctx, x: None, errors.KindError, r"returned NoneType None as result 0"),
     ("a list", lambda ctx, x: [x], errors.KindError, r"returned list"),
     ("an empty tuple", lambda ctx, x: (), errors.KindError, r"empty tuple"),
-    ("one of another device", lambda ctx, x: (x, X), errors.DeviceError, r"result 1 .* on Autodiff\[NumPy\]"),
+    ("one of another device", lambda ctx, x: (x, X), errors.DeviceError, r"result 1 on Autodiff\[NumPy\]"),
     ("saving a number", lambda ctx, x: ctx.save_for_backward(x, 3.0), errors.KindError, "1 is 3.0.*ctx.scale = 3"),
     ("saving from elsewhere", lambda ctx, x: ctx.save_for_backward(X), errors.DeviceError, "computes on NumPy"),
     ("saving twice", lambda c, x: (c.save_for_backward(), c.save_for_backward()), errors.ArgumentError, "one call"),
     ("reading what was saved", lambda ctx, x: ctx.saved_tensors, errors.GraphError, r"for backward\(\) and jvp\(\)"),
-    ("marking another", lambda c, x: (c.mark_non_differentiable(x * 1.0), x)[1], errors.ArgumentError, "not return"),
+    ("marking another", lambda c, x: (c.mark_non_differentiable(x * 1.0), x)[1], errors.ArgumentError, "not a result"),
     ("changing in place", lambda ctx, x: ctx.mark_dirty(x), errors.ImmutableError, "return a new tensor"),
     ("assigning", lambda ctx, x: x.__setitem__(0, 1.0), errors.ImmutableError, r"\.at\["),
     ("an attribute that is not there", lambda ctx, x: ctx.scale, AttributeError, "ctx of F has no attribute scale"),
@@ -635,7 +635,7 @@ def test_wrong_calls() -> None:
     y = leaf([1.0, 2.0], Twice)
     with pytest.raises(errors.DeviceError, match=r"Mixed\.apply\(\)"):
         Mixed.apply(X, 1.0, y)
-    with pytest.raises(errors.KindError, match=r"Exp\.apply\(\) was given tensors inside of a list, as argument 0"):
+    with pytest.raises(errors.KindError, match=r"Exp\.apply\(\) got tensors inside of a list, as argument 0"):
         Exp.apply([X])  # type: ignore[arg-type]  # which is the point
     with pytest.raises(errors.KindError, match=r"inside of a dict"):
         function(forward=lambda ctx, d: d["x"][0]).apply({"x": (X,)})
@@ -643,7 +643,7 @@ def test_wrong_calls() -> None:
         Exp(X)
     with pytest.raises(errors.ArgumentError, match=r"Exp\.apply\(\) was called with arguments that it does not take"):
         Exp.apply(X, y=2)  # type: ignore[call-arg]  # which is the point
-    with pytest.raises(errors.ArgumentError, match="by keyword only"):
+    with pytest.raises(errors.ArgumentError, match="keyword-only"):
         function(forward=lambda ctx, x, *, y: x).apply(X, y=2)
     with pytest.raises(errors.KindError, match=r"Bad\.backward must be a @staticmethod"):
         type("Bad", (Function,), {"forward": staticmethod(lambda ctx, x: x), "backward": lambda ctx, g: g})

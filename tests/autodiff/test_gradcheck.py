@@ -162,7 +162,7 @@ def test_one_of_two_modes_can_be_left_out_but_not_both() -> None:
     x = Tensor[NumPy].from_data([0.1], dtype="float64")
     assert gradcheck(lambda x: x.sin(), x, check_backward_ad=False)
     assert gradcheck(lambda x: x.sin(), x, check_forward_ad=False)
-    with pytest.raises(errors.ArgumentError, match="neither forward nor reverse"):
+    with pytest.raises(errors.ArgumentError, match="enable one of them"):
         gradcheck(lambda x: x.sin(), x, check_forward_ad=False, check_backward_ad=False)
 
 
@@ -192,12 +192,12 @@ def test_gradgradcheck_starts_from_what_it_is_given() -> None:
     assert seen[0] == (x + 1.0).tolist()
     assert gradgradcheck(lambda x: (f(x), x * x), x, [x, x + 2.0])
     for wrong in (x[:1], [x, x], 3.0, [None]):
-        with pytest.raises(errors.ArgumentError, match=r"given as grad_outputs .*, and the results have shapes \(2,\)"):
+        with pytest.raises(errors.ArgumentError, match=r"got grad_outputs=.*; expected tensors of shapes \(2,\)"):
             check(f, x, wrong)
 
 
 def test_several_inputs_are_one_tuple() -> None:
-    with pytest.raises(errors.ArgumentError, match=r"was given 3 by position; write gradcheck\(f, \(a, b, c\)\)"):
+    with pytest.raises(errors.ArgumentError, match=r"got 3 by position; write gradcheck\(f, \(a, b, c\)\)"):
         gradcheck(lambda x, y, z: x * y * z, X, X, X)  # type: ignore[arg-type]  # which is the point
 
 

@@ -152,13 +152,9 @@ def test_what_has_no_gradient_says_what_it_is_and_how_to_get_one() -> None:
             getattr(y, method)(grads)
         with pytest.raises(errors.NotTrackedError, match=r"shape \(2,\) .* on NumPy, which .*from the model that was"):
             getattr(x.inner(), method)()
-        with pytest.raises(
-            errors.KindError, match=rf"x\.{method}\(grads\) takes .*, and was given none; .* not stored"
-        ):
+        with pytest.raises(errors.KindError, match=rf"x\.{method}\(grads\) takes .*, got none; .* not stored"):
             getattr(x, method)()
-        with pytest.raises(
-            errors.KindError, match=r"takes the Gradients that loss.backward\(\) returned, and was given 3"
-        ):
+        with pytest.raises(errors.KindError, match=r"takes the Gradients that loss.backward\(\) returned, got 3"):
             getattr(x, method)(3)
     with pytest.raises(errors.DeviceError, match=r"shape \(2,\) on NumPy, where nothing is tracked.*valid\(\)"):
         grads[x.inner()]

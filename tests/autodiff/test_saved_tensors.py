@@ -206,7 +206,7 @@ def test_what_is_packed_is_not_held() -> None:
         (
             lambda t: None,
             errors.KindError,
-            r"saved_tensors_hooks\(\): of what exp saved, unpack\(\) must give back a Tensor",
+            r"saved_tensors_hooks\(\): unpack\(\), for a tensor saved by exp, must give back a Tensor",
         ),
         (lambda t: t.to_numpy(), errors.KindError, "must give back a Tensor on NumPy, not array"),
         (lambda t: t.int(), errors.KindError, "must give back a Tensor on NumPy, not IntTensor"),
@@ -239,7 +239,7 @@ def test_errors_of_hooks_pass_through() -> None:
 
 
 def test_hooks_that_cannot_be_called() -> None:
-    with pytest.raises(errors.ArgumentError, match=r"saved_tensors_hooks\(\) was given unpack=3"):
+    with pytest.raises(errors.ArgumentError, match=r"saved_tensors_hooks\(\) got unpack=3"):
         saved_tensors_hooks(lambda t: t, 3)  # type: ignore[arg-type]  # which is the point
 
 
@@ -326,7 +326,7 @@ def test_every_dtype_and_shape_on_disk(tmp_path: Path, dtype: str, shape: tuple[
 
 
 def test_a_missing_folder_and_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"save_to_disk\(\) was given .*nowhere.* create it first"):
+    with pytest.raises(errors.ArgumentError, match=r"save_to_disk\(\) got .*nowhere.* create it first"):
         save_to_disk(tmp_path / "nowhere")
     x = leaf((4,))
     with save_to_disk(tmp_path):

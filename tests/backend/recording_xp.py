@@ -55,7 +55,7 @@ class RecordedArray:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # NumPy looks for its protocols; an array of CuPy refuses to become one of NumPy
-            raise TypeError(f"{name} was asked of an array on the GPU")
+            raise TypeError(f"{name} got an array on the GPU")
         if name == "get":
             self._journal.called("ndarray.get", (), {})
             self._journal.waits += 1

@@ -189,7 +189,7 @@ def test_a_way_out() -> None:
 
 def test_misuse_of_allow() -> None:
     zero: Any = "zero"
-    words = r"Checked.allow\(\) was asked for 'zero'; it takes \"nan\" and \"inf\""
+    words = r"Checked.allow\(\) got 'zero'; expected \"nan\" or \"inf\""
     with pytest.raises(ArgumentError, match=words), Checked.allow(zero):
         pass
 

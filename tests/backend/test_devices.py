@@ -85,7 +85,7 @@ def test_the_type_statement() -> None:
 
 @pytest.mark.parametrize("given", [int, "NumPy", None, 3])
 def test_what_does_not(given: Any) -> None:
-    with pytest.raises(DeviceError, match="is no backend; give a backend class such as NumPy"):
+    with pytest.raises(DeviceError, match="is not a backend; pass a backend class such as NumPy"):
         device_of(given)
 
 

@@ -56,7 +56,7 @@ def test_what_does_not(given: Any) -> None:
 
 
 def test_the_wrong_kind_names_the_right_tensor() -> None:
-    with pytest.raises(DTypeError, match="int64 was asked of a Tensor, which holds float dtypes; use IntTensor"):
+    with pytest.raises(DTypeError, match="a Tensor holds float dtypes, got int64; use IntTensor"):
         dtype_of("int64", "float")
 
 

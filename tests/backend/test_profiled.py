@@ -442,8 +442,8 @@ class Gpu:
                     event.done = True
 
         def get_elapsed_time(start: Any, stop: Any) -> float:
-            assert start.done, "the time of an event was asked for before the GPU came to it"
-            assert stop.done, "the time of an event was asked for before the GPU came to it"
+            assert start.done, "the time of an event got before the GPU came to it"
+            assert stop.done, "the time of an event got before the GPU came to it"
             return float(stop.at - start.at)
 
         return types.SimpleNamespace(**vars(before), Event=Event, get_elapsed_time=get_elapsed_time)

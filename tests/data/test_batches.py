@@ -178,7 +178,7 @@ def test_transforms_run_in_turn() -> None:
     [
         (lambda: collate(Batch), DeviceError, r"collate\(device=NumPy\), or collate\(Batch\[NumPy\]\)"),
         (lambda: collate(Digits[B]), DeviceError, "does not know the backend"),  # type: ignore[valid-type]  # is refused
-        (lambda: collate(Tensor[NumPy]), CallError, "takes a subclass of Batch"),  # type: ignore[type-var]  # is refused
+        (lambda: collate(Tensor[NumPy]), CallError, "expected a subclass of Batch"),  # type: ignore[type-var]  # is refused
         (lambda: collate(device=NumPy, transform=3), ArgumentError, "an int as transform"),  # type: ignore[call-overload]
         (lambda: pad_collate(device=NumPy, pad={}), ArgumentError, "at least one column"),
         (lambda: pad_collate(device=NumPy, pad={"x": 0}, multiple=0), ArgumentError, "multiple=0"),
@@ -223,8 +223,8 @@ def test_padding_of_lists_and_of_whole_columns() -> None:
 @pytest.mark.parametrize(
     ("samples", "error", "said"),
     [
-        ([{"x": [1]}], ArgumentError, "asked to pad t, and the samples have x"),
-        ([{"t": 1}], ShapeError, "t, which in sample 0 is no array with a length"),
+        ([{"x": [1]}], ArgumentError, "cannot pad t: the samples have x"),
+        ([{"t": 1}], ShapeError, "t, which in sample 0 is not an array with a length"),
         ([{"t": [[1]]}, {"t": [[1, 2]]}], ShapeError, r"t has shape \(1, 1\) in sample 0 and \(1, 2\) in sample 1"),
         ([{"t": [1]}, {"t": [1.5]}], DTypeError, "t is int64 in sample 0 and float32 in sample 1"),
     ],
@@ -249,7 +249,7 @@ def test_a_batch_is_no_tuple() -> None:
     batch: Any = Batch.of({"x": np.zeros((2, 3), np.float32), "y": np.array([1, 0])}, device=NumPy)
     with pytest.raises(CallError, match=r"a batch is no tuple of columns, .* write batch\.x, batch\.y, or batch\.keys"):
         _x, _y = batch
-    with pytest.raises(KindError, match=r"batch\[0\] was asked for; a batch has columns by name, .*: batch\.x\[0\]"):
+    with pytest.raises(KindError, match=r"batch\[0\]: expected the name of a column; .*: batch\.x\[0\]"):
         batch[0]
     assert {**batch}.keys() == {"x", "y"}
     assert "x" in batch

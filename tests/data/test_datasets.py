@@ -176,7 +176,7 @@ def test_split_stratified_differs_by_seed() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda data: data.split(1.5, seed=0), "fraction 1.5"),
+        (lambda data: data.split(1.5, seed=0), "fraction=1.5"),
         (lambda data: data.split(0.5, seed=-1), "seed=-1|seed="),
         (lambda data: data.split(0.5, seed=None, stratify="y"), "without a seed"),
         (lambda data: data.split(0.5, seed=0, stratify="z"), "the samples have x, y"),
@@ -194,7 +194,7 @@ def test_from_sequence() -> None:
     assert data[1] == {"x": 3.0, "y": 4}
     assert from_sequence([5, 6])[-1] == 6
     assert from_sequence([5, 6], names=("x",))[0] == {"x": 5}
-    with pytest.raises(ArgumentError, match="has 2 parts, and 1 names"):
+    with pytest.raises(ArgumentError, match="has 2 parts, but there are 1 names"):
         from_sequence([(1, 2)], names=("x",))[0]
     with pytest.raises(CallError, match=r"ArrayDataset\(\*\*columns\)"):
         from_sequence({"x": 1})  # type: ignore[dict-item]  # what is refused
@@ -208,7 +208,7 @@ def test_indices() -> None:
         data[6]
     with pytest.raises(IndexRangeError, match="no sample -7"):
         data.map(dict)[-7]
-    with pytest.raises(CallError, match=r"write data\.subset"):
+    with pytest.raises(CallError, match=r"use data\.subset"):
         data[1:3]
     assert len(list(data.map(dict))) == 6  # IndexError ends iteration
 

@@ -205,11 +205,11 @@ def test_buckets_by_length(drop_last: bool) -> None:
         (lambda: loader(seed=-1), "seed="),
         (lambda: loader(workers=-1), "workers="),
         (lambda: loader(workers=2, prefetch=0), "prefetch="),
-        (lambda: loader(engine="greenlets"), "'threads' and 'processes'"),
+        (lambda: loader(engine="greenlets"), "'threads' or 'processes'"),
         (lambda: loader(sampler=Weighted([1.0])), "leave one of them out"),
-        (lambda: loader(shuffle=False, sampler="random"), "takes a burnpy.data.Sampler"),
+        (lambda: loader(shuffle=False, sampler="random"), "expected a burnpy.data.Sampler"),
         (lambda: loader().epoch(-1), "epoch="),
-        (lambda: loader().epoch(0, start=7), "start at batch 7, and an epoch has 6"),
+        (lambda: loader().epoch(0, start=7), "start at batch 7: an epoch has 6"),
         (lambda: loader().shard(2, 2), "rank 2 of 2"),
         (lambda: loader().shard(0, 5), "among 5 ranks"),
         (lambda: loader().shard(0, 2).shard(0, 2), "rank 0 of 2"),
@@ -435,20 +435,23 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
     ("call", "said"),
     [
         (lambda: loader(num_workers=2), "Loader() does not take num_workers; it is called workers here"),
-        (lambda: loader(generator=1), "Loader() does not take generator; seed= and the number of the epoch decide"),
-        (lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1), "Loader() was not given collate; collate(device=NumPy)"),
-        (lambda: WRONG.epoch(loader()), "epoch() was not given epoch"),
+        (lambda: loader(generator=1), "Loader() does not take generator; seed= and the epoch decide"),
+        (
+            lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1),
+            "Loader() is missing the argument collate; collate(device=NumPy)",
+        ),
+        (lambda: WRONG.epoch(loader()), "epoch() is missing the argument epoch"),
         (
             lambda: COLUMNS([1.0], [2.0]),
-            "ArrayDataset() takes nothing by position, and was given 2 values; columns have",
+            "ArrayDataset() takes nothing by position, but got 2 values; columns have",
         ),
-        (lambda: COLUMNS(x=[1.0]).split(0.5), "split() was not given seed"),
-        (lambda: COLLATE(devise=NumPy), "collate() does not take devise; is it device?"),
+        (lambda: COLUMNS(x=[1.0]).split(0.5), "split() is missing the argument seed"),
+        (lambda: COLLATE(devise=NumPy), "collate() does not take devise; did you mean device?"),
     ],
 )
 def test_wrong_arguments_are_explained(call: Callable[[], object], said: str) -> None:
     with pytest.raises(CallError) as caught:
         call()
     assert said in str(caught.value)
-    with pytest.raises(ArgumentError, match=r"the fraction \[1, 0\]; it is between 0 and 1"):
+    with pytest.raises(ArgumentError, match=r"fraction=\[1, 0\]; expected a number from 0 to 1"):
         COLUMNS(x=[1.0]).split([1, 0], seed=0)

@@ -150,7 +150,7 @@ def test_threads_end() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda: loader(iter([1])), CallError, r"takes a burnpy\.data\.Stream"),
+        (lambda: loader(iter([1])), CallError, r"expected a burnpy\.data\.Stream"),
         (lambda: loader(batch_size=0), ArgumentError, "batch_size"),
         (lambda: loader().epoch(0, state={"a": 1}), ArgumentError, "a state that no"),
         (lambda: loader().epoch(0, start=1, state=next_state(loader().epoch(0))), ArgumentError, "a start and a state"),

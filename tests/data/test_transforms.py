@@ -164,14 +164,14 @@ def test_mixup() -> None:
         (lambda: Cutout(0), ArgumentError, "size=0"),
         (lambda: Mixup(0.0), ArgumentError, "alpha=0.0"),
         (lambda: Normalize([0.0], [0.0]), ArgumentError, "positive"),
-        (lambda: Crop(8, 1)({"x": IMAGES}, rng(range(40))), ShapeError, "8 × 1 of images of 7 × 6"),
+        (lambda: Crop(8, 1)({"x": IMAGES}, rng(range(40))), ShapeError, "8 × 1 from 7 × 6 images"),
         (lambda: Flip()({"z": IMAGES}, rng(range(40))), ArgumentError, "augments x, and the samples have z"),
         (lambda: Flip()({"x": IMAGES[0]}, rng(range(3))), ShapeError, r"\(3, 7, 6\)"),
         (lambda: ColourJitter(saturation=0.1)({"x": IMAGES[:, :1]}, rng(range(40))), ShapeError, "1 channels"),
         (lambda: ColourJitter(0.1)({"x": IMAGES.astype(int)}, rng(range(40))), DTypeError, "int64"),
         (lambda: Normalize([0.0], [1.0])({"x": IMAGES}, rng(range(40))), ShapeError, "1 means"),
         (lambda: Mixup(1.0)({"x": IMAGES}, rng(range(40))), ArgumentError, "mixes y"),
-        (lambda: Mixup(1.0)({"x": IMAGES, "y": np.zeros(40, int)}, rng(range(40))), DTypeError, "give classes="),
+        (lambda: Mixup(1.0)({"x": IMAGES, "y": np.zeros(40, int)}, rng(range(40))), DTypeError, "pass classes="),
         (lambda: Mixup(1.0, 2)({"x": IMAGES, "y": np.full(40, 2)}, rng(range(40))), ArgumentError, "from 2 to 2"),
         (lambda: Mixup(1.0)({"x": images(np.uint8), "y": 1}, rng(range(40))), DTypeError, "uint8"),
     ],
@@ -200,5 +200,5 @@ def test_random_numbers() -> None:
     assert draw.uniform(dtype=np.float16).dtype == np.float16
     assert draw.normal(shape=(0,)).shape == (2000, 0)
     assert not np.array_equal(draw.uniform(), draw.uniform())
-    with pytest.raises(ArgumentError, match="from 3 to below 3"):
+    with pytest.raises(ArgumentError, match="low=3 and high=3"):
         draw.integers(3, 3)

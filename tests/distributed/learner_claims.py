@@ -88,7 +88,7 @@ def states_divided_among_ranks_give_the_same_bits_and_resume_without_ranks(group
     result = learner(strategy, optim=divided, callbacks=[files]).fit(model, *loaders(), epochs=EPOCHS)
     assert digest(result) == digest(whole)
     for other in (DataParallel(Group(group._calls)), None):
-        with pytest.raises(ArgumentError, match=r"it takes DataParallel\(group\) with the same group"):
+        with pytest.raises(ArgumentError, match=r"expected DataParallel\(group\) with the same group"):
             learner(other, optim=divided)
     again = learner(callbacks=[files]).fit(net(), *loaders(), epochs=EPOCHS, resume=files.latest())
     assert difference(again, whole) < TOLERANCE

@@ -65,7 +65,7 @@ def test_mistakes() -> None:
     with pytest.raises(KindError, match=r"GradientsParams.from_grads\(loss.backward\(\), model\)"):
         group.mean({})  # type: ignore[arg-type]  # as a user might
     for weight in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ArgumentError, match=r"finite and not negative|NaN"):
+        with pytest.raises(ArgumentError, match=r"finite number of at least 0|NaN"):
             group.mean(gradients(), weight=weight)
     with pytest.raises(ArgumentError, match="ranks go from 0 to 0"):
         group.broadcast(3, root=1)
@@ -104,7 +104,7 @@ def library(version: str, size: int = 1) -> Any:
 def test_a_launcher_of_another_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMI_SIZE", "4")
     monkeypatch.setattr("burnpy.distributed.group.import_mpi", lambda: library("Open MPI v5.0.11\nand more"))
-    with pytest.raises(GroupError, match=r"has started 4 processes, .* that mpi4py loads, Open MPI v5.0.11; install"):
+    with pytest.raises(GroupError, match=r"started 4 processes, .* than mpi4py loads, Open MPI v5.0.11; install"):
         Group.world()
 
 

@@ -205,9 +205,9 @@ def test_mistakes() -> None:
         group.backward(wrong, model)
     with pytest.raises(errors.KindError, match="takes a loss and its model"):
         group.backward(model, loss)
-    with pytest.raises(errors.ArgumentError, match=r"backward\(\) was given the weight -1"):
+    with pytest.raises(errors.ArgumentError, match=r"backward\(\) got weight=-1"):
         group.backward(loss, model, weight=-1)
-    with pytest.raises(errors.ArgumentError, match=r"weight 1\.0 of no loss; it is 0"):
+    with pytest.raises(errors.ArgumentError, match=r"weight=1.0 without a loss; expected 0"):
         group.backward(None, model)
-    with pytest.raises(errors.ArgumentError, match=r"backward\(\) was given the weights \[0.0, 0.0\]; one is positive"):
+    with pytest.raises(errors.ArgumentError, match=r"backward\(\) got the weights \[0.0, 0.0\]; one is positive"):
         on_threads(2, lambda group: group.backward(None, model, weight=0))

@@ -170,7 +170,7 @@ def test_mistakes() -> None:
     wrong: Any = 3
     with pytest.raises(errors.KindError, match=r"ZeroRedundancy\(\) takes an optimizer, such as AdamW\(\)"):
         ZeroRedundancy(wrong, group)
-    with pytest.raises(errors.KindError, match=r"takes a Group, and was given an? int"):
+    with pytest.raises(errors.KindError, match=r"takes a Group, got an? int"):
         ZeroRedundancy(Adam(), wrong)
     with pytest.raises(errors.ArgumentError, match="LBfgs, whose update takes all parameters together"):
         ZeroRedundancy(LBfgs(), group)

@@ -245,7 +245,7 @@ def test_tensors_tracked_elsewhere_are_an_error() -> None:
             grad(f)(x)
         with pytest.raises(errors.DeviceError, match="Autodiff"):
             jvp(f, (x,), (x,))
-    with pytest.raises(errors.DeviceError, match=r"grad\(\) was asked"):
+    with pytest.raises(errors.DeviceError, match=r"grad\(\) got tensors on"):
         grad(lambda x, w: x.sum())(x, w)
 
 

@@ -122,11 +122,11 @@ def test_ints_and_bools() -> None:
 
 def test_mistakes_are_still_explained() -> None:
     x, shorter = x64(2, 3), x64(2)
-    with pytest.raises(errors.ShapeError, match=r"mul\(\) was asked of shapes \(2, 3\) and \(2,\)"):
+    with pytest.raises(errors.ShapeError, match=r"mul\(\) got shapes \(2, 3\) and \(2,\)"):
         grad(lambda x: (x * shorter).sum())(x)
-    with pytest.raises(errors.ShapeError, match=r"mul\(\) was asked of shapes \(2,\) and \(2, 3\)"):
+    with pytest.raises(errors.ShapeError, match=r"mul\(\) got shapes \(2,\) and \(2, 3\)"):
         grad(lambda x: (shorter * x).sum())(x)
     with pytest.raises(errors.KindError, match="kinds do not mix"):
         grad(lambda x: (I * x).sum())(x)
-    with pytest.raises(errors.ShapeError, match=r"matmul\(\) was asked of shapes \(1,\) and"):
+    with pytest.raises(errors.ShapeError, match=r"matmul\(\) got shapes \(1,\) and"):
         grad(lambda x: (shorter[:1] @ x).sum())(x)

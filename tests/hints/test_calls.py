@@ -40,37 +40,37 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: b.sum(axis=1), "sum() does not take axis; it is called dim here"),
     (lambda x, i, b: x.relu(inplace=True), "relu() does not take inplace; nothing is changed in place"),
     (lambda x, i, b: x.relu(True), "relu() does not take inplace; nothing is changed in place"),
-    (lambda x, i, b: x.exp(out=x), "exp() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: x.isnan(out=b), "isnan() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: x.mul(x, x), "mul() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: i.maximum(i, out=i), "maximum() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: x.lt(x, out=b), "lt() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: x.matmul(x.T, out=x), "matmul() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: x.reshape(6, order="F"), "reshape() does not take order; how elements lie in memory"),
-    (lambda x, i, b: x.where(b, x, out=x), "where() does not take out; what comes out is a new tensor"),
+    (lambda x, i, b: x.exp(out=x), "exp() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: x.isnan(out=b), "isnan() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: x.mul(x, x), "mul() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: i.maximum(i, out=i), "maximum() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: x.lt(x, out=b), "lt() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: x.matmul(x.T, out=x), "matmul() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: x.reshape(6, order="F"), "reshape() does not take order; the backend chooses the memory layout"),
+    (lambda x, i, b: x.where(b, x, out=x), "where() does not take out; the result is always a new tensor"),
     (
         lambda x, i, b: functions.where(b),
-        "not given x, y; the indices of what is True are condition.nonzero(as_tuple=True)",
+        "missing the arguments x, y; for the indices of True elements use condition.nonzero(as_tuple=True)",
     ),
-    (lambda x, i, b: functions.maximum(x, x, out=x), "maximum() does not take out; what comes out is a new tensor"),
-    (lambda x, i, b: functions.minimum(x), "minimum() was not given y"),
+    (lambda x, i, b: functions.maximum(x, x, out=x), "maximum() does not take out; the result is always a new tensor"),
+    (lambda x, i, b: functions.minimum(x), "minimum() is missing the argument y"),
     (lambda x, i, b: x.gelu(inplace=True), "gelu() does not take inplace; nothing is changed in place"),
     (lambda x, i, b: x.clamp(a_min=0.0), "clamp() does not take a_min; it is called min here"),
     (lambda x, i, b: x.squeeze(axis=0), "squeeze() does not take axis; it is called dim here"),
     (lambda x, i, b: x.transpose(axis1=0, axis2=1), "they are called dim0, dim1 here"),
-    (lambda x, i, b: x.softmax(), "softmax() was not given dim; it cannot do without"),
-    (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, and was given 3 values"),
-    (lambda x, i, b: x.tril(digaonal=1), "tril() does not take digaonal; is it diagonal?"),
-    (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; there is dim"),
+    (lambda x, i, b: x.softmax(), "softmax() is missing the argument dim"),
+    (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, but got 3 values"),
+    (lambda x, i, b: x.tril(digaonal=1), "tril() does not take digaonal; did you mean diagonal?"),
+    (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; it takes dim"),
     (lambda x, i, b: np.sum(x, axis=1), "sum() does not take axis"),
-    (lambda x, i, b: Tensor[NumPy].zeros((2,), requires_grad=True), "call .require_grad() of what comes out"),  # type: ignore[call-overload]
+    (lambda x, i, b: Tensor[NumPy].zeros((2,), requires_grad=True), "call .require_grad() on the result"),  # type: ignore[call-overload]
     (lambda x, i, b: functions.Tensor.zeros(size=(2,), device=NumPy), "zeros() does not take size; it is called shape"),
     (lambda x, i, b: functions.cat([x, x], axis=1), "cat() does not take axis; it is called dim here"),
     (lambda x, i, b: functions.stack(arrays=[x, x]), "stack() does not take arrays; it is called tensors here"),
-    (lambda x, i, b: functions.mse_loss(x, x, size_average=True), 'it is reduction="mean", "sum" or "none"'),
+    (lambda x, i, b: functions.mse_loss(x, x, size_average=True), 'use reduction="mean", "sum" or "none"'),
     (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),
-    (lambda x, i, b: F.layer_norm(x), "layer_norm() was not given normalized_shape"),
-    (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "is it max_norm?"),
+    (lambda x, i, b: F.layer_norm(x), "layer_norm() is missing the argument normalized_shape"),
+    (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "did you mean max_norm?"),
     (lambda x, i, b: optim.Adam().step(x, x), "the rate comes first: model = optim.step(1e-3, model, grads)"),
     (lambda x, i, b: optim.Adam().step(x, x, learning_rate=0.1), "the rate comes first"),
 ]
@@ -136,7 +136,7 @@ def test_every_method_explains_what_it_does_not_take(cls: Any) -> None:
             getattr(x, name)(nonsense=1)
         if taken and not quick and name != "backward":  # which has more to say
             assert isinstance(caught.value, CallError), name
-            assert "does not take nonsense; there is " in str(caught.value)
+            assert "does not take nonsense; it takes " in str(caught.value)
         else:
             assert str(caught.value).startswith((f"{cls.__name__}.{name}() got an unexpected", "backward() takes no"))
 

@@ -118,7 +118,7 @@ def full_memory(steps: int) -> None:
     size = CuPy().memory().total
     if steps < STEPS:  # the kit's memory is the machine's
         return
-    with pytest.raises(OutOfMemoryError, match="has no memory for"):
+    with pytest.raises(OutOfMemoryError, match="cannot allocate"):
         Tensor[CuPy].zeros((size // 2,))
     assert Tensor[CuPy].ones((3,)).sum().item() == 3.0
 

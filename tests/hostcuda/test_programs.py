@@ -158,7 +158,7 @@ def test_an_index_out_of_range_is_told_late() -> None:
     (out,) = device.run(program, [x, device.from_numpy(np.array([[4], [0], [2]]))], ())
     np.testing.assert_array_equal(device.to_numpy(out)[:, 0], drawn((3, 5))[[0, 1, 2], [4, 0, 2]])
     device.run(program, [x, device.from_numpy(np.array([[5], [0], [2]]))], ())
-    with pytest.raises(ProgramError, match="picked was given an index out of the range of its 5 columns"):
+    with pytest.raises(ProgramError, match="picked got an index out of the range of its 5 columns"):
         device.synchronize()
 
 
@@ -182,9 +182,9 @@ def test_what_kernels_do_not_have_is_executed_step_by_step() -> None:
 def test_a_kernel_refuses_arrays_of_other_sizes() -> None:
     device = CuPy()
     kernel = kernels.Kernel(device.xp, trace(Backend.silu, (full("float32"),)))
-    with pytest.raises(ProgramError, match="was given 6 elements of float32 for 7 of float32"):
+    with pytest.raises(ProgramError, match="got 6 elements of float32, expected 7 of float32"):
         kernel([device.from_numpy(drawn((6,)))], (), flat(7), (7,), ())
-    with pytest.raises(ProgramError, match="was given 7 elements of float64 for 7 of float32"):
+    with pytest.raises(ProgramError, match="got 7 elements of float64, expected 7 of float32"):
         kernel([device.from_numpy(drawn((7,), "float64"))], (), flat(7), (7,), ())
 
 

@@ -61,7 +61,9 @@ def test_a_layer_reads_the_last_word_with_a_cache() -> None:
 def test_fewer_queries_than_keys_must_say_where_they_stand(queries: int, keys: int) -> None:
     q, k = Tensor[Train].ones((2, queries, 4)), Tensor[Train].ones((2, keys, 4))
     plural = "query" if queries == 1 else "queries"
-    message = rf"causal=True with {queries} {plural} and {keys} keys?, .*: offset={keys - queries} for the last places"
+    message = (
+        rf"causal=True with {queries} {plural} and {keys} keys?, .* pass offset={keys - queries} for the last positions"
+    )
     with pytest.raises(errors.ArgumentError, match=message):
         scaled_dot_product_attention(q, k, k, causal=True)
     with pytest.raises(errors.ArgumentError, match=message):
@@ -77,7 +79,7 @@ def test_more_queries_than_keys_stand_at_the_first_places_and_after() -> None:
 def test_where_queries_stand_is_an_int_and_of_what_is_causal() -> None:
     x = Tensor[Train].ones((2, 3))
     wrong: Any = 1.5
-    with pytest.raises(errors.ArgumentError, match=r"given offset=1\.5; it is an int"):
+    with pytest.raises(errors.ArgumentError, match=r"got offset=1\.5; expected an int"):
         scaled_dot_product_attention(x, x, x, causal=True, offset=wrong)
-    with pytest.raises(errors.ArgumentError, match="given offset=1 without causal=True"):
+    with pytest.raises(errors.ArgumentError, match="got offset=1 without causal=True"):
         scaled_dot_product_attention(x, x, x, offset=1)

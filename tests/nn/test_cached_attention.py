@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_said() -> None:
     layer, x = attention(), drawn(2, 3, 8)
     with pytest.raises(errors.KindError, match=r"a KeyValueCache, not a tuple; begin with attention\.empty_cache"):
         layer(x, cache=WRONG)
-    with pytest.raises(errors.ArgumentError, match="given a cache, to which the keys of the queries are added"):
+    with pytest.raises(errors.ArgumentError, match="with a cache, pass the query alone"):
         layer(x, x, cache=layer.empty_cache(2))
     with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\); here it is \(2, 4, 0, 2\)"):
         layer(x, cache=layer.empty_cache(3))
@@ -222,9 +222,9 @@ def test_what_does_not_fit_is_said() -> None:
         attention(key_heads=3)
     with pytest.raises(errors.ArgumentError, match=r"rotary_base=10\.0 for heads of size 1; .* the size even"):
         MultiHeadAttention(4, 4, rotary_base=10.0, device=NumPy)
-    with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, and was given shape \(2, 3\)"):
+    with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, got shape \(2, 3\)"):
         F.rotary_encoding(drawn(2, 3))
-    with pytest.raises(errors.ArgumentError, match="is above 0"):
+    with pytest.raises(errors.ArgumentError, match="a number above 0"):
         RotaryEncoding(base=0.0)
     with pytest.raises(errors.ShapeError, match="G divides H"):
         F.scaled_dot_product_attention(drawn(3, 4, 2), drawn(2, 4, 2), drawn(2, 4, 2), enable_gqa=True)

@@ -358,7 +358,7 @@ def test_a_max_pool_says_where_the_largest_were() -> None:
 
 
 MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
-    (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) was given in_features=0; it is a positive int"),
+    (lambda: Linear(0, 2, **D), ArgumentError, r"Linear\(\) got in_features=0; expected a positive int"),
     (lambda: Linear(2, 2.5, **D), ArgumentError, r"out_features=2\.5"),  # type: ignore[arg-type]
     (
         lambda: Linear(3, 2, **D)(drawn(4, 2)),
@@ -372,15 +372,19 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (
         lambda: Conv2d(3, 4, (3, 3, 3), **D),
         ArgumentError,
-        r"kernel_size=\(3, 3, 3\); it is an int of at least 1, or two",
+        r"kernel_size=\(3, 3, 3\); expected an int of at least 1, or two",
     ),
-    (lambda: Conv2d(3, 4, 3, padding=-1, **D), ArgumentError, "padding=-1; it is an int of at least 0"),
-    (lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)), ShapeError, r"\(N, in, height, width\), or of one image \(in, height"),
+    (lambda: Conv2d(3, 4, 3, padding=-1, **D), ArgumentError, "padding=-1; expected an int of at least 0"),
+    (
+        lambda: Conv2d(3, 4, 3, **D)(drawn(8, 8)),
+        ShapeError,
+        r"\(N, in, height, width\), or \(in, height, width\) for one",
+    ),
     (lambda: Conv2d(3, 4, 3, **D)(drawn(4, 8, 8)), ShapeError, r"x of shape \(4, 8, 8\), with 4 channels"),
     (lambda: MaxPool2d(3)(drawn(3, 2, 8)), ShapeError, "images of 2 × 8, padded 2 × 8"),
-    (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"and was given shape \(1, 1, 3, 8, 8\)"),
-    (lambda: AvgPool2d(3, divisor_override=0), ArgumentError, r"AvgPool2d\(\) was given divisor_override=0"),
-    (lambda: F.avg_pool2d(drawn(1, 3, 3), 2, divisor_override=0.5), ArgumentError, "it is an int"),  # type: ignore[arg-type]
+    (lambda: AdaptiveAvgPool2d(3)(drawn(1, 1, 3, 8, 8)), ShapeError, r"of shape \(1, 1, 3, 8, 8\)"),
+    (lambda: AvgPool2d(3, divisor_override=0), ArgumentError, r"AvgPool2d\(\) got divisor_override=0"),
+    (lambda: F.avg_pool2d(drawn(1, 3, 3), 2, divisor_override=0.5), ArgumentError, "expected an int"),  # type: ignore[arg-type]
     (lambda: Conv2d(3, 4, 3, **D)(drawn(1, 2, 8, 8)), ShapeError, "with 2 channels, .* takes 3"),
     (lambda: Conv2d(3, 4, 5, dilation=2, **D)(drawn(1, 3, 8, 8)), ShapeError, "padded 8 × 8, .* covers 9 × 9"),
     (lambda: MaxPool2d(2, padding=2)(drawn(1, 1, 8, 8)), ArgumentError, "at most half of the window"),
@@ -391,16 +395,16 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: BatchNorm(3, momentum=2.0, **D), ArgumentError, "momentum=2.0"),
     (lambda: F.batch_norm(drawn(4, 2), None, None), ArgumentError, "no running statistics"),
     (lambda: LayerNorm(3, **D)(drawn(3, 4)), ShapeError, r"normalized_shape=\(3,\), which must be its last"),
-    (lambda: Dropout(1.5), ArgumentError, "p=1.5; it is a probability"),
-    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([4])), IndexRangeError, "asked for index 4"),
-    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([-1])), IndexRangeError, "asked for index -1"),
+    (lambda: Dropout(1.5), ArgumentError, "p=1.5; expected a probability"),
+    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([4])), IndexRangeError, "got index 4"),
+    (lambda: Embedding(4, 2, **D)(IntTensor[Train].from_data([-1])), IndexRangeError, "got index -1"),
     (lambda: Embedding(4, 2, padding_idx=4, **D), ArgumentError, "padding_idx=4 for 4 rows"),
     (lambda: MultiHeadAttention(6, 4, **D), ArgumentError, "4 heads for size 6"),
     (lambda: MultiHeadAttention(6, 2, **D)(drawn(3, 6)), ShapeError, r"query of shape \(N, length, 6\)"),
     (
         lambda: F.scaled_dot_product_attention(drawn(3, 4), drawn(2, 5), drawn(2, 4)),
         ShapeError,
-        r"query of shape \(3, 4\), key of shape \(2, 5\) and value of shape \(2, 4\)",
+        r"query \(3, 4\), key \(2, 5\) and value \(2, 4\)",
     ),
     (
         lambda: F.scaled_dot_product_attention(drawn(3, 4), drawn(2, 4), drawn(2, 4), BoolTensor[Train].ones((3,))),
@@ -413,7 +417,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)), ShapeError, r"hidden of shape \(2, 4\); .* \(1, 2, 4\)"),
     (lambda: GruCell(3, 4, **D)(drawn(2, 5, 3)), ShapeError, r"GruCell\(\) takes x of shape \(N, 3\) or \(3,\)"),
     (lambda: RnnCell(3, 4, **D)(drawn(2, 3), WRONG), KindError, "takes a float Tensor as the state's hidden"),
-    (lambda: Rnn(3, 4, nonlinearity=WRONG, **D), ArgumentError, "it is 'tanh' or 'relu'"),
+    (lambda: Rnn(3, 4, nonlinearity=WRONG, **D), ArgumentError, "expected 'tanh' or 'relu'"),
     (lambda: Lstm(3, 4, **D)(drawn(2, 5, 2)), ShapeError, r"Lstm\(\) takes x of shape \(N, T, 3\)"),
     (
         lambda: Lstm(3, 4, **D)(drawn(2, 5, 3), LstmState(drawn(1, 2, 4), drawn(1, 2, 3))),

@@ -207,10 +207,10 @@ def make(cls: Any, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, and was given an IntTensor"),
+        (lambda: make(Param, IntTensor[NumPy].zeros((2,))), KindError, "holds one Tensor, got an IntTensor"),
         (lambda: make(Buffer, np.ones(3)), KindError, r"Buffer\(\) holds one Tensor, .* an ndarray of shape \(3,\)"),
         (lambda: make(IntBuffer, plain(2)), KindError, "holds one IntTensor"),
-        (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"give it value\.detach\(\)"),
+        (lambda: Param(Tensor[Train].ones((2,)).require_grad() * 2), NotTrackedError, r"pass value\.detach\(\)"),
         (lambda: Buffer(Tensor[Train].ones((2,)).require_grad()), NotTrackedError, "or make it a Param"),
     ],
 )
@@ -262,7 +262,7 @@ def test_valid_shares_memory_and_records_nothing(model: Any) -> None:
     assert valid.device is NumPy()
     assert np.shares_memory(valid.tied.value.to_numpy(), model.tied.value.to_numpy())
     assert not valid(plain(3, 2)).is_require_grad()
-    with pytest.raises(NotTrackedError, match=r"valid\(\) was asked of a Model on NumPy"):
+    with pytest.raises(NotTrackedError, match=r"valid\(\) got a Model on NumPy"):
         valid.valid()
 
 
@@ -325,7 +325,7 @@ def test_what_is_frozen_stays_so_through_other_methods(model: Any) -> None:
 
 @pytest.mark.parametrize("where", ["layer.0", "*.biases", ["layers", "nope"]])
 def test_paths_that_meet_nothing_are_named_with_those_that_are_close(model: Any, where: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"is no path in Model and meets none; (close to it is|there is) "):
+    with pytest.raises(ArgumentError, match=r"is not a path in Model and meets none; (close to it is|there is) "):
         model.no_grad(where)
 
 
@@ -376,8 +376,12 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
 @pytest.mark.parametrize(
     ("f", "error", "words"),
     [
-        (lambda w: w.sum(), ShapeError, r"map\(\) of layers\.0\.weight, of shape \(2, 4\), was given shape \(\)"),
-        (lambda w: w.inner(), DeviceError, r"layers\.0\.weight, on Autodiff\[NumPy\], was given a tensor on NumPy"),
+        (lambda w: w.sum(), ShapeError, r"map\(\) got shape \(\) for layers\.0\.weight, which has shape \(2, 4\)"),
+        (
+            lambda w: w.inner(),
+            DeviceError,
+            r"map\(\) got a tensor on NumPy for layers\.0\.weight, which is on Autodiff\[NumPy\]",
+        ),
         (lambda w: None, ArgumentError, r"map\(\) of layers\.0\.weight wants a Tensor"),
     ],
 )

@@ -24,7 +24,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv1d of images": (
         lambda: F.conv1d(ones(2, 3, 4, 5), ones(4, 3, 2)),
         ShapeError,
-        r"takes x of shape \(N, in, length\), or of one sequence \(in, length\), and was given shape \(2, 3, 4, 5\)",
+        r"got x of shape \(2, 3, 4, 5\), expected \(N, in, length\), or \(in, length\) for one sequence",
     ),
     "conv1d, weight": (lambda: F.conv1d(ones(3, 4), ones(4, 3)), ShapeError, "takes weight of shape"),
     "conv1d, channels": (lambda: F.conv1d(ones(3, 4), ones(4, 2, 1)), ShapeError, "with 3 channels, and weight"),
@@ -36,7 +36,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv1d, same": (
         lambda: F.conv1d(ones(3, 4), ones(4, 3, 1), padding="same", stride=2),
         ArgumentError,
-        r'padding="same" with stride=2; it takes a stride of 1',
+        r'padding="same" with stride=2; expected a stride of 1',
     ),
     "conv1d, wider": (
         lambda: F.conv1d(ones(3, 4).to_dtype("float64"), ones(4, 3, 1)),
@@ -46,12 +46,12 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv2d, padding": (
         lambda: F.conv2d(ones(3, 4, 4), ones(4, 3, 1, 1), padding=((1, 2, 3), 1)),
         ArgumentError,
-        r"padding=\(\(1, 2, 3\), 1\); it is an int of at least 0, \(height, width\), each of which may be",
+        r"padding=\(\(1, 2, 3\), 1\); expected an int of at least 0, \(height, width\), where each may be",
     ),
     "conv2d, negative padding": (
         lambda: F.conv2d(ones(3, 4, 4), ones(4, 3, 1, 1), padding=-1),
         ArgumentError,
-        "padding=-1; it is an int of at least 0",
+        "padding=-1; expected an int of at least 0",
     ),
     "conv_transpose2d, output_padding": (
         lambda: F.conv_transpose2d(ones(3, 4, 4), ones(3, 2, 2, 2), output_padding=1),
@@ -71,7 +71,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv_transpose1d, nothing left": (
         lambda: F.conv_transpose1d(ones(3, 1), ones(3, 2, 2), padding=1),
         ShapeError,
-        r"x of shape \(3, 1\), and nothing would be left of its output, of size 0; use less padding",
+        r"x with shape \(3, 1\); its output would be empty, of size 0; use less padding",
     ),
     "max_pool1d, padding": (lambda: F.max_pool1d(ones(3, 4), 2, padding=2), ArgumentError, "at most half"),
     "avg_pool1d, too short": (lambda: F.avg_pool1d(ones(3, 4), 5), ShapeError, "sequences of length 4"),
@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fold, windows": (
         lambda: F.fold(ones(4, 5), (2, 3), 2),
         ShapeError,
-        "which have 1 × 2 windows of 2 × 2: the last dim is 2, that before it a multiple of 4",
+        "with 1 × 2 windows of 2 × 2, expected a last dim of 2, and a dim before it divisible by 4",
     ),
     "interpolate, neither": (lambda: F.interpolate(ones(1, 1, 2)), ArgumentError, "neither size nor scale_factor"),
     "interpolate, both": (lambda: F.interpolate(ones(1, 1, 2), 3, scale_factor=2), ArgumentError, "both size and"),
@@ -102,7 +102,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "interpolate, dims": (
         lambda: F.interpolate(ones(1, 1, 2), 3, mode="bilinear"),
         ShapeError,
-        r'with mode="bilinear" takes x of shape \(N, channels, height, width\), and was given shape \(1, 1, 2\)',
+        r'with mode="bilinear" takes x of shape \(N, channels, height, width\), got shape \(1, 1, 2\)',
     ),
     "interpolate, corners": (
         lambda: F.interpolate(ones(1, 1, 2), 3, align_corners=True),
@@ -119,7 +119,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "grid_sample, mode": (
         lambda: F.grid_sample(ones(1, 1, 2, 2), ones(1, 1, 1, 2), mode="area"),
         ArgumentError,
-        "mode='area'; it is one of bilinear, nearest, bicubic",
+        "mode='area'; expected one of bilinear, nearest, bicubic",
     ),
     "pixel_shuffle": (lambda: F.pixel_shuffle(ones(3, 2, 2), 2), ShapeError, "whose square 4 must divide them"),
     "pixel_unshuffle": (lambda: F.pixel_unshuffle(ones(3, 2, 3), 2), ShapeError, "images of 2 × 3, and downscale"),
@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "grouped queries": (
         lambda: F.scaled_dot_product_attention(ones(3, 2, 4), ones(2, 2, 4), ones(2, 2, 4), enable_gqa=True),
         ShapeError,
-        "and G divides H",
+        "where G divides H",
     ),
 }
 

@@ -13,13 +13,13 @@ from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad, functional
 
 @pytest.mark.parametrize("padding", [(1, 2, 3), (), 1.5, (1, 2.5), "ab", None])
 def test_a_padding_is_an_int_or_pairs(padding: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"ReflectionPad\(\) was given padding="):
+    with pytest.raises(errors.ArgumentError, match=r"ReflectionPad\(\) got padding="):
         ReflectionPad(padding)
 
 
 @pytest.mark.parametrize("dims", [0, -1, 1.0, True, "2"])
 def test_dims_are_positive(dims: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"ConstantPad\(\) was given dims="):
+    with pytest.raises(errors.ArgumentError, match=r"ConstantPad\(\) got dims="):
         ConstantPad(1, dims=dims)
 
 
@@ -33,6 +33,6 @@ def test_one_number_is_for_the_last_dims() -> None:
 def test_pairs_of_numpys_kind_are_refused() -> None:
     pairs: Any = ((1, 1), (0, 0))
     with pytest.raises(
-        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); it takes pairs in a row, .*\(left, right, top"
+        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); expected pairs in a row, .*\(left, right, top"
     ):
         functional.pad(Tensor[NumPy].ones((2, 3)), pairs)

@@ -102,7 +102,7 @@ def test_how_deep() -> None:
     assert paths[2][2:6] == ["stages.0", "stages.0.0", "stages.0.1", "stages.0.2"]
     assert paths[None] == [*model.named_modules()]
     for wrong in (-1, "all"):
-        with pytest.raises(errors.ArgumentError, match="it is an int from 0, or None for all"):
+        with pytest.raises(errors.ArgumentError, match="expected an int from 0, or None for all"):
             model.summary(depth=wrong)  # type: ignore[arg-type]
 
 
@@ -197,15 +197,15 @@ def test_inputs_have_the_dtype_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("model", "given", "error", "message"),
     [
-        (Linear(2, 3, device=Train), "2, 3", errors.ArgumentError, "takes as input a tensor, a shape, .* given '2, 3'"),
-        (Linear(2, 3, device=Train), 2.5, errors.ArgumentError, "was given 2.5"),
+        (Linear(2, 3, device=Train), "2, 3", errors.ArgumentError, "takes as input a tensor, a shape, .* got '2, 3'"),
+        (Linear(2, 3, device=Train), 2.5, errors.ArgumentError, "got 2.5"),
         (Linear(2, 3, device=Train), np.ones((2, 2)), errors.ArgumentError, r"Tensor\.from_data\(values\)"),
-        (Linear(2, 3, device=Train), ((2, 2), None), errors.ArgumentError, "was given None"),
+        (Linear(2, 3, device=Train), ((2, 2), None), errors.ArgumentError, "got None"),
         (
             Relu(),
             (2, 3),
             errors.ArgumentError,
-            "a Relu that holds no parameters, and is on no device; give it a tensor",
+            "this Relu has no parameters, and so no device; pass a tensor",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_attention_computes_in_the_dtype_of_its_queries() -> None:
 
 def test_a_state_is_no_wider_than_an_lstm() -> None:
     lstm, x, state = nn.Lstm(3, 4, device=Train), of("float32", 2, 5, 3), of("float64", 1, 2, 4)
-    with pytest.raises(DTypeError, match=r"Lstm\(\) was given hidden " + WIDE):
+    with pytest.raises(DTypeError, match=r"Lstm\(\) got hidden " + WIDE):
         lstm(x, (state, state))
 
 

@@ -94,5 +94,5 @@ def test_mistakes() -> None:
                 clip(grads, limit)  # type: ignore[arg-type]
     with pytest.raises(errors.ArgumentError, match="p is positive"):
         clip_by_global_norm(grads, 1.0, p=0.0)
-    with pytest.raises(errors.KindError, match="given a Tensor"):
+    with pytest.raises(errors.KindError, match="got a Tensor"):
         clip_by_value(grads["a"], 1.0)  # type: ignore[type-var]

@@ -18,7 +18,7 @@ from burnpy.optim.memory import Memory
 from tests.optim.models import Mlp, Train, batch, of_two, two, values
 
 NOTICED = (
-    r"^Sgd.step\(\) was given a, b of this Two, which it has updated already: .*; "
+    r"^Sgd.step\(\) got a, b of this Two, which it has updated already: .*; "
     r"write model = optim.step\(...\), or .* copy.copy\(optim\)"
 )
 

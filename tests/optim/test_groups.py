@@ -59,7 +59,7 @@ def test_mistakes_of_where_are_told_at_the_step_and_change_nothing() -> None:
     model = Mlp(Train)
     grads = model(batch(3)).sum().backward()
     for groups, message in (
-        ([Group("encodr", lr_scale=0.1)], r"Group\('encodr', lr_scale=0.1\) was asked for 'encodr', .* encoder"),
+        ([Group("encodr", lr_scale=0.1)], r"Group\('encodr', lr_scale=0.1\) got 'encodr', .* encoder"),
         ([Group("*.gamma", weight_decay=0.0)], "meets none"),
         ([Group("seen", lr=0.1)], "meets buffers of Mlp only"),
         ([Group("encoder", lr_scale=0.1), Group("*.bias", lr=0.1)], "both say the rate of encoder.bias"),
@@ -73,7 +73,7 @@ def test_mistakes_of_where_are_told_at_the_step_and_change_nothing() -> None:
 
 def test_groups_that_make_no_sense() -> None:
     cases: list[tuple[Callable[[], Group], str]] = [
-        (lambda: Group("a"), "says nothing"),
+        (lambda: Group("a"), "sets nothing"),
         (lambda: Group("a", lr=0.1, lr_scale=0.1), "give one of them"),
         (lambda: Group("a", lr=-0.1), "the lr of Group"),
         (lambda: Group("a", lr_scale=math.nan), "the lr_scale of Group"),

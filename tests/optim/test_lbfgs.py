@@ -199,7 +199,7 @@ def test_the_parameters_have_to_be_the_same_each_time() -> None:
         return loss, loss.backward()
 
     p = {name: Tensor[Train].from_data(value).require_grad() for name, value in (("x", 0.0), ("y", 1.0))}
-    with pytest.raises(errors.ArgumentError, match="no gradient of y by a later evaluation"):
+    with pytest.raises(errors.ArgumentError, match="no gradient for y from a later evaluation"):
         LBfgs().minimize(1.0, p, loss_and_grads)
 
 

@@ -116,7 +116,7 @@ def test_records_that_do_not_fit() -> None:
     ):
         with pytest.raises(errors.StateError, match=message):
             optim.load_record(wrong)  # type: ignore[arg-type]
-    with pytest.raises(errors.StateError, match=r"m of a is of shape \(3,\), and the parameter is of \(2,\)"):
+    with pytest.raises(errors.StateError, match=r"m for a has shape \(3,\), but the parameter has \(2,\)"):
         optim.load_record(with_state(values={"m": np.zeros(3), "v": np.zeros(3)}), model)
     with pytest.raises(errors.StateError, match="has states of a, b, which this Mlp does not have"):
         optim.load_record(record, Mlp(Train))

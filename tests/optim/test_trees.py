@@ -71,10 +71,10 @@ def test_one_tensor_and_lists_are_trees_too() -> None:
 def test_what_is_no_tree_of_tensors_is_refused() -> None:
     x, optim = leaf(1.0), Sgd()
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
-        ({"h": IntTensor[Train].ones((2,))}, {}, KindError, r"Sgd\.step\(\) was given a tree with an IntTensor at 'h'"),
+        ({"h": IntTensor[Train].ones((2,))}, {}, KindError, r"Sgd\.step\(\) got a tree with an IntTensor at 'h'"),
         ({}, {}, ArgumentError, "a tree without tensors"),
         ({"h": x}, {"g": x}, ArgumentError, r"tensors \['h'\] and gradients \['g'\]"),
-        ({"h": x}, 3, KindError, "and was given an int"),
+        ({"h": x}, 3, KindError, "got an int"),
     ]
     for tree, grads, error, message in wrong:
         with pytest.raises(error, match=message):
@@ -112,9 +112,12 @@ def test_buffers_of_an_average_are_the_latest_and_it_may_begin_with_less() -> No
     np.testing.assert_allclose(after.model.weight.value.to_numpy(), 1.0 + (1 - decay), rtol=1e-6)
     with pytest.raises(ModuleError, match="whose parameters are not those of the average"):
         ema.update(BatchNorm(2, device=Train))
-    for settings, message in (({"decay": 1.5}, "decay=1.5; it is from 0 to 1"), ({"updates": -1}, "updates=-1")):
+    for settings, message in (
+        ({"decay": 1.5}, "decay=1.5; expected a number from 0 to 1"),
+        ({"updates": -1}, "updates=-1"),
+    ):
         with pytest.raises(ArgumentError, match=message):
             Ema(norm, **settings)
     wrong: Any = 3
-    with pytest.raises(KindError, match="given an int"):
+    with pytest.raises(KindError, match="got an int"):
         Ema(wrong)

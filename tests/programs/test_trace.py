@@ -127,11 +127,11 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     program = trace(lambda b, x, w, s: b.mul(b.mul(x, w), s), (FULL, ROW, NUMBER), name="scaled")
     x, w = np.ones((2, 3)), np.ones(3)
     np.testing.assert_array_equal(D.run(program, [x, w], (2.0,))[0], np.full((2, 3), 2.0))
-    with pytest.raises(ProgramError, match=r"takes \(rows, columns\), \(columns,\), a number, and was given \(2, 3\)"):
+    with pytest.raises(ProgramError, match=r"takes \(rows, columns\), \(columns,\), a number, got \(2, 3\)"):
         D.run(program, [x, np.ones(4)], (2.0,))
-    with pytest.raises(ProgramError, match="takes 2 primitives and 1 numbers, and was given 2 and 0"):
+    with pytest.raises(ProgramError, match="takes 2 primitives and 1 numbers, got 2 and 0"):
         D.run(program, [x, w], ())
-    with pytest.raises(ProgramError, match="dtypes float64, float64, and was given float32"):
+    with pytest.raises(ProgramError, match="dtypes float64, float64, got float32"):
         D.run(program, [x.astype(np.float32), w], (1.0,))
 
 

@@ -185,9 +185,9 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("parts", "message"),
     [
         ({}, "nothing to save"),
-        ({"x": {1, 2}}, "given x, a builtins.set"),
-        ({"x": [{"y": object()}]}, r"given x\.0\.y, a builtins.object"),
-        ({"x": {(1, 2): 3}}, r"given x with a key \(1, 2\)"),
+        ({"x": {1, 2}}, "got x, a builtins.set"),
+        ({"x": [{"y": object()}]}, r"got x\.0\.y, a builtins.object"),
+        ({"x": {(1, 2): 3}}, r"got x with a key \(1, 2\)"),
         ({"checked": 1}, "a part called checked"),
         ({"apply_to": 1}, "a part called apply_to"),
         ({"x": Linear}, "given x, a builtins.type|ModuleMeta"),
@@ -203,7 +203,7 @@ def test_what_cannot_be_saved_is_named(tmp_path: Path, parts: dict[str, Any], me
 
 def test_dtypes_that_no_tensor_has(tmp_path: Path) -> None:
     for array in (np.zeros(2, complex), np.array(["a"]), np.array([object()])):
-        with pytest.raises(errors.DTypeError, match=r"given x\.y of shape"):
+        with pytest.raises(errors.DTypeError, match=r"got x\.y of shape"):
             save(tmp_path / "a", x={"y": array})
     assert not os.listdir(tmp_path)
 

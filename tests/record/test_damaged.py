@@ -206,7 +206,7 @@ def test_what_is_no_path(path: Any) -> None:
     if isinstance(path, (str, Path)):
         calls.append(lambda path: from_torch(mlp(), path))
     for call in calls:
-        with pytest.raises(errors.CallError, match=r"takes a path|was given the path") as raised:
+        with pytest.raises(errors.CallError, match=r"takes a path|got the path") as raised:
             call(path)
         assert len(str(raised.value)) < 200
 

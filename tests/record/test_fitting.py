@@ -74,7 +74,7 @@ def test_groups_of_patterns(record: Record) -> None:
     ("remap", "message"),
     [
         ({r"\d": "0"}, "gives 0.weight and 1.weight one path, 0.weight"),
-        ({"(": ""}, "no regular expression"),
+        ({"(": ""}, "not a regular expression"),
         ({"0": r"\1"}, "cannot put"),
         (lambda path: 3, "returned 3 for 0.weight"),
         (["ab"], "takes regular expressions"),
@@ -164,10 +164,10 @@ def test_what_a_record_is_applied_to(record: Record) -> None:
     hints = {
         Linear: r"make a model first",
         Adam(): r"load_record\(record\.optim, model\)",
-        None: "the model comes first",
+        None: "the model is the first",
     }
     for wrong, hint in hints.items():
-        with pytest.raises(errors.KindError, match=f"weights are loaded into a model, and .* was given .*; .*{hint}"):
+        with pytest.raises(errors.KindError, match=f"weights are loaded into a model, got .*; .*{hint}"):
             record.apply_to(wrong)
     with pytest.raises(errors.KindError, match=r"not a Record; .* write record\.apply_to\(model\)"):
         mlp().load_record(record)  # type: ignore[arg-type]  # which is the point

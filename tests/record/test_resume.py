@@ -74,12 +74,12 @@ def test_the_state_of_another_optimizer_is_refused(tmp_path: Path) -> None:
     record = load(tmp_path / "a")
     with pytest.raises(errors.StateError, match="of the optimizer Adam, not of Sgd"):
         Sgd(momentum=0.9).load_record(record.optim)
-    with pytest.raises(errors.StateError, match=r"of 0\.weight is of shape \(3, 4\), and the parameter is of \(3, 1\)"):
+    with pytest.raises(errors.StateError, match=r"for 0\.weight has shape \(3, 4\), but the parameter has \(3, 1\)"):
         Adam().load_record(record.optim, mlp(hidden=1))
 
 
 def test_a_schedule_is_saved_as_its_step(tmp_path: Path) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"given schedule, a burnpy\.optim.*of a schedule save the step"):
+    with pytest.raises(errors.ArgumentError, match=r"got schedule, a burnpy\.optim.*of a schedule save the step"):
         save(tmp_path / "a", schedule=SCHEDULE)
     save(tmp_path / "a", step=np.int64(3))
     assert SCHEDULE(load(tmp_path / "a").step) == SCHEDULE(3)

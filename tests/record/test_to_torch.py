@@ -57,5 +57,5 @@ def test_files_that_others_read(tmp_path: Path) -> None:
 
 def test_what_is_no_model_is_refused() -> None:
     wrong: Any = {"weight": np.ones(2)}
-    with pytest.raises(errors.KindError, match=r"to_torch\(\) takes a model, and a dict was given"):
+    with pytest.raises(errors.KindError, match=r"to_torch\(\) takes a model, got a dict"):
         to_torch(wrong)

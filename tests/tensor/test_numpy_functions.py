@@ -42,7 +42,7 @@ def test_truth_values_on_the_left() -> None:
     [
         (
             lambda: np.exp(X),
-            r"np\.exp\(\) was given a Tensor of shape \(3,\), and computes with arrays; write x\.exp\(\)$",
+            r"np\.exp\(\) got a Tensor of shape \(3,\), but computes with arrays; write x\.exp\(\)$",
         ),
         (lambda: np.absolute(X), r"np\.absolute\(\) .* write x\.abs\(\)$"),
         (lambda: np.maximum(X, 0.0), r"np\.maximum\(\) .* write x\.maximum\(y\)$"),
@@ -50,10 +50,10 @@ def test_truth_values_on_the_left() -> None:
         (lambda: np.add.reduce(X), r"np\.add\.reduce\(\) .* compute with tensors, or give it x\.to_numpy\(\)$"),
         (lambda: np.spacing(X), r"np\.spacing\(\) .* compute with tensors, or give it x\.to_numpy\(\)$"),
         (lambda: np.equal(X, X), r"np\.equal\(\) .* write x == y$"),
-        (lambda: np.exp(X, out=np.ones(3)), r"np\.exp\(\) was given a Tensor"),
-        (lambda: np.ones(3) + X, r"add\(\) was asked of a Tensor and an ndarray; make a tensor of it first"),
-        (lambda: np.ones(3) @ X, r"matmul\(\) was asked of a Tensor and an ndarray"),
-        (lambda: np.float32(2.0) * INTS, r"mul\(\) was asked of an IntTensor .* the float 2\.0"),
+        (lambda: np.exp(X, out=np.ones(3)), r"np\.exp\(\) got a Tensor"),
+        (lambda: np.ones(3) + X, r"add\(\) got a Tensor and an ndarray; make a tensor of it first"),
+        (lambda: np.ones(3) @ X, r"matmul\(\) got a Tensor and an ndarray"),
+        (lambda: np.float32(2.0) * INTS, r"mul\(\) got an IntTensor .* the float 2\.0"),
     ],
 )
 def test_functions_and_arrays_are_refused(call: Callable[[], object], words: str) -> None:

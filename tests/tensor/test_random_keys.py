@@ -46,7 +46,7 @@ def test_reading(drawn: tuple[tuple[int, ...], Any], kind: Any) -> None:
     x = kind[Train].from_data({"float": a * 1.5, "int": a, "bool": a % 2 == 0}[kind.kind])
     x = x.require_grad() if kind is Tensor else x
     if wanted is None:
-        with pytest.raises(BurnpyError, match=r"x\[\.\.\.\] was asked"):
+        with pytest.raises(BurnpyError, match=r"x\[\.\.\.\] (got|cannot)"):
             x[ours(key)]
         return
     found = x[ours(key)]
@@ -109,7 +109,7 @@ def test_what_is_out_of_range_is_refused(drawn: tuple[tuple[int, ...], Any]) -> 
     try:
         wanted = np.zeros(shape)[key]
     except IndexError:
-        with pytest.raises(BurnpyError, match=r"x\[\.\.\.\] was asked"):
+        with pytest.raises(BurnpyError, match=r"x\[\.\.\.\] (got|cannot)"):
             x[key]
         return
     try:

@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[BurnpyError], str]] = {
     "tensor_split": (lambda: X.tensor_split(0), ArgumentError, "1 or more"),
     "unfold": (lambda: X.unfold(1, 4, 1), ShapeError, "size 4"),
     "unfold by 0": (lambda: X.unfold(1, 1, 0), ArgumentError, "step"),
-    "diagonal": (lambda: X.diagonal(0, 1, -1), ArgumentError, "two are one"),
+    "diagonal": (lambda: X.diagonal(0, 1, -1), ArgumentError, "repeat a dimension"),
     "diag": (lambda: X[None].diag(), ShapeError, "diagonal"),
     "diag_embed": (lambda: X.sum().diag_embed(), ShapeError, "0-d"),
     "trace": (lambda: X[0].trace(), ShapeError, "matrix"),

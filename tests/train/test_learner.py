@@ -229,9 +229,9 @@ def test_wrong_arguments_are_explained() -> None:
     run: Any = learner()
     plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
     x, y = valid_batches()[0]
-    with pytest.raises(ArgumentError, match="given validation batches and no valid_step"):
+    with pytest.raises(ArgumentError, match="got validation batches and no valid_step"):
         plain.fit(net(), Batches(), valid_batches(), epochs=1)
-    with pytest.raises(ArgumentError, match="given valid_step and no validation batches"):
+    with pytest.raises(ArgumentError, match="got valid_step and no validation batches"):
         run.fit(net(), Batches(), epochs=1)
     with pytest.raises(ArgumentError, match="epochs=-1"):
         plain.fit(net(), Batches(), epochs=-1)
@@ -241,7 +241,7 @@ def test_wrong_arguments_are_explained() -> None:
         plain.fit(net(), (batch for batch in list[Any]()), epochs=1)
     with pytest.raises(ArgumentError, match="an iterator, which is exhausted after one epoch of 2"):
         plain.fit(net(), iter([(x, y)]), epochs=2)
-    with pytest.raises(KindError, match="as an int; it takes a Loader"):
+    with pytest.raises(KindError, match="as an int; expected a Loader"):
         plain.fit(net(), 3, epochs=2)
     with pytest.raises(
         ArgumentError, match="'valid/los', which this run does not have; it has valid/accuracy, valid/loss"
@@ -253,21 +253,21 @@ def test_wrong_arguments_are_explained() -> None:
         )
     with pytest.raises(KindError, match=r"train_step returned a Tensor; write return Step\(loss, ...\)"):
         Learner(lambda m, b: m(b[0]).sum(), optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)  # type: ignore[arg-type]  # what is tried
-    with pytest.raises(ShapeError, match=r"0-d loss, and was given one of shape \(30, 4\)"):
+    with pytest.raises(ShapeError, match=r"0-d loss, got one of shape \(30, 4\)"):
         Step(x)
     with pytest.raises(KindError, match=r"accuracy as a Tensor of shape .* give a metric"):
         Step(x.mean(), accuracy=x.mean())  # type: ignore[arg-type]  # what is tried
     with pytest.raises(ArgumentError, match="a metric called lr"):
         Step(x.mean(), lr=Mean.of(x))
-    with pytest.raises(KindError, match="the class EarlyStopping; make one"):
+    with pytest.raises(KindError, match="the class EarlyStopping; make an instance"):
         learner(callbacks=[EarlyStopping])
     calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: LEARNER(train_step, optim=AdamW()), "Learner() was not given lr"),
+        (lambda: LEARNER(train_step, optim=AdamW()), "Learner() is missing the argument lr"),
         (
             lambda: LEARNER(train_step, optimizer=AdamW(), lr=0.1),
             "Learner() does not take optimizer; it is called optim",
         ),
-        (lambda: plain.fit(net(), Batches()), "fit() was not given epochs"),
+        (lambda: plain.fit(net(), Batches()), "fit() is missing the argument epochs"),
         (lambda: plain.fit(net(), Batches(), max_epochs=3), "fit() does not take max_epochs; it is called epochs here"),
     ]
     for call, said in calls:
@@ -288,11 +288,11 @@ def test_wrong_arguments_are_explained() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, and was given an EarlyStopping"),
-        ({"callbacks": [3]}, "an int, which is neither a Callback nor a function"),
+        ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, got an EarlyStopping"),
+        ({"callbacks": [3]}, "an int; expected a Callback or a function"),
         ({"callbacks": [lambda event: 3]}, "<lambda> returned an int; it returns Stop, Save or Replace"),
-        ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, and was given a Jsonl"),
-        ({"loggers": [Jsonl]}, "the class Jsonl; make one"),
+        ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, got a Jsonl"),
+        ({"loggers": [Jsonl]}, "the class Jsonl; make an instance"),
         ({"loggers": ["log.jsonl"]}, r"a str, which has no log\(\) and close\(\)"),
         ({"valid_every": 200}, r"say what is counted: Steps\(200\) or Epochs\(200\)"),
         ({"optim": AdamW}, "takes an optimizer"),
@@ -301,7 +301,7 @@ def test_wrong_arguments_are_explained() -> None:
 def test_wrong_settings_are_explained(settings: Any, said: str) -> None:
     with pytest.raises(KindError, match=said):
         learner(**settings).fit(net(), Batches(), valid_batches(), epochs=1)
-    with pytest.raises(KindError, match=r"Checkpoints\(every=\) was given '1h'; say what is counted, as Steps"):
+    with pytest.raises(KindError, match=r"Checkpoints\(every=\) got '1h'; say what is counted, as Steps"):
         Checkpoints("runs", every="1h")  # type: ignore[arg-type]  # what is tried
 
 
@@ -309,7 +309,7 @@ def test_models_and_batches_elsewhere_are_explained() -> None:
     plain: Any = Learner(train_step, optim=AdamW(), lr=0.1)
     both: Any = learner()
     on_train, on_numpy = ([Batch.of({"x": X, "y": Y}, device=device)] for device in (Train, NumPy))
-    with pytest.raises(KindError, match=r"takes a model, and was given <class .*Net'>; make one of the class"):
+    with pytest.raises(KindError, match=r"takes a model, got <class .*Net'>; make one of the class"):
         plain.fit(Net, Batches(), epochs=1)
     with pytest.raises(NotTrackedError, match=r"a Net on NumPy, .*; make the model on Autodiff\[NumPy\]"):
         plain.fit(net().valid(), Batches(), epochs=1)

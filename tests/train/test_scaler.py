@@ -71,5 +71,5 @@ def test_the_range_of_rates_is_found_with_a_scale() -> None:
 
 
 def test_anything_else_is_refused() -> None:
-    with pytest.raises(KindError, match=r"Learner\(scaler=\) takes GradScaler\(device\), and was given 1024"):
+    with pytest.raises(KindError, match=r"Learner\(scaler=\) takes GradScaler\(device\), got 1024"):
         learner(scaler=1024.0)

@@ -39,7 +39,7 @@ def a_column_that_is_assigned() -> None:
 
 
 def a_device_that_is_none() -> None:
-    """no backend"""
+    """not a backend"""
     collate(device=3)  # E
 
 
@@ -49,5 +49,5 @@ def a_dataset_that_is_a_number() -> None:
 
 
 def a_stream_that_is_a_list() -> None:
-    """takes a burnpy.data.Stream"""
+    """expected a burnpy.data.Stream"""
     StreamLoader([1, 2], list, batch_size=2)  # E

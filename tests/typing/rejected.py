@@ -87,25 +87,25 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("bitwise_or()", lambda: b | x),  # E
     ("maximum(): kinds do not mix", lambda: x.maximum(i)),  # E
     # Operators between backends.
-    ("matmul() was asked of tensors on", lambda: t @ x),  # E
-    ("matmul() was asked of tensors on", lambda: x @ t),  # E
-    ("matmul() was asked of tensors on", lambda: i @ ci),  # E
-    ("matmul() was asked of tensors on", lambda: t.matmul(x)),  # E
-    ("add() was asked of tensors on", lambda: x + t),  # E
-    ("mul() was asked of tensors on", lambda: ti * ci),  # E
-    ("gt() was asked of tensors on", lambda: t > x),  # E
-    ("minimum() was asked of tensors on", lambda: t.minimum(x)),  # E
+    ("matmul() got tensors on", lambda: t @ x),  # E
+    ("matmul() got tensors on", lambda: x @ t),  # E
+    ("matmul() got tensors on", lambda: i @ ci),  # E
+    ("matmul() got tensors on", lambda: t.matmul(x)),  # E
+    ("add() got tensors on", lambda: x + t),  # E
+    ("mul() got tensors on", lambda: ti * ci),  # E
+    ("gt() got tensors on", lambda: t > x),  # E
+    ("minimum() got tensors on", lambda: t.minimum(x)),  # E
     # Operators with what is no tensor.
-    ("matmul() was asked of a Tensor and 'text'", lambda: "text" @ x),  # E
-    ("matmul() was asked of a Tensor and 'text'", lambda: x @ "text"),  # E
-    ("matmul() was asked of a tensor and the number 2.0", lambda: x @ 2.0),  # E
-    ("matmul() was asked of a tensor and the number 2.0", lambda: 2.0 @ x),  # E
-    ("matmul() was asked of a Tensor and a list", lambda: [[1.0, 2.0]] @ x),  # E
-    ("matmul() was asked of a Tensor and None", lambda: x @ None),  # E
-    ("add() was asked of a Tensor and a list", lambda: x + numbers),  # E
-    ("add() was asked of a Tensor and None", lambda: x + None),  # E
-    ("sub() was asked of a Tensor and 'text'", lambda: x - "text"),  # E
-    ("mul() was asked of an IntTensor", lambda: i * 0.5),  # E
+    ("matmul() got a Tensor and 'text'", lambda: "text" @ x),  # E
+    ("matmul() got a Tensor and 'text'", lambda: x @ "text"),  # E
+    ("matmul() got a tensor and the number 2.0", lambda: x @ 2.0),  # E
+    ("matmul() got a tensor and the number 2.0", lambda: 2.0 @ x),  # E
+    ("matmul() got a Tensor and a list", lambda: [[1.0, 2.0]] @ x),  # E
+    ("matmul() got a Tensor and None", lambda: x @ None),  # E
+    ("add() got a Tensor and a list", lambda: x + numbers),  # E
+    ("add() got a Tensor and None", lambda: x + None),  # E
+    ("sub() got a Tensor and 'text'", lambda: x - "text"),  # E
+    ("mul() got an IntTensor", lambda: i * 0.5),  # E
     ("bitwise_and()", lambda: b & 2),  # E
     ("bad operand type for unary ~", lambda: ~x),  # E
     ("bad operand type for unary -", lambda: -b),  # E
@@ -113,22 +113,22 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     # Functions of several tensors.
     ("cat(): kinds do not mix", lambda: cat([x, i])),  # E
     ("cat(): kinds do not mix", lambda: cat((i, b))),  # E
-    ("cat() was asked of tensors on", lambda: cat([x, t])),  # E, not ty
+    ("cat() got tensors on", lambda: cat([x, t])),  # E, not ty
     ("cat() takes a list or tuple of tensors", lambda: cat(x)),  # E
     ("cat() takes a list or tuple of tensors", lambda: cat([x, 1.0])),  # E
     ("stack(): kinds do not mix", lambda: stack([x, i])),  # E
-    ("stack() was asked of tensors on", lambda: stack([t, x])),  # E, not ty
+    ("stack() got tensors on", lambda: stack([t, x])),  # E, not ty
     ("stack() takes a list or tuple of tensors", lambda: stack([x, None])),  # E
     ("stack() takes a list or tuple of tensors", lambda: stack([array, array])),  # E
     ("where(): kinds do not mix", lambda: where(b, x, i)),  # E
-    ("where() was asked of tensors on", lambda: where(b, x, t)),  # E
+    ("where() got tensors on", lambda: where(b, x, t)),  # E
     ("where() takes its condition as a BoolTensor", lambda: where(x, x, x)),  # E
-    ("where() was asked to choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
-    ("where() was asked of an IntTensor", lambda: where(b, i, 0.5)),  # E
+    ("where() cannot choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
+    ("where() got an IntTensor", lambda: where(b, i, 0.5)),  # E
     ("maximum(): kinds do not mix", lambda: maximum(x, i)),  # E
-    ("maximum() was asked of tensors on", lambda: maximum(x, t)),  # E
+    ("maximum() got tensors on", lambda: maximum(x, t)),  # E
     ("maximum() takes tensors", lambda: maximum(1.0, 2.0)),  # E
-    ("minimum() was asked of an IntTensor", lambda: minimum(i, 0.5)),  # E
+    ("minimum() got an IntTensor", lambda: minimum(i, 0.5)),  # E
     ("broadcast_tensors() takes tensors", lambda: broadcast_tensors(x, 1.0)),  # E
     ("mse_loss()", lambda: mse_loss(x, i)),  # E
     ("mse_loss()", lambda: mse_loss(t, x)),  # E
@@ -141,12 +141,12 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("masked_select()", lambda: x.masked_select(i)),  # E
     ("where() takes its condition as a BoolTensor", lambda: x.where(i, 0.0)),  # E
     ("scatter()", lambda: x.scatter(0, i, i)),  # E, not ty
-    ("masked_fill() was asked of tensors on", lambda: t.masked_fill(cb, 0.0)),  # E
-    ("x[...] was asked of tensors on", lambda: t[ci]),  # E
-    ("cross_entropy() was asked of tensors on", lambda: cross_entropy(t, ci)),  # E
-    ("where() was asked of tensors on", lambda: where(cb, t, 0.0)),  # E
-    ("index_select() was asked of tensors on", lambda: x.index_select(0, ti)),  # E
-    ("bitwise_and() was asked of tensors on", lambda: b & cb),  # E
+    ("masked_fill() got tensors on", lambda: t.masked_fill(cb, 0.0)),  # E
+    ("x[...] got tensors on", lambda: t[ci]),  # E
+    ("cross_entropy() got tensors on", lambda: cross_entropy(t, ci)),  # E
+    ("where() got tensors on", lambda: where(cb, t, 0.0)),  # E
+    ("index_select() got tensors on", lambda: x.index_select(0, ti)),  # E
+    ("bitwise_and() got tensors on", lambda: b & cb),  # E
     ("indices are ints", lambda: x[x]),  # E
     ("index", lambda: x["text"]),  # E
     ("set(): kinds do not mix", lambda: x.at[0].set(i)),  # E
@@ -156,9 +156,9 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("takes the Gradients that", lambda: t.grad(t)),  # E
     ("starts from a Tensor on NumPy", lambda: t.backward(1.0)),  # E
     ("no argument create_graph", lambda: t.sum().backward(create_graph=True)),  # E
-    ("ask with what require_grad() gave", lambda: grads[x]),  # E
-    ("asked for by tensor", lambda: grads["weight"]),  # E
-    ("asked for by tensor", lambda: grads[ti]),  # E
+    ("pass the tensor that require_grad() returned", lambda: grads[x]),  # E
+    ("looked up by tensor", lambda: grads["weight"]),  # E
+    ("looked up by tensor", lambda: grads[ti]),  # E
     ("gradients are added to gradients", lambda: grads + 1.0),  # E
     ("records no graph", lambda: autodiff.backward(x)),  # E
     ("grad(inputs=…) takes a float tensor", lambda: autodiff.grad(t, ti)),  # E
@@ -169,8 +169,8 @@ MISTAKES: list[tuple[str, Callable[[], object]]] = [
     ("hvp() takes a function that returns a float tensor", lambda: func.hvp(nothing, x, x)),  # E
     ("vhp() takes a function that returns a float tensor", lambda: func.vhp(counted, x, x)),  # E
     ("only float tensors have derivatives", lambda: func.grad(total)(i)),  # E
-    ("jvp() was asked of tensors on", lambda: func.jvp(total, x, t)),  # E
-    ("hvp() was asked of tensors on", lambda: func.hvp(total, x, t)),  # E
+    ("jvp() got tensors on", lambda: func.jvp(total, x, t)),  # E
+    ("hvp() got tensors on", lambda: func.hvp(total, x, t)),  # E
     ("gradcheck() takes all inputs as one tuple", lambda: gradcheck(total, x, x)),  # E
 ]
 # fmt: on
@@ -212,7 +212,7 @@ def float_number_with_ints() -> None:
 
 
 def gradients_of_the_wrong_level() -> None:
-    """these gradients are of leaves on"""
+    """these gradients belong to leaves on"""
     twice.grad(grads)  # E
 
 
@@ -267,7 +267,7 @@ def gradient_by_ints() -> None:
 
 
 def tangent_on_another_backend() -> None:
-    """jvp() was asked of tensors on"""
+    """jvp() got tensors on"""
     func.jvp(Tensor.exp, plain, leaf)  # E
 
 

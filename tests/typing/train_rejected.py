@@ -65,7 +65,7 @@ def a_validation_on_training_batches() -> None:
 
 
 def training_a_plain_model() -> None:
-    """fit() was given a Net on NumPy"""
+    """fit() got a Net on NumPy"""
     learner.fit(Net(NumPy), [x], [x.inner()], epochs=1)  # E
 
 

@@ -4,8 +4,8 @@ For each step from sums of a row to values that need them, the threads of a row 
 add up is reduced by shuffles in a warp, and through shared memory in a block. Each thread adds `_RUN` elements before
 it adds those sums, so that the rounding of a long row grows as slowly as NumPy's.
 
-A kernel's parameters are its arrays, the outputs, its numbers as doubles, and the sizes of `Geometry`, of which only
-"planes" needs all. A chunked kernel has sums as its only outputs: each row of blocks computes those of some columns.
+A kernel's parameters are its arrays, the outputs, its numbers as doubles, and the sizes of `Geometry`; only "planes"
+needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of some columns.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ template <class T> __device__ inline T all_OP(T x) {
 }
 """,
 }
-"""Functions that give all threads of a row the sum or the maximum of what they have."""
+"""Functions that give all threads of a row the sum or the maximum of their values."""
 
 
 def emit(program: Program, name: str, address: str, kind: str, *, wide: bool = False, chunked: bool = False) -> str:

@@ -78,7 +78,7 @@ class Kernel:
         Args:
             xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
             numbers: the inputs that are numbers.
-            geometry: the rows and columns, which are not 0. If there are sums over rows, it is that of a `matrix`.
+            geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
             full: the shape of the outputs that have a value for each element.
             column: the shape of those that have one for each row.
 
@@ -105,7 +105,7 @@ class Kernel:
             size = (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
             if x.size != size or x.dtype is not dtype_of(dtype):
                 raise ProgramError(
-                    f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
+                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
             out.append(x if x.flags.c_contiguous else self._xp.ascontiguousarray(x))
         return out
@@ -126,7 +126,7 @@ class Kernel:
             shape = full if step.extent is Extent.FULL else column
             size = geometry.rows * (geometry.columns if step.extent is Extent.FULL else 1)
             if math.prod(shape) != size:
-                raise ProgramError(f"the kernel of {program.name} was asked for {size} elements in the shape {shape}")
+                raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
             results.append(self._xp.empty(shape, dtype_of(step.dtype)))
         self._launch(program, [*xs, *results, *map(float, numbers)], geometry, 1, 0)
         return results

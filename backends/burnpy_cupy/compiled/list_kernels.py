@@ -1,8 +1,8 @@
-"""Kernels for all arrays of lists at once, which find these by a table of addresses.
+"""Kernels for all arrays of lists at once, which find the arrays by a table of addresses.
 
-The table is a parameter of the kernel, of which there are at most 4 KB: so nothing is copied to the GPU beforehand and
-nothing waits. Where the table is full, there are further launches. The arrays are divided into parts of `PART`
-elements, whose blocks find their array by bisection.
+The table is a parameter of the kernel and has at most 4 KB, so nothing is copied to the GPU beforehand and nothing
+waits. When the table is full, there are further launches. The arrays are divided into parts of `PART` elements, whose
+blocks find their array by bisection.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[
 
     Args:
         columns: lists of arrays, which are C-contiguous. Those that are empty are left out.
-        positions: the position of each in the lists that an operation was given.
+        positions: the position of each array in the lists that the operation got.
     """
     full = [(k, rows[0].size, rows) for k, *rows in zip(positions, *columns, strict=True) if rows[0].size]
     count, dtype = capacity(len(columns)), _table_dtype(len(columns))
@@ -119,7 +119,7 @@ def formula_kernel(
     Args:
         xp: the module cupy.
         formula: the formula.
-        dtypes: the dtype of the arrays of each list; all but the first are converted to that of the first.
+        dtypes: the dtype of the arrays of each list; all but the first are converted to the first dtype.
         numbers: for each number "" if it is Python's, else the dtype of the array that holds it.
         flags: its flags.
         gated: whether the kernel takes a bool by which it copies parameters and states instead.
@@ -273,7 +273,7 @@ extern "C" __global__ void burnpy_each_norm(const burnpy_table table, const doub
 
 
 class NormKernels(NamedTuple):
-    """The kernels of norms: of parts of arrays, and of what these found, of each array or of all."""
+    """The kernels of norms: of parts of arrays, then of these norms for each array, or for all arrays."""
 
     parts: Any
     each: Any

@@ -104,7 +104,7 @@ def _computed(
     owned: bool,
     skipped: Any,
 ) -> tuple[list[Any], ...]:
-    """Return the results of a kernel, of which those after the first are in the memory of states if they are owned.
+    """Return the results of a kernel. Those after the first are in the memory of states if they are owned.
 
     The lists have the members at some positions alone; an array of numbers has one for all positions.
     """
@@ -128,7 +128,7 @@ def _computed(
 
 
 def _norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
-    """Return the norm of each array, or that of all."""
+    """Return the norm of each array, or the norm of all."""
     result = widest(xs)
     groups: dict[Any, list[int]] = {}
     for k, x in enumerate(xs):

@@ -223,7 +223,7 @@ class Compiled(ArrayBackend):
         """Return the inputs that are arrays, with indices of gathers within bounds; those beyond are a late error."""
 
         def refused(_: int) -> ProgramError:
-            return ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")
+            return ProgramError(f"program {program.name} got an index out of the range of its {columns} columns")
 
         for step in program.instructions:
             if step.op == "gather":

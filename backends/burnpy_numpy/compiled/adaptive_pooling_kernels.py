@@ -55,7 +55,7 @@ def _column_maxima(
 
 
 def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: str, right: str) -> str:
-    """Return the index in the plane of the maximum of several columns, of equal ones that of the first row."""
+    """Return the index in the plane of the maximum of several columns; among equal ones, the first row's."""
     most = w.variable(w.load(w.element(best, left, dtype), dtype, None))
     row, column = w.count(w.number(best_row, left)), w.count(left)
     with w.loop(w.plus(left, 1), right) as c:

@@ -174,8 +174,8 @@ def attention(dtype: str, width: int, masked: bool) -> str:
 def attention_backward(dtype: str, width: int, masked: bool) -> str:
     """Return the text of the kernel of the gradients of attention by q, k and v, for the arguments of `_Heads`.
 
-    The arrays: q, k, v, the gradient, and the gradients by q, k and v, of which the last two are zeros. Scratch memory
-    has ``key size + value size + 2 · block`` rows.
+    The arrays: q, k, v, the gradient, and the gradients by q, k and v; the last two are zeros. Scratch memory has
+    ``key size + value size + 2 · block`` rows.
     """
     w = _Heads(dtype, width, 7, masked)
     scratch, (q_row, k_row, v_row, grad_row, by_q_row, by_k_row, by_v_row) = w.scratch, w.steps

@@ -2,9 +2,9 @@
 
 Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time
 and vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun
-(fdlibm), from which the polynomials of log, sin and cos are; those of exp and tanh are from Cephes (S. L. Moshier),
-that of erf for large numbers from W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math. Comp.
-23, 1969.
+(fdlibm), which has the polynomials of log, sin and cos; the polynomials of exp and tanh are from Cephes (S. L.
+Moshier), and erf's for large numbers is from W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math.
+Comp. 23, 1969.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Format(NamedTuple):
     magic: float  #: 1.5 · 2^mantissa: adding it rounds to an integer, which is then in the lowest bits
     least: float  #: exp of less is 0
     most: float  #: exp of more is infinite
-    ln2: tuple[float, float]  #: log(2) in two parts, of which the first has zeros at its end
+    ln2: tuple[float, float]  #: log(2) in two parts; the first has zeros at its end
     exp: tuple[float, ...]  #: (exp(r) - 1 - r) / r² for |r| <= log(2) / 2
     log: tuple[float, ...]  #: (log((1 + s) / (1 - s)) / s - 2) / s², of s²
     tiny: float  #: the smallest normal number

@@ -95,7 +95,7 @@ def _combined(combine: str, out: Any, dim: int, index: Any, src: Any) -> bool:
 
 
 def _ran(kernel: NamedKernel, x: Any, out: Any, dim: int, index: Any, shape: Any) -> bool:
-    """Run a kernel for arrays of which the one that is indexed has a shape; return whether all indices are in range."""
+    """Run a kernel for an indexed array of the given shape; return whether all indices are in range."""
     outer, size, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
     count, wrong = index.size if index.ndim == 1 else index.shape[dim], np.zeros(1, int64)
     sizes = (size, count, inner, 0 if index.ndim == 1 else count * inner)

@@ -69,7 +69,7 @@ def _by_index(dtype: str, combine: str, runs: bool, nested: bool, width: int) ->
 
 
 def _in_range(w: Loops, index: str, size: str, wrong: str) -> str:
-    """Return an index; 0 in place of one that is out of range, of which a note is made."""
+    """Return an index, or 0 in place of one that is out of range, after setting the flag ``wrong``."""
     outside = w.assign(f"icmp uge i64 {index}, {size}")
     w.set_number(wrong, w.assign(f"select i1 {outside}, i64 1, i64 {w.number(wrong, '0')}"))
     return w.assign(f"select i1 {outside}, i64 0, i64 {index}")

@@ -86,7 +86,7 @@ class Kernel:
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
-                    f"the kernel of {self.program.name} was given {x.size} elements of {x.dtype} for {size} of {dtype}"
+                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
             given.append(x)
         results = self._memory(rows, columns)
@@ -128,11 +128,11 @@ class Kernel:
         return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
-        """Compute a program into memory that is given.
+        """Compute a program into given memory.
 
         Args:
-            arrays: the inputs that are arrays, and memory for the outputs, which may be that of inputs if the program
-                is elementwise. They must be C-contiguous, of the program's dtypes and sizes: that is not checked.
+            arrays: the inputs that are arrays, and memory for the outputs, which may be the inputs' memory if the
+                program is elementwise. They must be C-contiguous, of the program's dtypes and sizes (not checked).
             numbers: the inputs that are numbers.
             rows: the number of rows, not 0.
             columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.

@@ -119,7 +119,7 @@ def _kernel(formula: Formula, arrays: int, numbers: int, dtype: Any, flags: tupl
 
 
 def _computed(kernel: ListKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
-    """Return the results of a kernel, of which those after the first are in the memory of states if they are owned."""
+    """Return the results of a kernel. Those after the first are in the memory of states if they are owned."""
     count = len(lists[0])
     arrays = _whole([*chain(*lists)])
     states = arrays[2 * count :][: (kernel.results - 1) * count]

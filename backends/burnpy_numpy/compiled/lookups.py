@@ -1,4 +1,4 @@
-"""The dictionaries in which kernels are looked up by what they are for, which are emptied if kernels are turned off."""
+"""Kernel caches. They are cleared when compilation is turned off."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> st
 def cholesky_factor(dtype: str) -> str:
     """Return the text of the kernel of lower factors, row by row.
 
-    The table: the matrices, (batch, n, n), of which the lower triangle is read, the factors, and an int64 that is set
-    to 1 if a matrix is not positive definite. The sizes: n. ``begin`` and ``end`` are matrices.
+    The table: the matrices, (batch, n, n), read in the lower triangle only, the factors, and an int64 that is set to 1
+    if a matrix is not positive definite. The sizes: n. ``begin`` and ``end`` are matrices.
     """
     w = Loops(1, 3, 1)
     x, out, note = w.table

@@ -23,7 +23,7 @@ _MOST = 64
 _BYTES = 64
 """The size of a vector of windows side by side."""
 _TILED_COST = 0.125
-"""The time for an element of windows side by side, of which a vector is computed at a time, relative to others."""
+"""The time for an element of windows side by side, computed as vectors, relative to other windows."""
 
 
 class CompiledPooling(ArrayBackend):

@@ -31,7 +31,7 @@ class _Windows(Loops):
         dtype: float32 or float64.
         rows: the number of rows of a window.
         columns: the number of columns of a window.
-        padded: whether windows may reach beyond x. The place of what is beyond is that of another element.
+        padded: whether windows may reach beyond x. Elements beyond x are read from the place of another element.
         table: the number of addresses in the kernel's table.
     """
 

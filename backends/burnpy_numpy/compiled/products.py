@@ -16,7 +16,7 @@ from burnpy_numpy.row_sums import row_products
 _BYTES = 64
 """The size of the parts of rows that are multiplied at a time."""
 _PART = 1 << 10
-"""The length of the rows into which an array is divided of which everything is multiplied."""
+"""The length of the rows into which an array is divided to multiply all its elements."""
 _WIDE = 256
 """The number of columns from which NumPy takes less time for rows that are divided."""
 

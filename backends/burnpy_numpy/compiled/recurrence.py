@@ -201,7 +201,7 @@ def _backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) ->
 
 
 def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
-    """Return whether kernels are used for arrays, of which some may be None, and hidden states of a shape."""
+    """Return whether kernels are used for arrays and hidden states of a shape. Some arrays may be None."""
     dtype = given[0].dtype
     if not (dtype is float32 or dtype is float64) or shape[2] < _MIN_HIDDEN or shape[0] == 0:
         return False

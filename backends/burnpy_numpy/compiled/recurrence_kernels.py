@@ -32,7 +32,7 @@ _STEPS: dict[str, tuple[int, Any, int, Any, tuple[bool, ...]]] = {
 
 @cache
 def step_program(kind: str, dtype: str, backward: bool) -> Program:
-    """Return the program of what one step computes besides the product."""
+    """Return the program of one step without its matrix product."""
     inputs, step, inputs_backward, step_backward, rest = _STEPS[kind]
     count, function = (inputs_backward, step_backward) if backward else (inputs, step)
     return trace(function, (Input(Extent.FULL, dtype),) * count, *rest)

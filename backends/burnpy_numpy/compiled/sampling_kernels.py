@@ -52,8 +52,8 @@ def weighted_gather(dtype: str, width: int, channels: int) -> str:
 def gathered_products(dtype: str, width: int) -> str:
     """Return the text of the kernel of the gradient by the weights: the sum over channels of products with x.
 
-    The table: x, places (int64), the gradient of the sums, that of the weights, and the first point of each vector
-    (int64). The sizes: the numbers of channels, elements, taps, points and vectors. ``begin`` and ``end`` are members.
+    The table: x, places (int64), the gradients of the sums and the weights, and the first point of each vector (int64).
+    The sizes: the numbers of channels, elements, taps, points and vectors. ``begin`` and ``end`` are members.
 
     Args:
         dtype: float32 or float64.

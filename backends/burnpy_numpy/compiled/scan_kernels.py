@@ -18,8 +18,8 @@ def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
 
     The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the extreme
     (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1]. The sizes: the length of the scans,
-    the distance of an element from the one before, and that of two scans of a block. ``begin`` and ``end`` are blocks.
-    All places and distances count elements.
+    the distance of an element from the one before, and the distance of two scans of a block. ``begin`` and ``end`` are
+    blocks. All places and distances count elements.
 
     Args:
         dtype: float32 or float64.

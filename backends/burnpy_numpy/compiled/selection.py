@@ -54,4 +54,4 @@ def _check_index(program: Program, given: list[Any], position: int, columns: int
     index = given[step.value]
     least, most = value_range(index) if index.size else (0, -1)
     if least < 0 or most >= columns:
-        raise ProgramError(f"program {program.name} was given an index out of the range of its {columns} columns")
+        raise ProgramError(f"program {program.name} got an index out of the range of its {columns} columns")

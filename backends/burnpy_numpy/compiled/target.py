@@ -71,7 +71,7 @@ def target() -> Target:
 
 
 def target_of(name: str, host: Target, features: Mapping[str, bool]) -> Target:
-    """Return the target of a name on a processor, of which triple, name and features are given; see `target`."""
+    """Return the target with the given name on a processor with a triple, a name and features; see `target`."""
     architecture = host.triple.split("-")[0]
     levels = _LEVELS.get(architecture, {})
     if name not in NAMES:

@@ -132,7 +132,7 @@ class Windows:
         return (rows * self.planes[1] + starts).reshape(-1), (rows * self.counts[1] + starts).reshape(-1)
 
     def _blocks(self, size: int) -> tuple[Any, Any]:
-        """Return the channels of each block, none of which belongs to two groups, and where x begins for each."""
+        """Return the channels of each block, and where x begins for each. No block has channels of two groups."""
         per = self.weight[0] // self.groups
         starts = np.minimum(np.arange(0, per, size), per - size)  # the last one may overlap
         first = np.arange(self.groups)

@@ -135,7 +135,7 @@ def checkpoint_sequential(
     layers = list(functions)
     if not 1 <= segments <= len(layers):
         raise ArgumentError(
-            f"checkpoint_sequential() was asked for {segments} segments of {len(layers)} functions; "
+            f"checkpoint_sequential() got {segments} segments of {len(layers)} functions; "
             "there must be at least one, and no more than functions"
         )
     length = len(layers) // segments

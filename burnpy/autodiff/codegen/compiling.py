@@ -65,7 +65,7 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
 
 
 def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
-    """Create the node class of an operation, and that of its relays."""
+    """Create the node class of an operation and the class of its relays."""
     attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
     relay = type(name, (Relay,), attributes)
     return type(name, (Node,), attributes | {"relay": relay})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def elementwise(op: Operation, rule: Rule) -> list[str]:
-    """Generate a method with several arguments that broadcast, of which the floats promote.
+    """Generate a method with several arguments that broadcast; its float arguments promote.
 
     The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
     """
@@ -63,8 +63,10 @@ def elementwise(op: Operation, rule: Rule) -> list[str]:
 
 
 def _broadcasting(op: Operation, rule: Rule, count: int, indent: str) -> list[str]:
-    """Generate the call of an elementwise operation, and the recording of ``count`` float arguments, one or two, of
-    which any may have another shape than the result."""
+    """Generate the call of an elementwise operation, and the recording of its ``count`` float arguments (one or two).
+
+    Any of them may differ from the result in shape.
+    """
     floats = [a.name for a in op.float_arguments[:count]]
     metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
     edges = [fitted_edge(op, rule, k) for k in range(count)]

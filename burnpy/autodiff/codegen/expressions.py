@@ -52,9 +52,9 @@ def tracked_output(meta: str, indent: str) -> list[str]:
 
 
 def saved_by(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
-    """Generate the expression of what a node saves for a vjp: one primitive, or a tuple, as `graph.kept_of` reads it.
+    """Generate the expression for the values a node saves for a vjp: a primitive or a tuple, as `graph.kept_of` reads.
 
-    ``fit`` is the expression of the argument's shape, saved first for a vjp that undoes broadcasting.
+    ``fit`` is the expression for the argument's shape, saved first for a vjp that undoes broadcasting.
     """
     saved = [*([] if fit is None else [fit]), *saved_values(op, vjp)]
     if len(saved) == 1 and saved[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:

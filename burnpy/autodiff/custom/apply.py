@@ -136,7 +136,7 @@ def _recorded(
     function = call.function
     if not function.defines("backward"):
         raise NotTrackedError(
-            f"{function.__name__}.apply() was given tracked tensors, and {function.__name__} defines no backward(); "
+            f"{function.__name__}.apply() got tracked tensors, and {function.__name__} defines no backward(); "
             "define one, or apply it to x.detach()"
         )
     flags = call.differentiable
@@ -177,7 +177,7 @@ def _with_jvps(
     function, inner = call.function, level.inner
     if not function.defines("jvp"):
         raise NotTrackedError(
-            f"{function.__name__}.apply() was asked for its derivative in forward mode, and {function.__name__} has no "
+            f"{function.__name__}.apply() was differentiated in forward mode, and {function.__name__} has no "
             "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
             f"{in_reverse(level)}"
         )

@@ -64,7 +64,7 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
             device = argument.device
         elif isinstance(argument, (tuple, list, dict)) and _holds_tensors(argument):
             raise KindError(
-                f"{operation}() was given tensors inside of {a(type(argument).__name__)}, as argument {position}, "
+                f"{operation}() got tensors inside of {a(type(argument).__name__)}, as argument {position}, "
                 "where they would not be differentiated; pass each as an argument of its own: f(*xs)"
             )
     if all_same:
@@ -125,7 +125,7 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
     else:
         if hasattr(level, "refuse"):  # a level whose function has returned
             level.refuse(operation)
-        raise DeviceError(f"{operation}() was given tensors on {level}, through which it knows no derivative")
+        raise DeviceError(f"{operation}() got tensors on {level}, which its derivative does not support")
     mode = level.mode()
     if mode is not None and mode.silences(level.level):
         return (False,) * len(kept)

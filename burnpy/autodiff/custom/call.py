@@ -67,7 +67,8 @@ def differentiable_flags(
     for k, x in enumerate(marked):
         if not any(x is out for out in outs):
             raise ArgumentError(
-                f"ctx.mark_non_differentiable() of {name} was given, as argument {k}, what forward() does not return"
+                f"ctx.mark_non_differentiable() of {name}: argument {k} is not a result of forward(); pass the tensors "
+                "that forward() returns"
             )
     return tuple([out.kind == "float" and not any(x is out for x in marked) for out in outs])
 

@@ -65,8 +65,8 @@ class Context:
             lifted = argument if argument is None else brought(argument, self._device)
             if lifted is not None and self._device is not None and lifted.device is not self._device:
                 raise DeviceError(
-                    f"ctx.save_for_backward() of {self._name} was given, as argument {k}, a tensor on {lifted.device}, "
-                    f"and forward() computes on {self._device}; save what was made of the arguments"
+                    f"ctx.save_for_backward() of {self._name} got a tensor on {lifted.device} as argument {k}, but "
+                    f"forward() computes on {self._device}; save tensors computed from the arguments"
                 )
             saved.append(lifted)
         self._saved = tuple(saved)

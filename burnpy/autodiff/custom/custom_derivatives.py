@@ -116,7 +116,7 @@ class _Custom(Generic[F]):
 
     def _undefined(self, method: str) -> NotTrackedError:
         return NotTrackedError(
-            f"{self._name}() was asked for its derivative, and has no rule; give it one with {self._name}.{method}"
+            f"{self._name}() cannot be differentiated without a rule; define one with {self._name}.{method}"
         )
 
 
@@ -168,7 +168,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         name = self._name
         if isinstance(device, Forward):
             raise NotTrackedError(
-                f"{name}() was asked for its derivative in forward mode, and custom_vjp has a rule for reverse mode "
+                f"{name}() was differentiated in forward mode, and custom_vjp has a rule for reverse mode "
                 f"only; decorate it with custom_jvp, which serves both{in_reverse(device)}"
             )
         if self._rules is None:
@@ -277,7 +277,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             raise self._undefined("defjvp(jvp)")
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-            takes = "the tuple of the arguments, and then that of their tangents"
+            takes = "the tuple of the arguments, then the tuple of their tangents"
             departures = Departures(tensors_in((primals, tangents))[0].device)
             with departures.block:
                 returned = called(who, takes, jvp, None, primals, tangents)

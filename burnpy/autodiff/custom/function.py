@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         def forward(ctx: Context, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
     class _Apply:
-        """The type of `Function.apply`: that of forward(), without ctx."""
+        """The type of `Function.apply`: forward()'s signature without ctx."""
 
         def __get__(self, instance: object, owner: type[_WithForward[P, R]]) -> Callable[P, R]: ...
 
@@ -44,8 +44,8 @@ class Function(FunctionBase):
     ``forward(ctx, *args)`` computes on plain tensors and returns a tensor or a tuple of tensors; int and bool tensors
     are allowed. ``backward(ctx, *grads)`` takes the gradient of each result and returns the gradient of each argument:
     None for an argument that is no float tensor or has no influence, which then gets no gradient from this operation.
-    ``jvp(ctx, *tangents)``, which is optional, takes the tangent of each argument and returns that of each result, for
-    `Forward`. Tensors must be direct arguments, never inside of lists.
+    ``jvp(ctx, *tangents)`` is optional and serves `Forward`: it takes the tangents of the arguments and returns the
+    tangents of the results. Tensors must be direct arguments, never inside of lists.
 
     backward() is differentiable if it computes with saved arguments and results: on ``Autodiff[Autodiff[B]]`` it
     computes on ``Autodiff[B]``. Other tensors saved by forward() are constants for second derivatives, as in PyTorch:

@@ -31,8 +31,8 @@ class Departures:
     def message(self, who: str) -> str:
         """Return the error message for a derivative of the results of ``who``."""
         return (
-            f"{who} took values out of a tracked tensor by {self.method}, and a derivative was asked for that goes "
-            "through them; compute with operations on tensors alone, or say what is constant, as in x.detach()"
+            f"{who} took values out of a tracked tensor by {self.method} and cannot be differentiated; "
+            "compute with operations on tensors alone, or mark constants with x.detach()"
         )
 
 
@@ -60,8 +60,8 @@ class FirstDeparture:
         for name, value in self.ctx.__dict__.items():
             if isinstance(value, TensorBase) and any(value is x for x in known):
                 return (
-                    f"kept ctx.{name}, through which no second derivative goes, and one was asked for; keep arguments "
-                    "and results with ctx.save_for_backward()"
+                    f"kept ctx.{name}, which second derivatives cannot go through; keep arguments and results with "
+                    "ctx.save_for_backward()"
                 )
             if self.method is None or (name in self.before and self.before[name] is value):
                 continue
@@ -73,9 +73,9 @@ class FirstDeparture:
 
     def _left(self, did: str) -> str:
         return (
-            f"took values out of its tensors by {self.method} and {did}, through which no second derivative goes, and "
-            "one was asked for; let backward() compute of the gradients, and of arguments and results that were kept "
-            "with ctx.save_for_backward(), or decorate it with once_differentiable, and give apply() what is constant"
+            f"took values out of its tensors by {self.method} and {did}, which second derivatives cannot go through; "
+            "let backward() compute with the gradients and with arguments and results kept by ctx.save_for_backward(), "
+            "or decorate it with once_differentiable, and pass constants to apply()"
         )
 
 

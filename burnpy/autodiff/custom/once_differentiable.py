@@ -78,8 +78,8 @@ class Once(FunctionBase):
     def backward(ctx: Context, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise an error: the derivative is not known."""
         raise GraphError(
-            f"{ctx.name}.backward() is once_differentiable, and its derivative was asked for; to have one, drop the "
-            "decorator and write backward() with operations on the gradients and ctx.saved_tensors alone"
+            f"{ctx.name}.backward() is once_differentiable and cannot be differentiated again; drop the decorator and "
+            "write backward() with operations on the gradients and ctx.saved_tensors alone"
         )
 
     jvp = backward

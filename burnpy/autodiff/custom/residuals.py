@@ -31,8 +31,8 @@ def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
         like = kept_of(x)
         if x.device is not device or like is None:
             raise DeviceError(
-                f"{who} returned among the residuals a tensor on {x.device}, and was given tensors on {device}; "
-                "compute it of the arguments alone"
+                f"{who} returned a residual on {x.device}, but its arguments are on {device}; "
+                "compute residuals from the arguments alone"
             )
         values.append(x._primitive)
         return Slot(len(values) - 1, like)

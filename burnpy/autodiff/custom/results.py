@@ -128,8 +128,8 @@ def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any]
         out = brought(member, device)
         if device is not None and out.device is not device:
             raise DeviceError(
-                f"{who} returned as result {k} a tensor on {out.device}, and was given tensors on {device}; "
-                "compute it of the arguments alone"
+                f"{who} returned result {k} on {out.device}, but its arguments are on {device}; "
+                "compute results from the arguments alone"
             )
         outs.append(out)
     return tuple(outs)

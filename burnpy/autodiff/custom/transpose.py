@@ -126,5 +126,5 @@ def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
             return
     raise ArgumentError(
         f"{who} applied {node.operation} to the tangents, which is not linear in them; tangents may be added, and "
-        "multiplied with and divided by what does not depend on them"
+        "multiplied or divided by values that do not depend on them"
     )

@@ -74,7 +74,7 @@ def positional(
     bound.apply_defaults()
     if bound.kwargs:
         raise ArgumentError(
-            f"{operation}() was given {', '.join(bound.kwargs)} by keyword only; every argument has a gradient by its "
-            "position: let the function take it by position"
+            f"{operation}() takes keyword-only arguments: {', '.join(bound.kwargs)}; gradients are returned by "
+            "position, so make all arguments positional"
         )
     return bound.args[skip:]

@@ -43,11 +43,11 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     """
     for argument in (x, tangent):
         if not isinstance(argument, Tensor):
-            raise KindError(f"make_dual() takes two float tensors, and was given {argument!r}")
+            raise KindError(f"make_dual() takes two float tensors, got {argument!r}")
     x, tangent = together("make_dual", x, tangent)
     if (x.shape, x.dtype) != (tangent.shape, tangent.dtype):
         raise ShapeError(
-            f"make_dual() was given values of shape {x.shape} and dtype {x.dtype} and a tangent of shape "
+            f"make_dual() got values of shape {x.shape} and dtype {x.dtype} and a tangent of shape "
             f"{tangent.shape} and dtype {tangent.dtype}; the tangent must be of the same"
         )
     device = Forward(x.device)
@@ -67,9 +67,7 @@ def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
     """
     dual: Any = x
     if not isinstance(dual, Tensor) or not isinstance(dual.device, Forward):
-        raise NotTrackedError(
-            f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, and was given {dual!r}"
-        )
+        raise NotTrackedError(f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, got {dual!r}")
     inner: Any = dual.device.inner
     value, tangent = dual._primitive.value, dual._primitive.tangent
     return Unpacked(new_tensor(Tensor, inner, value), None if tangent is None else new_tensor(Tensor, inner, tangent))

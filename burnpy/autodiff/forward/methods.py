@@ -89,7 +89,7 @@ def _defaulted(op: Operation) -> Method:
 
 
 def _together(op: Operation, jvp: Callable[..., tuple[Float, ...]]) -> Method:
-    """Make a method of which one jvp computes the tangents of all results."""
+    """Make a method whose single jvp computes the tangents of all results."""
     name, count, is_float = op.name, len(op.arguments), op.float_results
     places = {a.name: k for k, a in enumerate(op.arguments)}
     floats = [places[a.name] for a in op.float_arguments]
@@ -282,7 +282,7 @@ def _jvp(op: Operation, jvps: Sequence[Callable[..., Float]] | None, k: int) -> 
 
 
 def _bound(op: Operation, jvp: Callable[..., Float]) -> Jvp:
-    """Return a rule's jvp as a function of all values, of which it takes those that its parameters name."""
+    """Return a rule's jvp as a function of all values; it takes those that its parameters name."""
     names = list(signature(jvp).parameters)[2:]
     places = {a.name: k for k, a in enumerate(op.arguments)}
     if not names:

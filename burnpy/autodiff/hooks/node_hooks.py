@@ -45,14 +45,14 @@ def hook_node(
     node = tracked(x, name)
     beneath = node.beneath if isinstance(node, Hooked) else node
     if isinstance(beneath, Leaf):
-        raise NotTrackedError(f"{name}() was asked of a leaf, which no operation made; use x.register_hook(f)")
+        raise NotTrackedError(f"{name}() got a leaf, which no operation made; use x.register_hook(f)")
     if isinstance(beneath, (Seen, Retained)):
         raise ArgumentError(
-            f"{name}() was asked of a tensor after {beneath.operation}(); register node hooks before, as in "
+            f"{name}() got a tensor after {beneath.operation}(); register node hooks before, as in "
             f"x.register_node_hook(...)[0].{beneath.operation}(...)"
         )
     if before is None and after is None:
-        raise ArgumentError(f"{name}() takes before=f or after=f, or both, and was given neither")
+        raise ArgumentError(f"{name}() takes before=f or after=f, or both, got neither")
     hooks = []
     for function in (before, after):
         hook = Hook(name, _nothing if function is None else function)
@@ -63,7 +63,7 @@ def hook_node(
     kept: list[Any] = []
     edges = _copied(beneath, parents, kept)
     if not hasattr(beneath, "alive"):
-        raise GraphError(f"{name}() was asked of a tensor whose graph a backward pass has freed; compute it again")
+        raise GraphError(f"{name}() got a tensor whose graph a backward pass has freed; compute it again")
     device: Any = x.device
     (primitive,) = record_outputs(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
@@ -84,7 +84,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_E
         vjp, own = (node.vjp0, kept_of(node.saved0)) if slot == 0 else (node.vjp1, kept_of(node.saved1))
         if vjp is placed:
             raise ArgumentError(
-                "register_node_hook() was asked of one of several results of an operation, which has one rule for all; "
+                "register_node_hook() cannot hook an operation with several results, which share one rule; "
                 "use x.register_hook(f) on each"
             )
         kept += own

@@ -188,7 +188,7 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
     node = getattr(x._primitive, "node", None)
     if node is None:
         raise NotTrackedError(
-            f"{operation}() was asked of a tensor of shape {x.shape} on {x.device} that is not tracked, and has no "
+            f"{operation}() got a tensor of shape {x.shape} on {x.device} that is not tracked, and has no "
             "gradient; call require_grad() on it, or on what it is computed from"
         )
     return node  # type: ignore[no-any-return]  # of a tracked primitive

@@ -49,7 +49,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     """
     roots: list[Tensor[Any]] = _listed(function, "tensors", tensors)
     if limit < 1:
-        raise ArgumentError(f"{function}() was given limit={limit}, and draws at least 1 operation")
+        raise ArgumentError(f"{function}() got limit={limit}; expected an int of at least 1")
     device = roots[0].device
     ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
     nodes, leaves = walk(ends)

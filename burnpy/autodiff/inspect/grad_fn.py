@@ -142,8 +142,8 @@ class GradFn:
     def _unfreed(self, what: str) -> Node | Leaf:
         if self.is_freed:
             raise GraphError(
-                f"grad_fn.{what} was asked of {self.name}, which a backward pass has freed; look before, or give "
-                "backward() retain_graph=True"
+                f"cannot read grad_fn.{what} of {self.name}: a backward pass has freed it; read it before the pass, or "
+                "call backward(retain_graph=True)"
             )
         return self._operation
 

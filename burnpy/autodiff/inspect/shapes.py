@@ -54,7 +54,7 @@ def own_meta(node: Node) -> Meta | None:
 
 
 def meta_of(device: Any, node: Node, edge: Edge, meta: Meta | None) -> Meta | None:
-    """Return the shape and dtype of an edge's parent, or None; ``meta`` is that of the node."""
+    """Return the shape and dtype of an edge's parent, or None; ``meta`` has the node's shape and dtype."""
     if isinstance(edge.parent, Leaf):
         return edge.parent.value.shape, edge.parent.value.dtype
     if node.__class__ is Retained:
@@ -92,8 +92,7 @@ def _factor(dims: tuple[int, int], argument: str, kept: dict[str, Any], shape: A
 
 
 def _pulled_back(inner: Backend, rule: Rule, edge: Edge, meta: Meta) -> Meta | None:
-    """Return the shape and dtype of what the vjp of a linear operation, which saved no array of floats, returns for
-    zeros."""
+    """Return the shape and dtype of a linear operation's vjp of zeros; the operation saved no float array."""
     if rule.operation.algebra not in (Algebra.LINEAR, Algebra.STRUCTURAL) or isinstance(edge.vjp, partial):
         return None
     zeros = inner.expand(inner.full((), 0.0, meta[1]), meta[0])  # a view: the vjp of a view needs no memory either

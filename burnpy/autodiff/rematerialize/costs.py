@@ -25,8 +25,8 @@ Cost: TypeAlias = Callable[[Sequence[Any], Shape], int]
 def cost_of(op: Operation) -> Cost | None:
     """Return the cost function of an operation; None if its results must be saved.
 
-    These are results that a second call would not give again, such as random numbers, or whose arguments may have been
-    overwritten; and constants, of which there is no gradient.
+    Results must be saved if a second call would not return them again, as for random numbers; if the arguments may have
+    been overwritten; and if they are constants, which have no gradient.
     """
     if not any(op.float_results) or op.consumes or (op.algebra is Algebra.NONDIFFERENTIABLE and not op.elementwise):
         return None

@@ -53,7 +53,7 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
     """
     for name, function in (("pack", pack), ("unpack", unpack)):
         if not callable(function):
-            raise ArgumentError(f"saved_tensors_hooks() was given {name}={function!r}, which cannot be called")
+            raise ArgumentError(f"saved_tensors_hooks() got {name}={function!r:.80}, which cannot be called")
     return saving(_Hooks(pack, unpack), "saved_tensors_hooks()")
 
 
@@ -140,4 +140,4 @@ class _Packed(Stored):
         return result._primitive if self.holding is None else self.holding(result._primitive)
 
     def _asked(self) -> str:
-        return f"saved_tensors_hooks(): of what {self.operation} saved, unpack()"
+        return f"saved_tensors_hooks(): unpack(), for a tensor saved by {self.operation},"

@@ -68,7 +68,7 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
     except TypeError:
         raise KindError(f"save_to_disk(folder) takes the path of a folder, not {folder!r:.80}") from None
     if not path.is_dir():
-        raise ArgumentError(f"save_to_disk() was given {str(folder)!r}, which is no folder; create it first")
+        raise ArgumentError(f"save_to_disk() got {str(folder)!r}, which is not a folder; create it first")
 
     def on_disk(array: np.ndarray[Any, Any]) -> _OnDisk:
         return _OnDisk(path, array)

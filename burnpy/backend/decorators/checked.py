@@ -85,9 +85,7 @@ class Checked(Decorator[I], Generic[I]):
         """
         wrong = [name for name in what if name not in ("nan", "inf")]
         if wrong:
-            raise ArgumentError(
-                f'Checked.allow() was asked for {wrong[0]!r}; it takes "nan" and "inf", and nothing for both'
-            )
+            raise ArgumentError(f'Checked.allow() got {wrong[0]!r}; expected "nan" or "inf", or no argument for both')
         token = _allowed.set(_allowed.get() | frozenset(what or ("nan", "inf")))
         try:
             yield

@@ -67,7 +67,7 @@ class Mixed(Decorator[I], Generic[I]):
         device, *rest = super().canonical(inner, *options)
         dtype = dtype_of(rest[0] if rest else "bfloat16", "float")
         if dtype.name not in ("bfloat16", "float16"):
-            raise DTypeError(f'Mixed() was given the dtype {dtype}; it takes "bfloat16" or "float16"')
+            raise DTypeError(f'Mixed() got the dtype {dtype}; expected "bfloat16" or "float16"')
         return (device, dtype)
 
     @property

@@ -139,7 +139,7 @@ class Profile:
 
     @property
     def host_seconds(self) -> float:
-        """The total time of all calls on the host, which on a GPU only queue the work; otherwise that of `seconds`."""
+        """The total time of all calls on the host, which on a GPU only queue the work; otherwise equal to `seconds`."""
         return float(sum(_host_time(e) for e in tuple(self._events))) / 1e9
 
     def chrome_trace(self, path: str | PathLike[str]) -> None:
@@ -153,8 +153,10 @@ class Profile:
         written(path, self.timeline(), self._began)
 
     def timeline(self) -> Iterator[tuple[Event, float, float, Cost]]:
-        """Yield the calls in the order of their ends, each with its start, relative to that of the profile, and its
-        duration, both in nanoseconds, and its cost."""
+        """Yield the calls in the order of their ends, each with its start, its duration and its cost.
+
+        Start and duration are in nanoseconds; the start is relative to the start of the profile.
+        """
         for e in tuple(self._events):
             first, here = self._origins[e.device]
             begin = here - self._began + e.device.duration(first, e.start)

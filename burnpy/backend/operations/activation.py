@@ -63,7 +63,7 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE, elementwise=(), like="x", flops=20)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
-        """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or that of the approximation."""
+        """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or the approximation's gradient."""
         phi = _phi(self, x, approximate)
         if not approximate:
             density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
@@ -111,7 +111,7 @@ class Activation(OperationsBase):
 
     @derived(POINTWISE, flops=2, vjp=hardtanh_vjp)
     def hardtanh(self, x: Float, low: float, high: float) -> Float:
-        """Limit x to [low, high]; unlike that of `clamp`, the gradient at a bound is 0."""
+        """Limit x to [low, high]; unlike with `clamp`, the gradient at a bound is 0."""
         return self.clamp(x, low, high)
 
     @derived(POINTWISE, flops=5, vjp=hardswish_vjp)

@@ -92,7 +92,7 @@ def erf(b: Any, x: Float) -> Float:
 
 
 def erfc(b: Any, x: Float) -> Float:
-    """Compute 1 - erf(x), of which small values keep all their digits, on any backend. Source: as `erf`."""
+    """Compute 1 - erf(x) on any backend; small values keep all their digits. Source: as `erf`."""
     size = b.abs(x)
     near = b.add(b.neg(erf(b, b.clamp(x, -0.5, 0.5))), 1.0)
     middle = b.clamp(size, 0.46875, 4.0)
@@ -102,7 +102,7 @@ def erfc(b: Any, x: Float) -> Float:
     rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
     tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
     limited = b.clamp(size, 0.0, 30.0)
-    steps = b.mul(b.floor(b.mul(limited, 16.0)), 1 / 16)  # the square of which has no rounding error
+    steps = b.mul(b.floor(b.mul(limited, 16.0)), 1 / 16)  # a number whose square has no rounding error
     excess = b.mul(b.sub(limited, steps), b.add(limited, steps))
     falling = b.mul(b.exp(b.neg(b.mul(steps, steps))), b.exp(b.neg(excess)))
     far = b.mul(falling, b.where(b.lt(size, 4.0), ratio, tail))

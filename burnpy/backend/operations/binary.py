@@ -77,7 +77,7 @@ def fmin_takes_x(i: Any, x: Float, y: Any) -> Bool:
 
 
 def logaddexp_share(i: Any, x: Float, y: Any) -> Float:
-    """eˣ / (eˣ + eʸ), of which small values are exact; a half for two equal infinities."""
+    """eˣ / (eˣ + eʸ), exact where it is small; a half for two equal infinities."""
     x, y = i.promote(x, operand(i, x, y))
     tied = i.discrete.bitwise_and(i.eq(x, y), i.isinf(x))
     return i.exp(i.neg(i.softplus(i.where(i.discrete.bitwise_not(tied), i.sub(y, x), 0.0), 1.0)))

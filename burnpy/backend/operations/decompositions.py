@@ -243,7 +243,7 @@ def right_solved(i: Any, x: Float, r: Float) -> Float:
 def qr_vjp(i: Any, grads: Any, needs: Any, x: Float, out: Float, out1: Float, complete: bool) -> tuple[Float]:
     """(g_q + q c) r⁻ᵀ, where c is the lower triangle of r g_rᵀ - g_qᵀ q, mirrored.
 
-    If x has more columns than rows, it is that of its first square matrix, and r's other columns are qᵀ x.
+    If x has more columns than rows, this is the gradient of its first square matrix; r's other columns are qᵀ x.
     """
     by_q, by_r = grads
     rows, columns = x.shape[-2:]
@@ -303,7 +303,7 @@ class Decompositions(OperationsBase):
         GENERAL, like="x", flops=lambda x: prod(x) * x[-1] // 3, vjp=precise(cholesky_vjp), jvp=precise(cholesky_jvp)
     )
     def cholesky(self, x: Float) -> Float:
-        """Lower triangular L with L Lᵀ = x, for symmetric positive definite x, of which the lower triangle is read."""
+        """Lower triangular L with L Lᵀ = x, for symmetric positive definite x; only its lower triangle is read."""
         return by_host(self, "cholesky", x)
 
     @derived(GENERAL, flops=lambda x: 9 * prod(x) * x[-1], joint=precise(eigh_vjp), joint_jvp=precise(eigh_jvp))

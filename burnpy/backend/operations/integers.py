@@ -16,7 +16,7 @@ class Integers(OperationsBase):
 
     @derived(NONE, elementwise=True, flops=100)
     def gcd(self, x: Int, y: Int | Scalar) -> Int:
-        """Greatest common divisor, not negative; that of 0 and y is |y|."""
+        """Greatest common divisor, not negative; |y| for x = 0."""
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
         first, second = self.abs(first), self.abs(second)
         for _ in range(3 * 8 * first.dtype.itemsize // 2):  # no two numbers of n bits need 1.45 n divisions
@@ -27,7 +27,7 @@ class Integers(OperationsBase):
 
     @derived(NONE, elementwise=True, flops=100)
     def lcm(self, x: Int, y: Int | Scalar) -> Int:
-        """Least common multiple, not negative; that of 0 and y is 0."""
+        """Least common multiple, not negative; 0 for x = 0."""
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
         divisor = self.gcd(first, second)
         none = self.eq(divisor, 0)

@@ -54,7 +54,7 @@ def triangle(i: Any, x: Float, upper: bool, unitriangular: bool) -> Float:
 def solve_triangular_vjp(
     i: Any, grads: Any, needs: Any, a: Float, out: Float, upper: bool, unitriangular: bool
 ) -> tuple[Float | None, Float]:
-    """By b, a⁻ᵀ g; by a, the triangle of -(a⁻ᵀ g) xᵀ."""
+    """The gradients: a⁻ᵀ g with respect to b; the triangle of -(a⁻ᵀ g) xᵀ with respect to a."""
     by_b = i.solve_triangular(i.mT(a), grads[0], not upper, unitriangular)
     by_a = triangle(i, i.neg(i.matmul_nt(by_b, out)), upper, unitriangular) if needs[0] else None
     return by_a, by_b
@@ -70,7 +70,7 @@ def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: boo
 
 
 def solve_vjp(i: Any, grads: Any, needs: Any, a: Float, out: Float) -> tuple[Float | None, Float]:
-    """By b, a⁻ᵀ g; by a, -(a⁻ᵀ g) xᵀ."""
+    """The gradients: a⁻ᵀ g with respect to b; -(a⁻ᵀ g) xᵀ with respect to a."""
     by_b = i.solve(i.mT(a), grads[0])
     return (i.neg(i.matmul_nt(by_b, out)) if needs[0] else None), by_b
 

@@ -1,11 +1,11 @@
 """Operations on lists of primitives, such as the gradients of all parameters, which a backend may do in few kernels.
 
-The members of a list may differ in shape and in dtype. Two members at one position of two lists are of one shape; one
-of another dtype than that of the first list is converted to it, and the result there has that dtype. 16-bit floats are
-computed in float32 and rounded once. Members are not changed, and results are newly allocated.
+The members of a list may differ in shape and in dtype. Members at one position of several lists have one shape; they
+are converted to the dtype of the first list's member, which the result has too. 16-bit floats are computed in float32
+and rounded once. Members are not changed, and results are newly allocated.
 
-Most are elementwise, and given as a *formula*: a function ``f(b, *arrays, *numbers, *flags)`` of a backend that returns
-a tuple of results. All go through one method, `Lists.foreach`, which a backend may override.
+Most operations are elementwise, and written as a *formula*: a function ``f(b, *arrays, *numbers, *flags)`` of a backend
+that returns a tuple of results. All go through one method, `Lists.foreach`, which a backend may override.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Lists(OperationsBase):
 
     @derived(GENERAL, flops=2)
     def total_norm(self, xs: Sequence[Float], p: float) -> Float:
-        """The p-norm of all elements of all together, 0-d: that of the vector `foreach_norm`; 0 of no elements."""
+        """The p-norm of all elements of all arrays together, 0-d: the norm of `foreach_norm`; 0 without elements."""
         return self.vector_norm(self.foreach_norm(xs, p), p, (0,), False)
 
 

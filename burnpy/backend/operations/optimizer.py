@@ -227,8 +227,8 @@ class Optimizer(OperationsBase):
     ) -> tuple[list[Float], list[Float], list[Float], list[Float]]:
         """RMSProp with momentum: param - lr · v with v = momentum · velocity + grad / (√s + eps); and s, average, v.
 
-        s is that of `rmsprop_update`. With ``centered``, average = alpha · average + (1 - alpha) · grad, and average²
-        is subtracted from s under the root; otherwise ``averages`` are returned unchanged.
+        For s, see `rmsprop_update`. With ``centered``, average = alpha · average + (1 - alpha) · grad, and average² is
+        subtracted from s under the root; otherwise ``averages`` are returned unchanged.
         Source of the centered form: Graves, Generating Sequences With Recurrent Neural Networks, 2013.
         """
         numbers = (step.lr, alpha, 1.0 - alpha, eps, momentum, step.weight_decay)

@@ -16,8 +16,8 @@ Range: TypeAlias = tuple[int, int]
 class Padding(OperationsBase):
     """Padding at both ends of dimensions.
 
-    ``pairs`` has the numbers of elements before and after each dimension, of which one at least is not 0; a negative
-    number cuts elements off. ``how`` is "reflect", "replicate" or "circular".
+    ``pairs`` has the numbers of elements before and after each dimension. At least one is not 0; a negative number cuts
+    elements off. ``how`` is "reflect", "replicate" or "circular".
     """
 
     @derived(Algebra.STRUCTURAL, vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
@@ -73,7 +73,7 @@ def _piece(b: Any, x: Value, how: str, dim: int, count: int, source: Range) -> V
 
 
 def _sum(b: Any, piece: Float, how: str, dim: int) -> Float:
-    """Return the gradient of what `_piece` takes its elements from."""
+    """Return the gradient of `_piece`'s source elements."""
     if how == "replicate":
         return b.sum(piece, (dim,), True)
     return b.flip(piece, (dim,)) if how == "reflect" else piece

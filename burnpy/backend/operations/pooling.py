@@ -148,7 +148,7 @@ class Pooling(OperationsBase):
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
 
-        n is the size of the input and s that of the output; windows overlap where s does not divide n.
+        n is the size of the input and s the size of the output; windows overlap where s does not divide n.
         """
         if size == (1, 1):
             return self.mean(x, (2, 3), True)
@@ -221,7 +221,7 @@ def window_shares(
     count_include_pad: bool,
     divisor: int | None,
 ) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the factor of each window's sum in its average; one number if it is that of all windows."""
+    """Return the factor of each window's sum in its average; one number if all windows have the same factor."""
     if divisor is not None:
         return 1 / divisor
     high, wide = window_sizes(shape, kernel, stride, padding, counts, count_include_pad)

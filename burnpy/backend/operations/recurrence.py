@@ -273,7 +273,7 @@ def rnn_step(b: Any, x: Float, relu: bool) -> Float:
 
 
 def rnn_step_backward(b: Any, by_hidden: Float, hidden: Float, relu: bool) -> Float:
-    """The gradient by the sum of which ``hidden`` is the function."""
+    """Compute the gradient of the sum that the activation takes, from the gradient of its result ``hidden``."""
     if relu:
         return b.relu_backward(by_hidden, hidden)
     return b.mul(by_hidden, _one_minus(b, b.mul(hidden, hidden)))

@@ -37,7 +37,7 @@ def nansum_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
 
 
 def nansum_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """The sum of the tangents of what is not NaN."""
+    """Sum the tangents of the elements that are not NaN."""
     return i.sum(i.where(i.eq(x, x), t, 0.0), dims, keepdim)
 
 

@@ -1,4 +1,4 @@
-"""Cumulative products, extremes and logarithms of sums, and the scans on whole arrays of which their defaults are made.
+"""Cumulative products, extremes and logarithms of sums; their defaults use scans on whole arrays.
 
 Each step of a scan doubles the number of elements that are combined.
 Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms, Communications of the ACM 29, 1986.
@@ -37,9 +37,9 @@ def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
 
 
 def logcumsumexp_weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float, Float]:
-    """The weight of each element in its sum, exp(x - out), and that of the sum before it.
+    """Compute the weight of each element in its sum, exp(x - out), and the weight of the sum before it.
 
-    A sum of nothing gives no weight, and an infinite sum all of it to another before it.
+    The weight of an empty sum is 0. If the sum before an element is infinite, it has all the weight.
     """
     before, finite = shifted(i, out, dim, -math.inf), i.isfinite(out)
     share = i.exp(i.sub(i.where(finite, before, 0.0), i.where(finite, out, 0.0)))

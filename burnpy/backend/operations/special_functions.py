@@ -22,7 +22,7 @@ class SpecialFunctions(OperationsBase):
         POINTWISE, flops=20, vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), -2 / math.sqrt(math.pi)))
     )
     def erfc(self, x: Float) -> Float:
-        """Complementary error function, 1 - erf(x), of which small values are exact."""
+        """Complementary error function, 1 - erf(x), exact where it is small."""
         from burnpy.backend.operations.approximations import erfc, widened
 
         return widened(erfc, self, x)
@@ -90,7 +90,7 @@ def _sinc(b: Any, x: Float) -> Float:
 
 
 def _sinc_derivative(b: Any, x: Float, order: int) -> Float:
-    """By Taylor's series in [-1, 1]; beyond, by the n-th derivative of x · sinc(x) = sin(πx) / π, solved for sinc's."""
+    """Compute sinc's n-th derivative by Taylor's series in [-1, 1], else from that derivative of x · sinc(x)."""
     from burnpy.backend.operations.approximations import polynomial
 
     small = b.clamp(x, -1.0, 1.0)

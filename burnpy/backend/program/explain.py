@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Described(Protocol):
-    """The description of what a kernel computes: a `Program`, or a name and a sentence for a kernel without one."""
+    """The description of a kernel's computation: a `Program`, or a name and a sentence for a kernel without one."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class Kernel(Protocol):
 
     @property
     def program(self) -> Described:
-        """The description of what the kernel computes."""
+        """The description of the kernel's computation."""
         ...
 
     @property

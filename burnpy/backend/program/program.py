@@ -15,7 +15,7 @@ from burnpy.backend.primitives import DType
 
 
 class ProgramError(ArgumentError):
-    """A computation cannot be written as a program, or a program was given inputs that it was not made for."""
+    """A computation cannot be written as a program, or a program got inputs that it does not take."""
 
 
 class Extent(Enum):
@@ -166,12 +166,12 @@ class Program:
         if len(xs) != len(self.inputs) - scalars or len(numbers) != scalars:
             raise ProgramError(
                 f"program {self.name} takes {len(self.inputs) - scalars} primitives and {scalars} numbers, "
-                f"and was given {len(xs)} and {len(numbers)}"
+                f"got {len(xs)} and {len(numbers)}"
             )
         if any(x.dtype is not dtype and x.dtype != dtype for x, dtype in zip(xs, self._dtypes, strict=True)):
             raise ProgramError(
                 f"program {self.name} takes primitives of the dtypes {', '.join(d.name for d in self._dtypes)}, "
-                f"and was given {', '.join(x.dtype.name for x in xs)}"
+                f"got {', '.join(x.dtype.name for x in xs)}"
             )
         arrays, given = iter(xs), iter(numbers)
         inputs = [next(arrays if ndim else given) for ndim, *_ in self._forms]
@@ -179,7 +179,7 @@ class Program:
         return inputs, rows, columns
 
     def _measure(self, inputs: list[tuple[int, ...] | None]) -> tuple[int, int]:
-        """Return the numbers of rows and columns that the shapes of the inputs say, of which None is a number's."""
+        """Return the numbers of rows and columns, from the inputs' shapes; the shape of a number is None."""
         rows = columns = -1
         for shape, (ndim, by_row, by_column) in zip(inputs, self._forms, strict=True):
             if shape is None:
@@ -212,4 +212,4 @@ class Program:
             for extent, _ in self.inputs
         )
         given = ", ".join("a number" if shape is None else str(shape) for shape in inputs)
-        return ProgramError(f"program {self.name} takes {wanted}, and was given {given}")
+        return ProgramError(f"program {self.name} takes {wanted}, got {given}")

@@ -22,7 +22,7 @@ def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: st
             declaration such as ``Backend.gelu`` is such a function: its default is traced.
         inputs: the extents and dtypes of the primitives. The function sees an input of extent SCALAR as 0-d primitive.
         rest: the other values, which become part of the program.
-        name: the program's name; that of the function if it is None.
+        name: the program's name; by default the function's name.
 
     Raises:
         ProgramError: f uses an operation that programs do not have, or its steps depend on a number of rows or columns.
@@ -161,7 +161,7 @@ class Tracer(Backend):
         return total
 
     def _axis(self, shape: Shape, dim: int) -> int:
-        """Return 0 if a dimension, which is longer than 1, is that of the rows, and 1 if it is that of the columns."""
+        """Return 0 if a dimension counts the rows, 1 if it counts the columns. Its size is more than 1."""
         self.extent_of(shape)
         return 0 if shape[dim] == self.rows else 1
 

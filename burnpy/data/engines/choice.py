@@ -28,12 +28,12 @@ class EngineChoice:
             ArgumentError: a number is out of range, or there is no such engine.
         """
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
-            raise ArgumentError(f"{owner} was given workers={describe(workers)}; it takes an int of at least 0")
+            raise ArgumentError(f"{owner} got workers={describe(workers)}; expected an int of at least 0")
         if engine not in ("threads", "processes"):
-            raise ArgumentError(f"{owner} was given engine={describe(engine)}; there are 'threads' and 'processes'")
+            raise ArgumentError(f"{owner} got engine={describe(engine)}; expected 'threads' or 'processes'")
         ahead = 2 * workers if prefetch is None else prefetch
         if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < (1 if workers else 0):
-            raise ArgumentError(f"{owner} was given prefetch={describe(prefetch)}; it takes an int of at least 1")
+            raise ArgumentError(f"{owner} got prefetch={describe(prefetch)}; expected an int of at least 1")
         return EngineChoice(workers, engine, ahead)
 
     def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> Engine[Any]:

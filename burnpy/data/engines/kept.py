@@ -1,4 +1,4 @@
-"""The processes of a loader between two epochs, which go on in the next one if they were given the same."""
+"""A loader's processes between two epochs. The next epoch uses them again if its work is the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from burnpy.data.engines.layout import Packed
 
 
 class Idle(NamedTuple):
-    """Processes that wait for tasks, and the memory with the work that they were given."""
+    """Processes that wait for tasks, and the memory with their work."""
 
     workers: list[Any]
     memory: Any
@@ -26,7 +26,7 @@ class Kept:
         weakref.finalize(self, _end, self._idle, self._owner)
 
     def take(self, work: Packed, count: int) -> Idle | None:
-        """Return processes that were given the same work, at least ``count`` of them; end others.
+        """Return the processes if they have the same work and number at least ``count``; otherwise end them.
 
         The work is packed anew and compared, so that a dataset that was changed reaches the processes.
         """

@@ -74,7 +74,7 @@ class _Worker:
 
 
 class ProcessEngine(Engine[Any]):
-    """Does the work in processes, at most ``prefetch`` tasks ahead of the one that was asked for."""
+    """An engine that works in processes, at most ``prefetch`` tasks ahead of the consumer."""
 
     def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int, kept: Kept) -> None:
         self._workers: list[_Worker] = []
@@ -242,7 +242,7 @@ class ProcessEngine(Engine[Any]):
                 f"a process that makes batches {how} before it was ready; what it said is on standard error"
             )
         hint = "; perhaps memory ran out" if worker.process.exitcode == -signal.SIGKILL else ""
-        at = f" at batch {worker.tasks[0]} of those that were asked for" if worker.tasks else ""
+        at = f" at batch {worker.tasks[0]} of this epoch" if worker.tasks else ""
         return WorkerError(f"process {worker.process.pid}, which makes batches, {how}{at}{hint}")
 
     def close(self) -> None:

@@ -19,11 +19,11 @@ _UNGUARDED = 79  # the exit status of a process that would start processes while
 
 
 def context_for(*programs: str) -> Any:
-    """Return what starts processes: a fork server that has imported the modules of their program, or else spawning.
+    """Return the context that starts processes: a fork server with the modules of ``programs``, or else spawning.
 
-    Each process is then a fork of the server, and imports nothing but the main program. There is one server for all,
-    which imports what was asked for before it started; a list of imports that the main program has chosen itself is
-    left as it is.
+    Each process is then a fork of the server, and imports nothing but the main program. All share one server. It
+    imports the modules requested before it started; a list of imports that the main program has chosen is left as it
+    is.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

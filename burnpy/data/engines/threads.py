@@ -28,7 +28,7 @@ class _Shared:
         self.changed = threading.Condition()
         self.results: dict[int, Any] = {}
         self.taken = 0  # tasks that threads have taken
-        self.given = 0  # results that were asked for
+        self.given = 0  # results that the consumer has requested
         self.ended: int | None = None  # the number of tasks, once it is known
         self.stopped = False
 
@@ -79,7 +79,7 @@ class _Shared:
 
 
 class ThreadEngine(Engine[Any]):
-    """Does the work in daemon threads, at most ``prefetch`` tasks ahead of the one that was asked for."""
+    """An engine that works in daemon threads, at most ``prefetch`` tasks ahead of the consumer."""
 
     def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int) -> None:
         self._shared = _Shared(work, tasks, prefetch)

@@ -109,7 +109,7 @@ def failure(error: Exception) -> bytes:
 
 
 def failed(pickled: bytes) -> Exception:
-    """Return the exception that `failure` was given. Its traceback in the worker is the cause of its cause."""
+    """Return the exception that `failure` pickled. Its traceback in the worker is the cause of its cause."""
     error, cause, text = pickle.loads(pickled)
     remote = WorkerTraceback(text)
     if error is None:

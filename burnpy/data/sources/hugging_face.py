@@ -43,14 +43,14 @@ def from_hugging_face(dataset: Any) -> Dataset[Sample]:
     """Return the rows of a ``datasets.Dataset`` as a dataset of mappings, with numbers and lists of them as arrays.
 
     Raises:
-        CallError: it is another object: a dictionary of splits, of which one is to be chosen, or an iterable dataset,
-            for which there is `HuggingFaceStream`.
+        CallError: it is another object, such as a dictionary of splits (choose one), or an iterable dataset (use
+            `HuggingFaceStream`).
     """
     if isinstance(dataset, dict):
-        raise CallError(f"from_hugging_face() was given a dict of {', '.join(dataset)}; choose one, as splits['train']")
+        raise CallError(f"from_hugging_face() got a dict of {', '.join(dataset)}; choose one, as splits['train']")
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "__len__"):
         hint = "; for an iterable dataset there is HuggingFaceStream" if hasattr(dataset, "state_dict") else ""
-        raise CallError(f"from_hugging_face() was given {a(type(dataset).__name__)}; it takes a datasets.Dataset{hint}")
+        raise CallError(f"from_hugging_face() got {a(type(dataset).__name__)}; expected a datasets.Dataset{hint}")
     return HuggingFaceDataset(dataset)
 
 
@@ -64,8 +64,8 @@ class HuggingFaceStream(Stream[Sample]):
     def __init__(self, dataset: Any) -> None:
         if not (hasattr(dataset, "load_state_dict") and hasattr(dataset, "__iter__")):
             raise CallError(
-                f"HuggingFaceStream() was given {a(type(dataset).__name__)}; it takes a datasets.IterableDataset, and "
-                "of a datasets.Dataset from_hugging_face() makes a dataset"
+                f"HuggingFaceStream() got {a(type(dataset).__name__)}; expected a datasets.IterableDataset; for "
+                "a datasets.Dataset use from_hugging_face()"
             )
         self._dataset = dataset
 

@@ -35,9 +35,9 @@ def read_parquet(
 
 
 class ParquetStream(Stream[Sample]):
-    """The rows of Parquet files one after another, of which one row group at a time is in memory.
+    """The rows of Parquet files one after another. One row group at a time is in memory.
 
-    The state is a list of the file's number, the row group's and the row's. `Stream.shuffle` mixes rows.
+    The state lists the numbers of the file, the row group and the row. `Stream.shuffle` mixes rows.
 
     Args:
         paths: one file, or several.

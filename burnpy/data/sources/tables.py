@@ -95,10 +95,10 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
     """
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
-        raise ArgumentError(f"{owner} was given no path")
+        raise ArgumentError(f"{owner} got no path")
     for path in names:
         if not os.path.isfile(path):
-            raise ArgumentError(f"{owner} was given {path_shown(path)}, which is no file")
+            raise ArgumentError(f"{owner} got {path_shown(path)}, which is no file")
     return names
 
 
@@ -111,7 +111,7 @@ def joined(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:
     for table, path in zip(tables, paths, strict=True):
         if not table.schema.equals(tables[0].schema):
             raise ArgumentError(
-                f"{owner} was given files of different columns: {path_shown(paths[0])} has {_shown(tables[0])}, and "
+                f"{owner} got files of different columns: {path_shown(paths[0])} has {_shown(tables[0])}, and "
                 f"{path_shown(path)} has {_shown(table)}"
             )
     return __import__("pyarrow").concat_tables(tables)
@@ -129,6 +129,4 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
     """
     unknown = [name for name in columns or () if name not in known]
     if unknown:
-        raise ArgumentError(
-            f"{owner} was asked for {', '.join(unknown)}, and {path_shown(path)} has {', '.join(known)}"
-        )
+        raise ArgumentError(f"{owner} got {', '.join(unknown)}, and {path_shown(path)} has {', '.join(known)}")

@@ -27,11 +27,10 @@ def from_torch(dataset: Any, *, names: Sequence[str] = ("x", "y")) -> Dataset[Sa
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple) and type(dataset).__name__ == "TensorDataset":
         if len(tensors) != len(names):
-            raise CallError(f"from_torch() was given {len(tensors)} tensors and the names {', '.join(names)}")
+            raise CallError(f"from_torch() got {len(tensors)} tensors and the names {', '.join(names)}")
         return ArrayDataset(**{name: tensor.detach().numpy() for name, tensor in zip(names, tensors, strict=True)})
     if not hasattr(dataset, "__len__"):
         raise CallError(
-            f"from_torch() was given {type(dataset).__name__}, which has no length; write a "
-            "burnpy.data.Stream that reads it"
+            f"from_torch() got {type(dataset).__name__}, which has no length; write a burnpy.data.Stream that reads it"
         )
     return from_sequence(dataset, names)

@@ -45,7 +45,7 @@ class ColourJitter(ImageTransform):
     def __post_init__(self) -> None:
         for name in ("brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ArgumentError(f"ColourJitter() was given {name}={getattr(self, name)}; it is between 0 and 1")
+                raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The images in other colours.
@@ -55,9 +55,9 @@ class ColourJitter(ImageTransform):
             DTypeError: the images are of ints other than uint8.
         """
         if x.dtype.kind != "f" and x.dtype != np.uint8:
-            raise DTypeError(f"ColourJitter() was given images of {x.dtype}; it takes floats and uint8")
+            raise DTypeError(f"ColourJitter() got images of {x.dtype}; expected floats and uint8")
         if self.saturation and x.shape[1] != 3:
-            raise ShapeError(f"ColourJitter() was asked to change the saturation of {x.shape[1]} channels; it takes 3")
+            raise ShapeError(f"ColourJitter() cannot change the saturation of {x.shape[1]} channels; expected 3")
         factors = 1 + rng.uniform(-1.0, 1.0, (3,)) * np.array([self.brightness, self.contrast, self.saturation], "f4")
         brightness, contrast, saturation = factors.astype("f4").T[:, :, None, None, None]
         out: NDArray[Any] = x.astype(np.float32 if x.dtype == np.uint8 else x.dtype)
@@ -93,7 +93,7 @@ class Normalize(ImageTransform):
 
     def __post_init__(self) -> None:
         if min(*self.std, self.scale) <= 0:
-            raise ArgumentError(f"Normalize() was given std={self.std} and scale={self.scale}; they are positive")
+            raise ArgumentError(f"Normalize() got std={self.std} and scale={self.scale}; expected a positive number")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The normalized images.

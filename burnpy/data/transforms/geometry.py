@@ -34,7 +34,7 @@ class Shift(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.pixels < 0:
-            raise ArgumentError(f"Shift() was given pixels={self.pixels}; it takes at least 0")
+            raise ArgumentError(f"Shift() got pixels={self.pixels}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The shifted images."""
@@ -62,7 +62,7 @@ class Crop(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.height < 1 or self.width < 1:
-            raise ArgumentError(f"Crop() was given the size {self.height} × {self.width}; it takes at least 1 × 1")
+            raise ArgumentError(f"Crop() got the size {self.height} × {self.width}; expected at least 1 × 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The parts.
@@ -72,9 +72,7 @@ class Crop(ImageTransform):
         """
         free = x.shape[2] - self.height, x.shape[3] - self.width
         if min(free) < 0:
-            raise ShapeError(
-                f"Crop() was asked for {self.height} × {self.width} of images of {x.shape[2]} × {x.shape[3]}"
-            )
+            raise ShapeError(f"Crop() cannot cut {self.height} × {self.width} from {x.shape[2]} × {x.shape[3]} images")
         if self.center:
             top, left = free[0] // 2, free[1] // 2
             return x[:, :, top : top + self.height, left : left + self.width].copy()
@@ -100,7 +98,7 @@ class Flip(ImageTransform):
 
     def __post_init__(self) -> None:
         if not 0 <= self.p <= 1:
-            raise ArgumentError(f"Flip() was given p={self.p}; a probability is between 0 and 1")
+            raise ArgumentError(f"Flip() got p={self.p}; a probability is between 0 and 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The images, some of them mirrored."""
@@ -130,7 +128,7 @@ class Rotate(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.degrees < 0:
-            raise ArgumentError(f"Rotate() was given degrees={self.degrees}; it takes at least 0")
+            raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The turned images."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cutout(ImageTransform):
-    """Fills a square of ``size`` pixels in each image, the middle of which is anywhere in it.
+    """Fills a square of ``size`` pixels in each image, centered on a random pixel.
 
     Source: DeVries and Taylor, Improved regularization of convolutional neural networks with Cutout, 2017.
 
@@ -37,7 +37,7 @@ class Cutout(ImageTransform):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ArgumentError(f"Cutout() was given size={self.size}; it takes at least 1")
+            raise ArgumentError(f"Cutout() got size={self.size}; expected a number of at least 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """The images with squares in them."""
@@ -54,8 +54,9 @@ class Mixup:
     """Mixes each sample with another of its batch: ``share · x + (1 - share) · x'``, and the labels likewise.
 
     The share is drawn from Beta(alpha, alpha), and is at least a half. Labels that are ints become rows of
-    ``classes`` weights. With whom a sample is mixed depends on the seed, the epoch and the batch, and is the same on
-    all ranks of `Loader.shard`, each of which loads the samples that are mixed with its own.
+    ``classes`` weights. The pairs of samples depend on the seed, the epoch and the batch, and are the same on all ranks
+    of `Loader.shard`. Each rank loads the samples that are mixed with its own.
+
     Source: Zhang et al., mixup: beyond empirical risk minimization, 2018.
 
     Raises:
@@ -77,7 +78,7 @@ class Mixup:
 
     def __post_init__(self) -> None:
         if self.alpha <= 0 or (self.classes is not None and self.classes < 1):
-            raise ArgumentError(f"Mixup() was given alpha={self.alpha} and classes={self.classes}; both are positive")
+            raise ArgumentError(f"Mixup() got alpha={self.alpha} and classes={self.classes}; both are positive")
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
         """The columns with mixed samples.
@@ -91,7 +92,7 @@ class Mixup:
                 raise ArgumentError(f"Mixup() mixes {name}, and the samples have {', '.join(columns)}")
         x, y = columns[self.column], columns[self.labels]
         if x.dtype.kind != "f":
-            raise DTypeError(f"Mixup() was given {self.column} of {x.dtype}; it mixes floats, so normalize before")
+            raise DTypeError(f"Mixup() got {self.column} of {x.dtype}; it mixes floats, so normalize before")
         if y.dtype.kind != "f":
             y = self._weights(y)
         share = rng.beta(self.alpha, self.alpha)
@@ -102,11 +103,11 @@ class Mixup:
     def _weights(self, y: NDArray[Any]) -> NDArray[np.float32]:
         if self.classes is None or y.ndim != 1:
             raise DTypeError(
-                f"Mixup() was given {self.labels} of {y.dtype} and shape {y.shape}; give classes=..., of which labels "
-                "(n,) become weights, or labels that are weights"
+                f"Mixup() got {self.labels} of dtype {y.dtype} and shape {y.shape}; pass classes=... to turn labels of "
+                "shape (n,) into weights, or pass labels that are weights"
             )
         if len(y) and (y.min() < 0 or y.max() >= self.classes):
-            raise ArgumentError(f"Mixup() was given labels from {y.min()} to {y.max()}, and classes={self.classes}")
+            raise ArgumentError(f"Mixup() got labels from {y.min()} to {y.max()}, and classes={self.classes}")
         weights: NDArray[np.float32] = np.eye(self.classes, dtype=np.float32)[y]
         return weights
 

@@ -92,7 +92,7 @@ class RayActors(Engine):
             self._ray.init(num_cpus=count, include_dashboard=False, logging_level="ERROR")
             return
         if not isinstance(address, str):
-            raise ArgumentError(f"Workers() was given address={address!r}; it is a text such as '10.0.0.1:6379'")
+            raise ArgumentError(f"Workers() got address={address!r:.80}; expected a text such as '10.0.0.1:6379'")
         refused = _refused(address)
         if refused is None:
             try:
@@ -101,12 +101,12 @@ class RayActors(Engine):
             except Exception as error:  # Ray raises several classes for a cluster that does not answer
                 if "auth" in f"{error} {error.__cause__}".lower():
                     raise ArgumentError(
-                        f"Workers() was given address={address!r}, where a Ray cluster refuses this program; set "
+                        f"Workers() got address={address!r:.80}, where a Ray cluster refuses this program; set "
                         "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as the cluster was started with, here and on its nodes"
                     ) from error
                 refused = _said(error)
         raise ArgumentError(
-            f"Workers() was given address={address!r}, where no Ray cluster answers ({refused}); start one there by "
+            f"Workers() got address={address!r:.80}, where no Ray cluster answers ({refused}); start one there by "
             "'ray start --head', or leave address out to use this machine alone"
         )
 
@@ -155,6 +155,6 @@ def _refused(address: str) -> str | None:
 
 
 def _said(error: BaseException, line: int = 0) -> str:
-    """Return a line of what an error says: the first, or, of the text of a traceback, the last."""
+    """Return one line of an error's message: the first, or the last if the message is a traceback."""
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
     return lines[line].rstrip(".") if lines else type(error).__name__

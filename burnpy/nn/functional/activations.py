@@ -34,7 +34,7 @@ def relu6(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tensor[B]:
-    """Limit x to the range from ``min_val`` to ``max_val``. Unlike that of ``x.clamp``, the gradient at a bound is 0.
+    """Limit x to the range from ``min_val`` to ``max_val``. Unlike with ``x.clamp``, the gradient at a bound is 0.
 
     Raises:
         ArgumentError: ``min_val`` is above ``max_val``.
@@ -90,7 +90,7 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
         ArgumentError: ``alpha`` is 0.
     """
     if alpha == 0:
-        raise ArgumentError("celu() was asked for alpha=0, by which it would divide; give a positive number")
+        raise ArgumentError("celu() got alpha=0, by which it would divide; give a positive number")
     return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
 
 
@@ -145,7 +145,7 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
     """
     (x,) = floats("softshrink", 1, x=x)
     if not number(x, lambd, "softshrink") >= 0:
-        raise ArgumentError(f"softshrink() was asked for lambd={lambd!r}; give a number that is not negative")
+        raise ArgumentError(f"softshrink() got lambd={lambd!r:.80}; give a number that is not negative")
     return x - x.clamp(-lambd, lambd)
 
 
@@ -163,7 +163,7 @@ def _device(x: Tensor[Any]) -> Any:
 def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B]:
     (x,) = floats(operation, 1, x=x)
     if number(x, low, operation) > number(x, high, operation):
-        raise ArgumentError(f"{operation}() was asked for min_val={low!r}, which is above max_val={high!r}")
+        raise ArgumentError(f"{operation}() got min_val={low!r:.80}, which is above max_val={high!r:.80}")
     return x._like(_device(x).hardtanh(x._primitive, low, high))
 
 

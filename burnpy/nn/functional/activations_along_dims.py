@@ -69,12 +69,12 @@ def gumbel_softmax(
     *,
     generator: Generator | None = None,
 ) -> Tensor[B]:
-    """Samples from the Gumbel-softmax distribution: the softmax of (logits + noise) / tau.
+    """Sample from the Gumbel-softmax distribution: the softmax of (logits + noise) / tau.
 
     Args:
         logits: unnormalized logarithms of probabilities.
         tau: the temperature; the lower, the closer to one-hot vectors.
-        hard: if True, the samples are one-hot vectors, whose gradient is that of the soft ones.
+        hard: if True, the samples are one-hot vectors with the gradient of the soft ones.
         dim: the dimension of the classes.
         generator: the source of random numbers; by default `burnpy.default_generator` of the device.
 
@@ -92,8 +92,8 @@ def gumbel_softmax(
     x: Tensor[B]
     (x,) = floats("gumbel_softmax", 1, logits=logits)
     if not number(x, tau, "gumbel_softmax") > 0:
-        raise ArgumentError(f"gumbel_softmax() was asked for tau={tau!r}; give a positive number")
-    drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), of which 1 - u has a finite logarithm
+        raise ArgumentError(f"gumbel_softmax() got tau={tau!r:.80}; give a positive number")
+    drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
     noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
     soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
     if not hard:
@@ -135,9 +135,9 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
 def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B]]:
     (x,) = floats(operation, 1, x=x)
     if not x.ndim:
-        raise ShapeError(f"{operation}() was asked to halve a 0-d tensor; it needs a dimension of even size")
+        raise ShapeError(f"{operation}() cannot halve a 0-d tensor; it needs a dimension of even size")
     size = x.shape[dim_of(dim, x.ndim, operation)]
     if size % 2:
-        raise ShapeError(f"{operation}() was asked to halve dim {dim} of shape {x.shape}, whose size is odd")
+        raise ShapeError(f"{operation}() cannot halve dim {dim} of shape {x.shape}, whose size is odd")
     first, second = x.split(size // 2, dim) if size else (x, x)
     return first, second

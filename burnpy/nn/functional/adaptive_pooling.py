@@ -144,7 +144,7 @@ def adaptive_max_pool2d(
 
 
 def _size(operation: str, x: Tensor[Any], output_size: OutputPair) -> tuple[int, int]:
-    """Return the height and width of the output, where None is that of x."""
+    """Return the height and width of the output; None keeps the size of x."""
     high, wide = output_pair(operation, output_size)
     if high is None or wide is None:  # whose size may be 0
         return pair(operation, "output_size", (high or x.shape[-2], wide or x.shape[-1]))
@@ -155,7 +155,7 @@ def _maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor
     """Return the maxima of adaptive windows of the last two dims, and their flat indices in the plane."""
     lead, (high, wide) = x.shape[:-2], x.shape[-2:]
     if not high or not wide:
-        raise ShapeError(f"{operation}() was given x of shape {x.shape}, which has no elements to choose from")
+        raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
     b: Any = x._backend
     planes = x if len(lead) == 2 else x.unsqueeze(0)
     index = b.adaptive_max_pool2d_indices(planes._primitive, size)

@@ -89,8 +89,8 @@ def scaled_dot_product_attention(
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
     if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
         raise ShapeError(
-            f"{name}() was given query of shape {q}, key of shape {k} and value of shape {v}; they must be (…, T, E), "
-            "(…, S, E) and (…, S, F), and … broadcast"
+            f"{name}() got query {q}, key {k} and value {v}; expected the shapes (…, T, E), "
+            "(…, S, E) and (…, S, F), where the … broadcast"
         )
     first = _first_query(name, q[-2], k[-2], causal, offset)
     if not same_batch:
@@ -120,13 +120,13 @@ def _grouped(
     q, k, v = query.shape, key.shape, value.shape
     if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
         raise ShapeError(
-            f"{name}() with enable_gqa=True was given query of shape {q}, key of shape {k} and value of shape {v}; "
-            "they are (…, H, T, E), (…, G, S, E) and (…, G, S, F), and G divides H"
+            f"{name}() with enable_gqa=True got query {q}, key {k} and value {v}; expected the shapes "
+            "(…, H, T, E), (…, G, S, E) and (…, G, S, F), where G divides H"
         )
     heads, shared = q[-3], k[-3]
     if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
         if mask.shape[-3] not in (1, heads):
-            raise ShapeError(f"{name}() was given a mask of shape {mask.shape} for {heads} heads of queries")
+            raise ShapeError(f"{name}() got a mask of shape {mask.shape} for {heads} heads of queries")
         split = (1, 1) if mask.shape[-3] == 1 else (shared, heads // shared)
         mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
     groups = query.reshape((*q[:-3], shared, heads // shared, *q[-2:]))
@@ -167,7 +167,7 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if not causal:
         if offset is not None:
             raise ArgumentError(
-                f"{name}() was given offset={offset!r} without causal=True, for which it says where the queries stand"
+                f"{name}() got offset={offset!r:.80} without causal=True, for which it says where the queries stand"
             )
         return None
     if offset is not None:
@@ -175,8 +175,8 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if queries < keys:
         sizes = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
         raise ArgumentError(
-            f"{name}() was asked for causal=True with {sizes}, and not where the queries stand among the keys; say so: "
-            f"offset={keys - queries} for the last places, as with a cache of keys, offset=0 for the first"
+            f"{name}() got causal=True with {sizes}, but no offset of the queries among the keys; pass "
+            f"offset={keys - queries} for the last positions, as with a cache of keys, or offset=0 for the first"
         )
     return 0
 
@@ -186,4 +186,4 @@ def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(mask, TensorBase) or mask.kind == "int":
         raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
-        raise ShapeError(f"{name}() was given a mask of shape {mask.shape}, which does not broadcast to {shape}")
+        raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")

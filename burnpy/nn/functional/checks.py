@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase, class_name
+from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
@@ -52,7 +53,7 @@ def _together(operation: str, required: int, tensors: dict[str, Any]) -> list[An
                 hint = "; convert it with x.float()"
             elif isinstance(getattr(x, "value", None), TensorBase):
                 hint = "; write its .value, which is the tensor"
-            raise KindError(f"{operation}() takes a float Tensor as {name}, and was given {what}{hint}")
+            raise KindError(f"{operation}() takes a float Tensor as {name}, got {what}{hint}")
     placed = list(together(operation, *present))
     if any(x.dtype != placed[0].dtype for x in placed):
         dtype = reduce(promote_types, [x.dtype for x in placed])
@@ -73,7 +74,7 @@ def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str
         ShapeError: it has fewer.
     """
     if len(shape) < least:
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}")
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}")
 
 
 def exact_dims(
@@ -85,7 +86,26 @@ def exact_dims(
         ShapeError: it has another number of dimensions, or another size there.
     """
     if len(shape) != count or (last is not None and shape[-1] != last):
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, and was given shape {shape}{hint}")
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}{hint}")
+
+
+def last_sizes(operation: str, normalized_shape: int | Sequence[int], shape: Shape) -> tuple[int, ...]:
+    """Return ``normalized_shape`` as a tuple, after checking that it is the end of the shape of x.
+
+    Raises:
+        ShapeError: it is not.
+    """
+    argument: Any = normalized_shape
+    if not isinstance(argument, (int, TensorBase)):
+        argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
+    sizes: Any = (argument,) if isinstance(argument, int) else argument
+    if isinstance(sizes, TensorBase) or not sizes or shape[-len(sizes) :] != sizes:
+        given = describe(sizes)
+        raise ShapeError(
+            f"{operation}() got x of shape {shape} and normalized_shape={given}, which must be its last dimensions"
+        )
+    checked: tuple[int, ...] = sizes
+    return checked
 
 
 def probability(operation: str, p: float) -> float:
@@ -96,5 +116,5 @@ def probability(operation: str, p: float) -> float:
     """
     argument: Any = p
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{operation}() was given p={p!r}; it is a probability, from 0 to 1")
+        raise ArgumentError(f"{operation}() got p={p!r:.80}; expected a probability, from 0 to 1")
     return float(p)

@@ -63,9 +63,7 @@ def conv1d(
     x, weight, bias = floats("conv1d", 2, x=x, weight=weight, bias=bias)
     refuse_no_sequences("conv1d", x.shape, "in")
     if weight.ndim != 3:
-        raise ShapeError(
-            f"conv1d() takes weight of shape (out, in / groups, kernel length), and was given {weight.shape}"
-        )
+        raise ShapeError(f"conv1d() takes weight of shape (out, in / groups, kernel length), got {weight.shape}")
     steps, gaps = single("conv1d", "stride", stride), single("conv1d", "dilation", dilation)
     groups = _checked_channels("conv1d", x.shape, weight.shape, None if bias is None else bias.shape, groups, 1)
     sides = sides_of("conv1d", padding, (steps,))
@@ -94,10 +92,10 @@ def conv2d(
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: the step between positions of the kernel.
-        padding: zeros added on each side of the images: one number for all, or one for height and one for width, each
-            of which may be (before, after): ``((0, 1), 2)`` adds a row below and two columns at both sides; "valid" for
-            none, "same" to preserve height and width, which requires a stride of 1; if the total is odd, the extra zero
-            is added at the end.
+        padding: zeros added on each side of the images: one number for all, or one for height and one for width. Either
+            may be (before, after): ``((0, 1), 2)`` adds a row below and two columns at both sides. "valid" adds none;
+            "same" preserves height and width and requires a stride of 1; if the total is odd, the extra zero is at the
+            end.
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels, each convolved with its own part of the weight.
 
@@ -120,8 +118,7 @@ def conv2d(
     refuse_no_images("conv2d", shape, "in")
     if len(sizes) != 4:
         raise ShapeError(
-            "conv2d() takes weight of shape (out, in / groups, kernel height, kernel width), and was given shape "
-            f"{sizes}"
+            f"conv2d() takes weight of shape (out, in / groups, kernel height, kernel width), got shape {sizes}"
         )
     strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
     groups = _checked_channels("conv2d", shape, sizes, None if bias is None else bias.shape, groups, 2)
@@ -145,10 +142,10 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
         if padding == "valid":
             return ((0, 0),) * len(stride)
         if padding != "same":
-            raise ArgumentError(f'{operation}() was given padding={padding!r}; of words there are "same" and "valid"')
+            raise ArgumentError(f'{operation}() got padding={padding!r:.80}; of words there are "same" and "valid"')
         if stride != (1,) * len(stride):
             shown = stride[0] if len(stride) == 1 else stride
-            raise ArgumentError(f'{operation}() was given padding="same" with stride={shown}; it takes a stride of 1')
+            raise ArgumentError(f'{operation}() got padding="same" with stride={shown}; expected a stride of 1')
         return None
     return _listed_sides(operation, padding, len(stride))
 
@@ -177,9 +174,9 @@ def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
             raise ArgumentError
         return tuple([pair(operation, "padding", side, 0) for side in each])
     except ArgumentError:
-        form = "(before, after)" if dims == 1 else "(height, width), each of which may be (before, after)"
+        form = "(before, after)" if dims == 1 else "(height, width), where each may be (before, after)"
         raise ArgumentError(
-            f"{operation}() was given padding={padding!r}; it is an int of at least 0, {form}, "
+            f"{operation}() got padding={padding!r:.80}; expected an int of at least 0, {form}, "
             'or one of the words "same" and "valid"'
         ) from None
 
@@ -189,17 +186,17 @@ def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, g
     groups = whole(operation, "groups", groups)
     if groups < 1 or sizes[0] % groups:
         raise ArgumentError(
-            f"{operation}() was given groups={groups!r} for {sizes[0]} output channels, which they must divide"
+            f"{operation}() got groups={groups!r:.80} for {sizes[0]} output channels, which they must divide"
         )
     channels = shape[-dims - 1]
     if channels != sizes[1] * groups:
         raise ShapeError(
-            f"{operation}() was given x of shape {shape}, with {channels} channels, and weight of shape {sizes} "
+            f"{operation}() got x of shape {shape}, with {channels} channels, and weight of shape {sizes} "
             f"with groups={groups}, which takes {sizes[1] * groups}"
         )
     if bias_shape is not None and bias_shape != sizes[:1]:
         raise ShapeError(
-            f"{operation}() was given weight of shape {sizes} and bias of shape {bias_shape}, which must be {sizes[:1]}"
+            f"{operation}() got weight of shape {sizes} and bias of shape {bias_shape}, which must be {sizes[:1]}"
         )
     return groups
 

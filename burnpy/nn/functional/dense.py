@@ -78,12 +78,12 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
     first, second, sizes = x1.shape, x2.shape, weight.shape
     if len(sizes) != 3 or not first or not second or first[:-1] != second[:-1] or sizes[1:] != (first[-1], second[-1]):
         raise ShapeError(
-            f"bilinear() was given x1 of shape {first}, x2 of shape {second} and weight of shape {sizes}; they are "
+            f"bilinear() got x1 {first}, x2 {second} and weight {sizes}; expected the shapes "
             "(…, in1), (…, in2) and (out, in1, in2)"
         )
     if bias is not None and bias.shape != sizes[:1]:
         raise ShapeError(
-            f"bilinear() was given weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
+            f"bilinear() got weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
         )
     out, in1, in2 = sizes
     matrices = (x1 @ weight.permute(1, 0, 2).reshape((in1, out * in2))).reshape((*first[:-1], out, in2))
@@ -94,13 +94,11 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
 def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
     """The error that says which shapes do not match."""
     if len(weight) != 2:
-        return ShapeError(f"linear() takes weight of shape (in, out), and was given shape {weight}")
+        return ShapeError(f"linear() takes weight of shape (in, out), got shape {weight}")
     if not shape or shape[-1] != weight[0]:
         hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
         return ShapeError(
-            f"linear() was given x of shape {shape} and weight of shape {weight}: the last dimension of the one must "
-            f"be the first of the other{hint}"
+            f"linear() got x of shape {shape} and weight of shape {weight}; the last dim of x must equal the "
+            f"first dim of the weight{hint}"
         )
-    return ShapeError(
-        f"linear() was given weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}"
-    )
+    return ShapeError(f"linear() got weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}")

@@ -59,5 +59,5 @@ def padding_row(count: int, padding_idx: int | None) -> int | None:
     if padding_idx is None:
         return None
     if not -count <= padding_idx < count:
-        raise ArgumentError(f"embedding() was given padding_idx={padding_idx} for {count} rows")
+        raise ArgumentError(f"embedding() got padding_idx={padding_idx} for {count} rows")
     return padding_idx % count

@@ -61,17 +61,17 @@ def grid_sample(
     shape, places = x.shape, grid.shape
     if len(shape) != 4 or len(places) != 4 or places[3] != 2 or shape[0] != places[0]:
         raise ShapeError(
-            f"grid_sample() was given x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
+            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
             "width) and (N, height', width', 2)"
         )
     if 0 in shape[2:]:
-        raise ShapeError(f"grid_sample() was given x of shape {shape}, which has no elements to sample")
+        raise ShapeError(f"grid_sample() got x of shape {shape}, which has no elements to sample")
     for name, value, words in (
         ("mode", mode, ("bilinear", "nearest", "bicubic")),
         ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
     ):
         if value not in words:
-            raise ArgumentError(f"grid_sample() was given {name}={value!r}; it is one of {', '.join(words)}")
+            raise ArgumentError(f"grid_sample() got {name}={value!r:.80}; expected one of {', '.join(words)}")
     axes = [(grid[..., 0], shape[3]), (grid[..., 1], shape[2])]
     across, down = (_unnormalized(position, size, align_corners) for position, size in axes)
     if mode != "bicubic":
@@ -113,11 +113,9 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
     if len(sizes) != 4 or min(sizes[1:]) < 1:
-        raise ArgumentError(f"affine_grid() was given size={tuple(size)}; it is (N, channels, height, width)")
+        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
     if theta.shape != (sizes[0], 2, 3):
-        raise ShapeError(
-            f"affine_grid() was given theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}"
-        )
+        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
     high, wide = sizes[2:]
     across, down = (_axis(n, align_corners, theta) for n in (wide, high))
     across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))

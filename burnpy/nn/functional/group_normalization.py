@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.nn.functional.normalization import batch_norm
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
@@ -56,11 +56,11 @@ def group_norm(
     shape = x.shape
     groups = whole("group_norm", "num_groups", num_groups)
     if groups < 1:
-        raise ArgumentError(f"group_norm() was given num_groups={num_groups!r}; it is a positive int")
+        raise ArgumentError(f"group_norm() got num_groups={num_groups!r:.80}; expected a positive int")
     _checked("group_norm", shape, 2, weight=weight, bias=bias)
     if shape[1] % groups:
         raise ShapeError(
-            f"group_norm() was given x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
+            f"group_norm() got x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
             "divide them"
         )
     return _normalized(x, groups, weight, bias, eps)
@@ -109,7 +109,7 @@ def instance_norm(
     _checked("instance_norm", shape, 3, weight=weight, bias=bias)
     if math.prod(shape[2:]) == 1:
         raise ShapeError(
-            f"instance_norm() was given x of shape {shape}, with one element for each channel of each member, and a "
+            f"instance_norm() got x of shape {shape}, with one element for each channel of each member, and a "
             "variance takes two"
         )
     return _normalized(x, shape[1], weight, bias, eps)
@@ -140,14 +140,10 @@ def rms_norm(
     [[-1.0, 1.0]]
     """
     x, weight = floats("rms_norm", 1, x=x, weight=weight)
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     shape = x.shape
-    if not sizes or shape[-len(sizes) :] != sizes:
-        raise ShapeError(
-            f"rms_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
-        )
+    sizes = last_sizes("rms_norm", normalized_shape, shape)
     if weight is not None and weight.shape != sizes:
-        raise ShapeError(f"rms_norm() over {sizes} was given weight of shape {weight.shape}; both must be equal")
+        raise ShapeError(f"rms_norm() over {sizes} got weight of shape {weight.shape}; both must be equal")
     device: Any = x.device
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
@@ -169,8 +165,7 @@ def _checked(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None
     for name, part in parts.items():
         if part is not None and part.shape != shape[1:2]:
             raise ShapeError(
-                f"{operation}() was given x of shape {shape}, with {shape[1]} channels, and {name} of shape "
-                f"{part.shape}"
+                f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
             )
 
 

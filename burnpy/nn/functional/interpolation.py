@@ -52,19 +52,19 @@ def interpolate(
     recompute_scale_factor: bool = False,
     antialias: bool = False,
 ) -> Tensor[B]:
-    """Sequences, images or volumes interpolated to another size, as `torch.nn.functional.interpolate`.
+    """Interpolate sequences, images or volumes to another size, as `torch.nn.functional.interpolate`.
 
     Args:
         x: shape (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width).
         size: the size of the output: one number for all of its dimensions, or one for each.
         scale_factor: in place of ``size``, the factor by which sizes grow; the products are rounded down.
         mode: "nearest" (the element at or before), "nearest-exact" (the nearest element), "area" (means, as
-            `adaptive_avg_pool2d`), of sequences "linear", of images "bilinear" or "bicubic", of volumes "trilinear".
-        align_corners: for modes of linear and cubic kernels, whether the first and last elements of the output are
-            those of x; otherwise elements are areas, of which the first and last edges fall together.
-        recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
+            `adaptive_avg_pool2d`), "linear" for sequences, "bilinear" or "bicubic" for images, "trilinear" for volumes.
+        align_corners: for modes with linear and cubic kernels, whether the first and last elements of the output equal
+            x's; otherwise elements are areas, and the outer edges of x and the output coincide.
+        recompute_scale_factor: whether to compute distances from the rounded sizes instead of ``scale_factor``.
         antialias: for "bilinear" and "bicubic", whether each element of a smaller output is a mean over all elements of
-            x that it stands for, so that fine patterns do not turn into coarse ones; the kernels are then Pillow's.
+            x that it represents, so that fine patterns do not turn into coarse ones. The kernels are then Pillow's.
 
     Returns:
         Shape (N, channels, *size).
@@ -87,13 +87,13 @@ def interpolate(
     dims = len(shape) - 2
     if dims not in _DIMS[mode]:
         takes = " or ".join(_FORMS[n] for n in _DIMS[mode])
-        raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, and was given shape {shape}')
+        raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, got shape {shape}')
     if 0 in shape[2:]:
-        raise ShapeError(f"interpolate() was given x of shape {shape}, which has no elements to go by")
+        raise ShapeError(f"interpolate() got x of shape {shape}, which has no elements to interpolate")
     sizes, factors = _sizes(shape[2:], size, scale_factor)
     if recompute_scale_factor:
         if factors is None:
-            raise ArgumentError("interpolate() was given recompute_scale_factor=True with size; it is for scale_factor")
+            raise ArgumentError("interpolate() got recompute_scale_factor=True with size; it is for scale_factor")
         factors = None
     if mode == "area":
         return _averaged(x, sizes)
@@ -126,38 +126,36 @@ def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
     """
     if mode not in _DIMS:
         names = ", ".join(f'"{name}"' for name in _DIMS)
-        raise ArgumentError(f"interpolate() was given mode={mode!r}; it is one of {names}")
+        raise ArgumentError(f"interpolate() got mode={mode!r:.80}; expected one of {names}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(
-            f'interpolate() was given align_corners={align_corners} with mode="{mode}"; it is for "linear", '
+            f'interpolate() got align_corners={align_corners} with mode="{mode}"; it is for "linear", '
             '"bilinear", "bicubic" and "trilinear"'
         )
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ArgumentError(
-            f'interpolate() was asked for antialias=True with mode="{mode}"; it is for "bilinear" and "bicubic"'
-        )
+        raise ArgumentError(f'interpolate() got antialias=True with mode="{mode}"; it is for "bilinear" and "bicubic"')
 
 
 def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """Return the sizes of the output, and the scale factors if they were given."""
+    """Return the sizes of the output, and the scale factors, or None for a given ``size``."""
     if (size is None) == (scale_factor is None):
         both = "neither size nor scale_factor" if size is None else "both size and scale_factor"
-        raise ArgumentError(f"interpolate() was given {both}; give one of them")
+        raise ArgumentError(f"interpolate() got {both}; give one of them")
     name = "size" if scale_factor is None else "scale_factor"
     given: Any = size if scale_factor is None else scale_factor
     each: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) else (given,) * len(shape)
     if len(each) != len(shape):
-        raise ArgumentError(f"interpolate() was given {name}={given!r} for x with {len(shape)} dims to interpolate")
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80} for x with {len(shape)} dims to interpolate")
     if scale_factor is None:
         sizes = tuple([whole("interpolate", "size", n) for n in each])
         factors = None
     else:
         if not all(isinstance(f, (int, float, np.number)) and math.isfinite(f) for f in each):
-            raise ArgumentError(f"interpolate() was given scale_factor={given!r}; it is a number, or one for each dim")
+            raise ArgumentError(f"interpolate() got scale_factor={given!r:.80}; expected a number, or one for each dim")
         factors = tuple([float(f) for f in each])
         sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
     if min(sizes) < 1:
-        raise ArgumentError(f"interpolate() was given {name}={given!r}, for an output of {sizes}; sizes are positive")
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80}, for an output of {sizes}; sizes are positive")
     return sizes, factors
 
 

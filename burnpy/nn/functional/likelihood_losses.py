@@ -51,16 +51,14 @@ def binary_cross_entropy(
         d: Any = x.device.discrete
         if d.eager_checks and x.detach().lt(0.0).logical_or(x.detach().gt(1.0)).any().item():
             hint = "; of logits, write binary_cross_entropy_with_logits(input, target)" if word == "input" else ""
-            raise ArgumentError(f"{name}() takes probabilities as {word}, and was given values outside of 0 to 1{hint}")
+            raise ArgumentError(f"{name}() takes probabilities as {word}, got values outside of 0 to 1{hint}")
     rest = 1.0 - input
     losses = -(target * _bounded_log(input, input.dtype) + (1.0 - target) * _bounded_log(rest, input.dtype))
     if weight is not None:
         refuse_wider(name, "a prediction", input.dtype, weight=weight)
         losses = weighted(losses, weight)
         if losses.shape != input.shape:
-            raise ShapeError(
-                f"{name}() was asked of shape {input.shape} and of a weight with which it would be {losses.shape}"
-            )
+            raise ShapeError(f"{name}() got shape {input.shape} and a weight that broadcasts it to {losses.shape}")
     return reduced(name, losses, reduction)
 
 
@@ -99,7 +97,7 @@ def kl_div(
     if reduction != "batchmean":
         return reduced("kl_div", losses, reduction)
     if not input.ndim:
-        raise ShapeError('kl_div() was asked for reduction="batchmean" of a 0-d tensor, which has no batch')
+        raise ShapeError('kl_div() got reduction="batchmean" of a 0-d tensor, which has no batch')
     return losses.sum() / input.shape[0] if input.shape[0] else losses.sum() / 0.0
 
 
@@ -178,7 +176,7 @@ def gaussian_nll_loss(
     name = "gaussian_nll_loss"
     same_shape(name, input, target)
     if not eps > 0.0:
-        raise ArgumentError(f"{name}() was given eps={eps!r}; it is above 0")
+        raise ArgumentError(f"{name}() got eps={eps!r:.80}; expected a number above 0")
     number: Any = var
     if isinstance(number, (int, float, np.number)):
         variance = input.full_like(float(number))
@@ -188,15 +186,15 @@ def gaussian_nll_loss(
         shape = number.shape
         if shape not in (input.shape, input.shape[:-1], (*input.shape[:-1], 1)):
             raise ShapeError(
-                f"{name}() was asked of shape {input.shape} and a variance of shape {shape}; it is of the same shape, "
+                f"{name}() got shape {input.shape} and a variance of shape {shape}; it is of the same shape, "
                 "or with 1 as last dimension, or without it"
             )
         variance = number.unsqueeze(-1) if shape != input.shape and len(shape) < input.ndim else number
     else:
-        raise KindError(f"{name}() takes the variance as a Tensor or a number, and was given {describe(number)}")
+        raise KindError(f"{name}() takes the variance as a Tensor or a number, got {describe(number)}")
     d: Any = input.device.discrete
     if d.eager_checks and variance.detach().lt(0.0).any().item():
-        raise ArgumentError(f"{name}() was given a variance below 0; of its logarithm, write var=log_var.exp()")
+        raise ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
     small = variance.detach() < eps
     variance = variance.where(~small, variance - variance.detach() + eps)
     losses = 0.5 * (variance.log() + (input - target).square() / variance)

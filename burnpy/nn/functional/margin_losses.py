@@ -78,7 +78,7 @@ def cosine_embedding_loss(
     name = "cosine_embedding_loss"
     same_shape(name, input1, input2)
     if input1.ndim not in (1, 2):
-        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), and was given shape {input1.shape}")
+        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {input1.shape}")
     sign = labels(name, input1, target, input1.shape[:-1])
     squares = [x.square().sum(-1) + 1e-12 for x in (input1, input2)]
     cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
@@ -160,10 +160,10 @@ def triplet_margin_loss(
     same_shape(name, anchor, positive)
     same_shape(name, anchor, negative)
     if anchor.ndim not in (1, 2):
-        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), and was given shape {anchor.shape}")
+        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
     for word, value in (("margin", margin), ("p", p)):
         if not value > 0.0:
-            raise ArgumentError(f"{name}() was given {word}={value!r}; it is above 0")
+            raise ArgumentError(f"{name}() got {word}={value!r:.80}; expected a number above 0")
     near, far = _norm(anchor - positive + eps, p), _norm(anchor - negative + eps, p)
     if swap:
         far = far.minimum(_norm(positive - negative + eps, p))
@@ -203,13 +203,13 @@ def multi_margin_loss(
     weight: Tensor[B] | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The mean over the C classes of max(0, margin - x[target] + x[class])ᵖ, without that of the target itself.
+    """Compute the mean over the C classes of max(0, margin - x[target] + x[class])ᵖ, with 0 for the target itself.
 
     Args:
         input: scores, shape (N, C) or (C,).
         target: the class of each, from 0 to C - 1, shape (N,) or ().
         p: the power, 1 or 2.
-        margin: by how much the target's score is to be the largest.
+        margin: the distance by which the target's score should exceed all others.
         weight: the weight of each target class, of shape (C,); "mean" divides by N.
         reduction: "mean", "sum", or "none" for the loss of each row.
 
@@ -227,9 +227,9 @@ def multi_margin_loss(
     name = "multi_margin_loss"
     _float(name, input)
     if input.ndim not in (1, 2) or not input.shape[-1]:
-        raise ShapeError(f"{name}() takes scores of shape (N, C) or (C,), and was given shape {input.shape}")
+        raise ShapeError(f"{name}() takes scores of shape (N, C) or (C,), got shape {input.shape}")
     if p not in (1, 2):
-        raise ArgumentError(f"{name}() was given p={p!r}; it is 1 or 2")
+        raise ArgumentError(f"{name}() got p={p!r:.80}; expected 1 or 2")
     dim = input.ndim - 1
     index = class_targets(name, input, target, dim)
     weights = None if weight is None else class_weights(name, input, weight, dim)
@@ -246,7 +246,7 @@ def multi_margin_loss(
 def _float(operation: str, x: object) -> None:
     """Check that x is a float tensor."""
     if not isinstance(x, Tensor):
-        raise KindError(f"{operation}() takes a float Tensor, and was given {describe(x)}")
+        raise KindError(f"{operation}() takes a float Tensor, got {describe(x)}")
 
 
 def _norm(x: Tensor[B], p: float) -> Tensor[B]:

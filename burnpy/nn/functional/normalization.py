@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import dims_at_least, floats
+from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
@@ -47,15 +47,11 @@ def layer_norm(
     [[-1.0, 1.0]]
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     shape = x._primitive.shape
-    if not sizes or shape[-len(sizes) :] != sizes:
-        raise ShapeError(
-            f"layer_norm() was given x of shape {shape} and normalized_shape={sizes}, which must be its last dimensions"
-        )
+    sizes = last_sizes("layer_norm", normalized_shape, shape)
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and part._primitive.shape != sizes:
-            raise ShapeError(f"layer_norm() over {sizes} was given {name} of shape {part.shape}; both must be equal")
+            raise ShapeError(f"layer_norm() over {sizes} got {name} of shape {part.shape}; both must be equal")
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])
 
@@ -140,8 +136,8 @@ def batch_normed(
     count = math.prod(sizes) // max(sizes[1], 1)
     if count < 2:
         raise ShapeError(
-            f"batch_norm() in training was given x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
-            "each channel, and a variance takes two; use a larger batch, or model.eval()"
+            f"batch_norm() in training got x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
+            "each channel, but a variance needs two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, len(sizes)))
     output, mean, var = map(x._like, _normalized(x, weight, bias, shape, dims, eps))
@@ -174,6 +170,6 @@ def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
     for name, part in parts.items():
         if part is not None and part.shape != shape[1:2]:
             raise ShapeError(
-                f"batch_norm() was given x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
+                f"batch_norm() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
             )
     return (shape[1], *(1,) * (len(shape) - 2))

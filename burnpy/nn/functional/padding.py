@@ -46,27 +46,26 @@ def pad(
     ([1, 1, 2, 3, 3, 3], [1, 2, 1, 2])
     """
     if not isinstance(x, TensorBase):
-        raise KindError(f"pad() takes a tensor, and was given {describe(x)}; make a tensor of it first")
+        raise KindError(f"pad() takes a tensor, got {describe(x)}; make a tensor of it first")
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise ArgumentError(
-            f"pad() was asked with mode={describe(mode)}; it is 'constant', 'reflect', 'replicate' or 'circular'"
+            f"pad() got mode={describe(mode)}; expected 'constant', 'reflect', 'replicate' or 'circular'"
         )
     if mode != "constant" and value is not None:
-        raise ArgumentError(f"pad() was asked with mode={mode!r} and value={describe(value)}; only 'constant' has one")
+        raise ArgumentError(f"pad() got mode={mode!r:.80} and value={describe(value)}; only 'constant' has one")
     given: Any = pad
     if isinstance(given, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in given):
         raise ArgumentError(
-            f"pad() was asked with pad={given}; it takes pairs in a row, the last dimension's first: "
-            "(left, right, top, bottom)"
+            f"pad() got pad={given}; expected pairs in a row, the last dimension's first: (left, right, top, bottom)"
         )
     ends, shape = integers((pad,), "number", "pad"), x.shape
     if len(ends) % 2:
-        raise ArgumentError(f"pad() was asked with pad={ends}; it takes pairs, the last dimension's first")
+        raise ArgumentError(f"pad() got pad={ends}; expected pairs, the last dimension's first")
     if len(ends) > 2 * len(shape):
-        raise ShapeError(f"pad() was asked for {len(ends) // 2} pairs of shape {shape}; give one for each dim")
+        raise ShapeError(f"pad() got {len(ends) // 2} pairs of shape {shape}; give one for each dim")
     pairs = [(0, 0)] * (len(shape) - len(ends) // 2) + [(ends[k], ends[k + 1]) for k in range(len(ends) - 2, -1, -2)]
     if any(size + min(low, 0) + min(high, 0) < 0 for size, (low, high) in zip(shape, pairs, strict=True)):
-        raise ShapeError(f"pad() was asked to cut {ends} off shape {shape}, which has fewer elements")
+        raise ShapeError(f"pad() cannot cut {ends} off shape {shape}, which has fewer elements")
     full = addressable(tuple([low + size + high for size, (low, high) in zip(shape, pairs, strict=True)]), "pad")
     b: Any = x._backend
     if mode == "constant":
@@ -105,6 +104,6 @@ def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:
     if most > 0 and not enough[mode]:
         least = {"reflect": f"more than {most}", "replicate": "one or more", "circular": f"{most} or more"}[mode]
         raise ShapeError(
-            f"pad() was asked for {(low, high)} in mode {mode!r} along dim {dim} of shape {shape}; it needs {least} "
+            f"pad() got {(low, high)} in mode {mode!r} along dim {dim} of shape {shape}; it needs {least} "
             "elements there"
         )

@@ -42,7 +42,7 @@ def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
     *lead, c, high, wide = x.shape
     if c % (r * r):
         raise ShapeError(
-            f"pixel_shuffle() was given x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
+            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
             f"{r * r} must divide them"
         )
     n = len(lead)
@@ -71,7 +71,7 @@ def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
     *lead, c, high, wide = x.shape
     if high % r or wide % r:
         raise ShapeError(
-            f"pixel_unshuffle() was given x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
+            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
             "which must divide both"
         )
     n = len(lead)
@@ -100,7 +100,7 @@ def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
     n, c, *rest = x.shape
     if c % number:
         raise ShapeError(
-            f"channel_shuffle() was given x of shape {x.shape}, with {c} channels, and groups={number}, which must "
+            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
             "divide them"
         )
     return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
@@ -114,5 +114,5 @@ def factor(operation: str, name: str, value: int) -> int:
     """
     number = whole(operation, name, value)
     if number < 1:
-        raise ArgumentError(f"{operation}() was given {name}={value!r}; it is a positive int")
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
     return number

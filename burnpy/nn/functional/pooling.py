@@ -240,7 +240,7 @@ def divisor_of(operation: str, divisor: int | None) -> int | None:
         return None
     number = whole(operation, "divisor_override", divisor)
     if number == 0:
-        raise ArgumentError(f"{operation}() was given divisor_override=0; nothing is divided by 0")
+        raise ArgumentError(f"{operation}() got divisor_override=0; nothing is divided by 0")
     return number
 
 

@@ -66,7 +66,7 @@ def smooth_l1_loss(
     """
     same_shape("smooth_l1_loss", input, target)
     if not beta >= 0.0:
-        raise ArgumentError(f"smooth_l1_loss() was given beta={beta!r}; it is at least 0")
+        raise ArgumentError(f"smooth_l1_loss() got beta={beta!r:.80}; expected a number of at least 0")
     losses = (input - target).abs() if beta == 0.0 else _quadratic_to_linear(input, target, beta)
     if beta not in (0.0, 1.0):
         losses = losses / beta
@@ -104,7 +104,7 @@ def huber_loss(
     """
     same_shape("huber_loss", input, target)
     if not delta > 0.0:
-        raise ArgumentError(f"huber_loss() was given delta={delta!r}; it is above 0")
+        raise ArgumentError(f"huber_loss() got delta={delta!r:.80}; expected a number above 0")
     losses = by_weight("huber_loss", _quadratic_to_linear(input, target, delta), weight)
     return reduced("huber_loss", losses, reduction)
 

@@ -16,16 +16,16 @@ B = TypeVar("B", bound=Backend)
 
 @explained
 def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, interleaved: bool = True) -> Tensor[B]:
-    """Turn pairs of elements of the vector at position t by the angles ``t · base ** (-2 k / E)`` for the k-th pair.
+    """Rotate the k-th pair of elements of the vector at position t by the angle ``t · base ** (-2 k / E)``.
 
-    Products of queries and keys that are turned so depend on the difference of their positions alone.
+    Products of rotated queries and keys depend on the difference of their positions alone.
 
     Args:
         x: shape (…, T, E), E even: queries or keys of each head.
         offset: the position of the first of the T vectors: with a cache of keys, the number of keys in it.
         base: the base of the angles.
         interleaved: whether pairs are neighbours, (0, 1), (2, 3), …, as in the paper; otherwise the k-th element of the
-            first half is paired with that of the second, as in GPT-NeoX and Llama.
+            first half pairs with the k-th of the second, as in GPT-NeoX and Llama.
 
     Returns:
         The shape and dtype of x. Angles are computed in float64.
@@ -44,11 +44,11 @@ def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, int
     [[1.0, 0.0], [0.540..., 0.841...]]
     """
     if not isinstance(x, Tensor):
-        raise KindError(f"rotary_encoding() takes a float Tensor as x, and was given {a(type(x).__name__)}")
+        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
     if x.ndim < 2 or x.shape[-1] % 2:
-        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, and was given shape {x.shape}")
+        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     if not base > 0.0:
-        raise ArgumentError(f"rotary_encoding() was given base={base!r}; it is above 0")
+        raise ArgumentError(f"rotary_encoding() got base={base!r:.80}; expected a number above 0")
     first, (length, size) = whole("rotary_encoding", "offset", offset), x.shape[-2:]
     positions = Tensor.arange(first, first + length, dtype="float64", device=x.device).unsqueeze(1)
     exponents = Tensor.arange(0, size, 2, dtype="float64", device=x.device) * (-1.0 / max(size, 1))

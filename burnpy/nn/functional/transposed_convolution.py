@@ -62,9 +62,7 @@ def conv_transpose1d(
     x, weight, bias = floats(name, 2, x=x, weight=weight, bias=bias)
     refuse_no_sequences(name, x.shape, "in")
     if weight.ndim != 3:
-        raise ShapeError(
-            f"{name}() takes weight of shape (in, out / groups, kernel length), and was given {weight.shape}"
-        )
+        raise ShapeError(f"{name}() takes weight of shape (in, out / groups, kernel length), got {weight.shape}")
     groups = _checked_channels(name, x.shape, weight.shape, None if bias is None else bias.shape, groups, 1)
     steps, gaps = single(name, "stride", stride), single(name, "dilation", dilation)
     pads, extra = single(name, "padding", padding, 0), single(name, "output_padding", output_padding, 0)
@@ -116,8 +114,7 @@ def conv_transpose2d(
     refuse_no_images(name, x.shape, "in")
     if weight.ndim != 4:
         raise ShapeError(
-            f"{name}() takes weight of shape (in, out / groups, kernel height, kernel width), and was given "
-            f"{weight.shape}"
+            f"{name}() takes weight of shape (in, out / groups, kernel height, kernel width), got {weight.shape}"
         )
     groups = _checked_channels(name, x.shape, weight.shape, None if bias is None else bias.shape, groups, 2)
     strides, gaps = pair(name, "stride", stride), pair(name, "dilation", dilation)
@@ -136,7 +133,7 @@ def _refuse_large_output_padding(
     for more, step, gap in zip(extra, stride, dilation, strict=True):
         if more >= max(step, gap):
             raise ArgumentError(
-                f"{operation}() was given output_padding={more} with stride={step} and dilation={gap}; it is less than "
+                f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; it is less than "
                 "one of them"
             )
 
@@ -147,16 +144,16 @@ def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, g
     channels = shape[-dims - 1]
     if groups < 1 or sizes[0] % groups:
         raise ArgumentError(
-            f"{operation}() was given groups={groups!r} for {sizes[0]} input channels, which they must divide"
+            f"{operation}() got groups={groups!r:.80} for {sizes[0]} input channels, which they must divide"
         )
     if channels != sizes[0]:
         raise ShapeError(
-            f"{operation}() was given x of shape {shape}, with {channels} channels, and weight of shape {sizes}, which "
+            f"{operation}() got x of shape {shape}, with {channels} channels, and weight of shape {sizes}, which "
             f"takes {sizes[0]}"
         )
     if bias_shape is not None and bias_shape != (sizes[1] * groups,):
         raise ShapeError(
-            f"{operation}() was given weight of shape {sizes} with groups={groups} and bias of shape {bias_shape}, "
+            f"{operation}() got weight of shape {sizes} with groups={groups} and bias of shape {bias_shape}, "
             f"which must be {(sizes[1] * groups,)}"
         )
     return groups
@@ -184,8 +181,8 @@ def _transposed(
     if min(sizes) < 1 or min(shape[-2:]) < 1:
         shown = sizes[1:] if operation.endswith("1d") else sizes
         raise ShapeError(
-            f"{operation}() was given x of shape {shape if len(shown) == 2 else (*shape[:-2], shape[-1])}, and nothing "
-            f"would be left of its output, of size {' × '.join(map(str, shown))}; use less padding"
+            f"{operation}() got x with shape {shape if len(shown) == 2 else (*shape[:-2], shape[-1])}; its output "
+            f"would be empty, of size {' × '.join(map(str, shown))}; use less padding"
         )
     images = x if len(shape) == 4 else x.unsqueeze(0)
     device: Any = x.device

@@ -97,8 +97,7 @@ def fold(
     (x,) = floats("fold", 1, x=x)
     if x.ndim not in (2, 3):
         raise ShapeError(
-            "fold() takes x of shape (N, channels · kernel, windows), or of one image without N, and was given "
-            f"{x.shape}"
+            f"fold() takes x of shape (N, channels · kernel, windows), or of one image without N, got {x.shape}"
         )
     size = pair("fold", "output_size", output_size)
     kernel, strides = pair("fold", "kernel_size", kernel_size), pair("fold", "stride", stride)
@@ -108,8 +107,8 @@ def fold(
     length = counts[0] * counts[1]
     if x.shape[-1] != length or x.shape[-2] % area:
         raise ShapeError(
-            f"fold() was given x of shape {x.shape} for images of {size[0]} × {size[1]}, which have {counts[0]} × "
-            f"{counts[1]} windows of {kernel[0]} × {kernel[1]}: the last dim is {length}, that before it a multiple of "
+            f"fold() got x of shape {x.shape} for images of {size[0]} × {size[1]}; with {counts[0]} × {counts[1]} "
+            f"windows of {kernel[0]} × {kernel[1]}, expected a last dim of {length}, and a dim before it divisible by "
             f"{area}"
         )
     device: Any = x.device

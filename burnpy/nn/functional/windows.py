@@ -21,28 +21,28 @@ T = TypeVar("T", bound="TensorBase[Any]")
 
 
 def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape is that of a batch of images, (N, channels, height, width), or of one image without N.
+    """Check that a shape describes a batch of images, (N, channels, height, width), or one image without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
     if len(shape) not in (3, 4):
         raise ShapeError(
-            f"{operation}() takes x of shape (N, {channels}, height, width), or of one image ({channels}, height, "
-            f"width), and was given shape {shape}"
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, height, width), or ({channels}, height, "
+            "width) for one image"
         )
 
 
 def refuse_no_sequences(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape is that of a batch of sequences, (N, channels, length), or of one sequence without N.
+    """Check that a shape describes a batch of sequences, (N, channels, length), or one sequence without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
     if len(shape) not in (2, 3):
         raise ShapeError(
-            f"{operation}() takes x of shape (N, {channels}, length), or of one sequence ({channels}, length), and was "
-            f"given shape {shape}"
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, length), or ({channels}, length) for one "
+            "sequence"
         )
 
 
@@ -69,13 +69,13 @@ def refuse_too_small(
         if operation.endswith("1d"):
             long = shape[-1] + 2 * padding[1]
             raise ShapeError(
-                f"{operation}() was given sequences of length {shape[-1]}, padded {long}, and its kernel covers "
+                f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
                 f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
             )
         high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() was given images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
+            f"{operation}() got images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
             f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
         )
 
@@ -112,7 +112,7 @@ def pooling_windows(
     if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
         pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
         raise ArgumentError(
-            f"{operation}() was given padding={pad} for a window of {window}; it is at most half of the window"
+            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )
     refuse_too_small(operation, x.shape, kernel, strides, pads, gaps, bool(ceil_mode))
     return batch_of(x), (kernel, strides, pads, gaps)

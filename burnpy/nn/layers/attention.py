@@ -41,8 +41,8 @@ class MultiHeadAttention(Module[B]):
     Args:
         size: the size of input and output vectors.
         heads: the number of heads; must divide ``size``.
-        key_heads: the number of heads of keys and values, each of which a group of heads shares; must divide ``heads``,
-            which is the default.
+        key_heads: the number of heads of keys and values; a group of heads shares each. It must divide ``heads``, which
+            is the default.
         rotary_base: the base of a rotary encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`; by
             default there is none.
         dropout: the probability that an attention weight is dropped in training.
@@ -83,16 +83,16 @@ class MultiHeadAttention(Module[B]):
     ) -> None:
         positive("MultiHeadAttention", size=size, heads=heads)
         if size % heads:
-            raise ArgumentError(f"MultiHeadAttention() was given {heads} heads for size {size}, which they must divide")
+            raise ArgumentError(f"MultiHeadAttention() got {heads} heads for size {size}, which they must divide")
         shared = heads if key_heads is None else key_heads
         positive("MultiHeadAttention", key_heads=shared)
         if heads % shared:
             raise ArgumentError(
-                f"MultiHeadAttention() was given key_heads={key_heads} for {heads} heads, which they must divide"
+                f"MultiHeadAttention() got key_heads={key_heads} for {heads} heads, which they must divide"
             )
         if rotary_base is not None and (not rotary_base > 0.0 or size // heads % 2):
             raise ArgumentError(
-                f"MultiHeadAttention() was given rotary_base={rotary_base!r} for heads of size {size // heads}; the "
+                f"MultiHeadAttention() got rotary_base={rotary_base!r:.80} for heads of size {size // heads}; the "
                 "base is above 0, and the size even"
             )
         self.heads, self.key_heads, self.rotary_base = heads, key_heads, rotary_base
@@ -257,12 +257,12 @@ class MultiHeadAttention(Module[B]):
             )
         if key is not None or value is not None:
             raise ArgumentError(
-                "MultiHeadAttention() was given a cache, to which the keys of the queries are added, and other keys"
+                "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
             )
         wanted = (query.shape[0] if query.ndim else 0, self._key_heads, cache.length, self.size // self.heads)
         if cache.key.shape != wanted or cache.value.shape != wanted:
             raise ShapeError(
-                f"MultiHeadAttention() was given queries of shape {query.shape} and a cache of shape "
+                f"MultiHeadAttention() got queries of shape {query.shape} and a cache of shape "
                 f"{cache.key.shape}; here it is {wanted}"
             )
         return cache.length
@@ -314,7 +314,7 @@ class MultiHeadAttention(Module[B]):
         """Combine ``mask`` and ``key_mask`` into one mask."""
         if mask is not None and mask.ndim == 3:
             raise ShapeError(
-                f"MultiHeadAttention() was given a mask of shape {mask.shape}, which may be one for each example or "
+                f"MultiHeadAttention() got a mask of shape {mask.shape}, which may be one for each example or "
                 "for each head; say which: mask[:, None] or mask[None]"
             )
         if key_mask is None:
@@ -323,7 +323,7 @@ class MultiHeadAttention(Module[B]):
             shape = f" of shape {key_mask.shape}" if hasattr(key_mask, "shape") else ""
             what = f"{a(type(key_mask).__name__)}{shape}"
             error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
-            raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, and was given {what}")
+            raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {what}")
         wide = key_mask[:, None, None, :]
         if mask is None:
             return wide

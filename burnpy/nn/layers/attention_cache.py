@@ -42,13 +42,13 @@ class KeyValueCache(NamedTuple, Generic[B]):
 
 
 class DecoderCache(NamedTuple, Generic[B]):
-    """What a `TransformerDecoderLayer` keeps between calls: the keys and values of both of its attentions.
+    """The keys and values that both attentions of a `TransformerDecoderLayer` keep between calls.
 
-    Those of the memory are projected by the first call, and serve all that follow.
+    The first call projects the memory; later calls use the result.
 
     Attributes:
         own: the keys and values of the positions that the layer has seen.
-        memory: those of the memory; None before the first call.
+        memory: the keys and values of the memory; None before the first call.
     """
 
     own: KeyValueCache[B]  #: of the positions that the layer has seen

@@ -44,9 +44,7 @@ class GroupNorm(Module[B]):
     ) -> None:
         positive("GroupNorm", groups=groups, channels=channels)
         if channels % groups:
-            raise ArgumentError(
-                f"GroupNorm() was given groups={groups} for {channels} channels, which they must divide"
-            )
+            raise ArgumentError(f"GroupNorm() got groups={groups} for {channels} channels, which they must divide")
         self.groups = groups
         self.channels = channels
         self.eps = eps

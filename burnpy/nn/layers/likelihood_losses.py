@@ -124,7 +124,7 @@ class GaussianNllLoss(Unplaced):
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
         if not eps > 0.0:
-            raise ArgumentError(f"GaussianNllLoss() was given eps={eps!r}; it is above 0")
+            raise ArgumentError(f"GaussianNllLoss() got eps={eps!r:.80}; expected a number above 0")
         self.full, self.eps = full, eps
         self.reduction: Reduction = known("GaussianNllLoss", reduction)
 

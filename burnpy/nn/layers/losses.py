@@ -41,7 +41,9 @@ class CrossEntropyLoss(Unplaced):
         self, *, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: Reduction = "mean"
     ) -> None:
         if not 0.0 <= label_smoothing <= 1.0:
-            raise ArgumentError(f"CrossEntropyLoss() was given label_smoothing={label_smoothing}; it is from 0 to 1")
+            raise ArgumentError(
+                f"CrossEntropyLoss() got label_smoothing={label_smoothing}; expected a number from 0 to 1"
+            )
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.reduction: Reduction = known("CrossEntropyLoss", reduction)
 
@@ -166,5 +168,5 @@ class BceWithLogitsLoss(Unplaced):
 def known(loss: str, reduction: Reduction) -> Reduction:
     """Return a validated reduction."""
     if reduction not in get_args(Reduction):
-        raise ArgumentError(f"{loss}() was given reduction={reduction!r}; it is 'mean', 'sum' or 'none'")
+        raise ArgumentError(f"{loss}() got reduction={reduction!r:.80}; expected 'mean', 'sum' or 'none'")
     return reduction

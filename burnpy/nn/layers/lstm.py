@@ -150,7 +150,5 @@ def _pair(operation: str, state: object) -> LstmState[Any] | None:
     if state is None:
         return None
     if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, Tensor) for part in state):
-        raise KindError(
-            f"{operation}() takes a state as LstmState(hidden, cell), and was given {a(type(state).__name__)}"
-        )
+        raise KindError(f"{operation}() takes a state as LstmState(hidden, cell), got {a(type(state).__name__)}")
     return LstmState(*state)

@@ -132,9 +132,9 @@ class TripletMarginLoss(Unplaced):
         reduction: Reduction = "mean",
     ) -> None:
         if not margin > 0.0:
-            raise ArgumentError(f"TripletMarginLoss() was given margin={margin!r}; it is above 0")
+            raise ArgumentError(f"TripletMarginLoss() got margin={margin!r:.80}; expected a number above 0")
         if not p > 0.0:
-            raise ArgumentError(f"TripletMarginLoss() was given p={p!r}; it is above 0")
+            raise ArgumentError(f"TripletMarginLoss() got p={p!r:.80}; expected a number above 0")
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
         self.reduction: Reduction = known("TripletMarginLoss", reduction)
 
@@ -198,7 +198,7 @@ class MultiMarginLoss(Unplaced):
 
     def __init__(self, *, p: int = 1, margin: float = 1.0, reduction: Reduction = "mean") -> None:
         if p not in (1, 2):
-            raise ArgumentError(f"MultiMarginLoss() was given p={p!r}; it is 1 or 2")
+            raise ArgumentError(f"MultiMarginLoss() got p={p!r:.80}; expected 1 or 2")
         self.p, self.margin = p, margin
         self.reduction: Reduction = known("MultiMarginLoss", reduction)
 

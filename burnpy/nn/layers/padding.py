@@ -119,13 +119,13 @@ def _checked(layer: str, padding: int | Sequence[int], dims: Any) -> int | tuple
         ArgumentError: it is neither an int nor pairs of ints, or ``dims`` is not positive.
     """
     if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
-        raise ArgumentError(f"{layer}() was given dims={dims!r}; it is a positive int")
+        raise ArgumentError(f"{layer}() got dims={dims!r:.80}; expected a positive int")
     try:
         checked = tuple([index(n) for n in padding]) if isinstance(padding, Sequence) else index(padding)
     except TypeError:
         checked = ()
     if isinstance(checked, tuple) and (not checked or len(checked) % 2):
         raise ArgumentError(
-            f"{layer}() was given padding={padding!r}; it is an int, or pairs of ints, the last dimension's first"
+            f"{layer}() got padding={padding!r:.80}; expected an int, or pairs of ints, the last dimension's first"
         )
     return checked

@@ -86,7 +86,7 @@ class PRelu(Module[B]):
 
 
 class Hardtanh(Stateless):
-    """x limited to a range; unlike that of ``x.clamp``, the gradient at its ends is 0.
+    """x limited to a range; unlike with ``x.clamp``, the gradient at its ends is 0.
 
     Args:
         min_val: the lower end.

@@ -95,11 +95,9 @@ class RecurrentCell(Module[B]):
         """Return the state after one element (N, inputs) or (inputs,); ``parts`` are the names of a state's tensors."""
         name = type(self).__name__
         if not isinstance(x, Tensor):
-            raise KindError(f"{name}() takes a float Tensor as x, and was given {a(type(x).__name__)}")
+            raise KindError(f"{name}() takes a float Tensor as x, got {a(type(x).__name__)}")
         if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
-            raise ShapeError(
-                f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), and was given shape {x.shape}"
-            )
+            raise ShapeError(f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), got shape {x.shape}")
         shape = (*x.shape[:-1], self.hidden)
         known = checked_state(name, state, parts, shape, self.weight_hh.value, x)
         projected, bias = self._projected(x)
@@ -167,9 +165,7 @@ class Recurrent(Module[B]):
         exact_dims(name, "x", x.shape, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape
         if size != self.inputs or not length:
-            raise ShapeError(
-                f"{name}() takes x of shape (N, T, {self.inputs}), T at least 1, and was given shape {x.shape}"
-            )
+            raise ShapeError(f"{name}() takes x of shape (N, T, {self.inputs}), T at least 1, got shape {x.shape}")
         shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
         known = checked_state(name, state, parts, shape, self.layers[0][0].weight_hh.value, x)
         initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
@@ -222,11 +218,9 @@ def checked_state(
         return (Tensor.zeros(shape, dtype=weight.dtype, device=x.device),) * len(names)
     for name, part in zip(names, state, strict=True):
         if not isinstance(part, Tensor):
-            raise KindError(
-                f"{operation}() takes a float Tensor as the state's {name}, and was given {a(type(part).__name__)}"
-            )
+            raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}")
         if part.shape != shape:
-            raise ShapeError(f"{operation}() was given a state with {name} of shape {part.shape}; here it is {shape}")
+            raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}; here it is {shape}")
     refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
     return tuple(state)
 
@@ -241,9 +235,9 @@ def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[i
             )
         lengths = IntTensor.from_data([int(each) for each in lengths], device=x.device)
     if lengths.shape != (batch,):
-        raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, and was given shape {lengths.shape}")
+        raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, got shape {lengths.shape}")
     device: Any = x.device.discrete
     if device.eager_checks and ((lengths < 0) | (lengths > length)).any().item():
-        raise ArgumentError(f"{operation}() was given a length that is not from 0 to {length}, the elements of x")
+        raise ArgumentError(f"{operation}() got a length that is not from 0 to {length}, the elements of x")
     placed: IntTensor[B] = together(operation, x, lengths)[1]
     return placed

@@ -57,7 +57,7 @@ class SmoothL1Loss(Unplaced):
 
     def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
         if not beta >= 0.0:
-            raise ArgumentError(f"SmoothL1Loss() was given beta={beta!r}; it is at least 0")
+            raise ArgumentError(f"SmoothL1Loss() got beta={beta!r:.80}; expected a number of at least 0")
         self.beta = beta
         self.reduction: Reduction = known("SmoothL1Loss", reduction)
 
@@ -86,7 +86,7 @@ class HuberLoss(Unplaced):
 
     def __init__(self, *, delta: float = 1.0, reduction: Reduction = "mean") -> None:
         if not delta > 0.0:
-            raise ArgumentError(f"HuberLoss() was given delta={delta!r}; it is above 0")
+            raise ArgumentError(f"HuberLoss() got delta={delta!r:.80}; expected a number above 0")
         self.delta = delta
         self.reduction: Reduction = known("HuberLoss", reduction)
 

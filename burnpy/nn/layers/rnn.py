@@ -60,7 +60,7 @@ class RnnCell(HiddenStateCell[B]):
         generator: Generator | None = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"RnnCell() was given nonlinearity={nonlinearity!r}; it is 'tanh' or 'relu'")
+            raise ArgumentError(f"RnnCell() got nonlinearity={nonlinearity!r:.80}; expected 'tanh' or 'relu'")
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
         super().__init__(
             inputs,
@@ -129,7 +129,7 @@ class Rnn(HiddenStateNetwork[B]):
         generator: Generator | None = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"Rnn() was given nonlinearity={nonlinearity!r}; it is 'tanh' or 'relu'")
+            raise ArgumentError(f"Rnn() got nonlinearity={nonlinearity!r:.80}; expected 'tanh' or 'relu'")
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
         super().__init__(
             inputs,

@@ -37,11 +37,11 @@ class RotaryEncoding(Unplaced):
 
     def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
         if not base > 0.0:
-            raise ArgumentError(f"RotaryEncoding() was given base={base!r}; it is above 0")
+            raise ArgumentError(f"RotaryEncoding() got base={base!r:.80}; expected a number above 0")
         self.base, self.interleaved = base, interleaved
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
-        """Return x (…, T, E), turned by its positions, of which the first is ``offset``."""
+        """Return x (…, T, E), rotated by its positions. The first position is ``offset``."""
         return rotary_encoding(x, offset=offset, base=self.base, interleaved=self.interleaved)
 
     if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class RunningNorm(Module[B]):
         positive(layer, channels=channels)
         argument: Any = momentum
         if argument is not None and not (isinstance(argument, (int, float)) and 0.0 <= argument <= 1.0):
-            raise ArgumentError(f"{layer}() was given momentum={momentum!r}; it is from 0 to 1, or None")
+            raise ArgumentError(f"{layer}() got momentum={momentum!r:.80}; expected a number from 0 to 1, or None")
         shape = (channels,)
         self.channels = channels
         self.eps = eps

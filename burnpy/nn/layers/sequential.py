@@ -49,7 +49,7 @@ class Sequential(Module[B]):
                     else "of a function make one: a subclass of burnpy.nn.Stateless whose forward() calls it"
                 )
                 raise ModuleError(
-                    f"Sequential() was given {a(type(argument).__name__)} as layer {k}, which is no module; {way_out}"
+                    f"Sequential() got {a(type(argument).__name__)} as layer {k}, which is no module; {way_out}"
                 )
             setattr(self, str(k), layer)
 

@@ -54,7 +54,7 @@ class TransformerLayer(Module[B]):
         name = type(self).__name__
         positive(name, size=size, feedforward=feedforward)
         if activation not in ("relu", "gelu"):
-            raise ArgumentError(f"{name}() was given activation={activation!r}; it is 'relu' or 'gelu'")
+            raise ArgumentError(f"{name}() got activation={activation!r:.80}; expected 'relu' or 'gelu'")
         self.size, self.heads, self.feedforward = size, heads, feedforward
         self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first
@@ -76,7 +76,7 @@ class TransformerLayer(Module[B]):
     ) -> Tensor[B]:
         """Return x plus a sublayer's output.
 
-        The layer norm is that of the sublayer's input if ``norm_first``, else that of the sum.
+        The layer norm applies to the sublayer's input if ``norm_first``, else to the sum.
         """
         if self.norm_first:
             return x + dropout(sublayer(norm(x)))
@@ -147,7 +147,7 @@ class TransformerStack(Module[B]):
         given: Any = cache
         if not isinstance(given, tuple) or len(given) != self.count or isinstance(given, (KeyValueCache, DecoderCache)):
             raise KindError(
-                f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, and was given "
+                f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, got "
                 f"{a(type(cache).__name__)}; begin with empty_cache(batch)"
             )
         return cache

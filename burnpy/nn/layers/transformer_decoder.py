@@ -146,8 +146,8 @@ class TransformerDecoderLayer(TransformerLayer[B]):
         known = (cache.memory.key.shape[0], cache.memory.length, self.size)
         if memory.shape != known:
             raise ShapeError(
-                f"TransformerDecoderLayer() got a memory of shape {memory.shape} and a cache of a memory of shape "
-                f"{known}; begin with layer.empty_cache(batch) for another memory"
+                f"TransformerDecoderLayer() got a memory with shape {memory.shape} and a cache for a memory with "
+                f"shape {known}; begin with layer.empty_cache(batch) for another memory"
             )
         return cache.memory
 

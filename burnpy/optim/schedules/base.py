@@ -50,7 +50,7 @@ def schedule_of(value: object, what: str) -> LrSchedule:
         ArgumentError: it is not a schedule.
     """
     if not isinstance(value, LrSchedule):
-        raise ArgumentError(f"{what} was given {value!r:.80}, which is no schedule; for a number, ConstantLr(number)")
+        raise ArgumentError(f"{what} got {value!r:.80}, which is not a schedule; for a number, ConstantLr(number)")
     return value
 
 
@@ -61,7 +61,7 @@ def schedules_of(schedules: object, what: str) -> tuple[LrSchedule, ...]:
         ArgumentError: there are none, or one is not a schedule.
     """
     if not isinstance(schedules, (tuple, list)) or not schedules:
-        raise ArgumentError(f"{what} was given {schedules!r:.80}; give a tuple of schedules")
+        raise ArgumentError(f"{what} got {schedules!r:.80}; give a tuple of schedules")
     return tuple(schedule_of(schedule, what) for schedule in schedules)
 
 

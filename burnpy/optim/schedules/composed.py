@@ -58,7 +58,7 @@ class SequentialLr(LrSchedule):
         milestones: the steps at which the second, third … schedule begins.
 
     Raises:
-        ArgumentError: the number of milestones is not one less than that of schedules, or they do not ascend.
+        ArgumentError: there is not one milestone less than schedules, or the milestones do not ascend.
 
     >>> from burnpy.optim import ConstantLr, LinearLr
     >>> [SequentialLr((ConstantLr(1.0), LinearLr(1.0, 0.0, 2)), (2,))(step) for step in range(5)]
@@ -74,7 +74,7 @@ class SequentialLr(LrSchedule):
         if len(self.milestones) != len(self.schedules) - 1:
             parts, milestones = len(self.schedules), len(self.milestones)
             raise ArgumentError(
-                f"SequentialLr() was given {parts} schedules and {milestones} milestones; of these there is one fewer, "
+                f"SequentialLr() got {parts} schedules and {milestones} milestones; of these there is one fewer, "
                 "where the second, third … begin"
             )
 

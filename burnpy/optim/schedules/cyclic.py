@@ -45,15 +45,13 @@ class CyclicLr(LrSchedule):
     def __post_init__(self) -> None:
         at_least_zero(self.start, "CyclicLr(start)")
         if at_least_zero(self.peak, "CyclicLr(peak)") < self.start:
-            raise ArgumentError(f"CyclicLr(peak) was given as {self.peak!r}, which is less than start={self.start!r}")
+            raise ArgumentError(f"CyclicLr(peak) is {self.peak!r}, which is less than start={self.start!r}")
         count(self.rising, "CyclicLr(rising)")
         if self.falling is not None:
             count(self.falling, "CyclicLr(falling)")
         at_least_zero(self.factor, "CyclicLr(factor)")
         if self.mode not in ("triangular", "triangular2", "exp_range"):
-            raise ArgumentError(
-                f'CyclicLr(mode) was given as {self.mode!r}; it is "triangular", "triangular2" or "exp_range"'
-            )
+            raise ArgumentError(f'CyclicLr(mode) is {self.mode!r}; expected "triangular", "triangular2" or "exp_range"')
 
     def at(self, step: int) -> float:
         """Return the learning rate in the cycle of the step."""

@@ -48,14 +48,12 @@ class OneCycleLr(LrSchedule):
         at_least_zero(self.peak, "OneCycleLr(peak)")
         count(self.steps, "OneCycleLr(steps)", least=2)
         if not 0 <= number(self.rising, "OneCycleLr(rising)") <= 1:
-            raise ArgumentError(
-                f"OneCycleLr(rising) was given as {self.rising!r}; it is a part of the steps, in [0, 1]"
-            )
+            raise ArgumentError(f"OneCycleLr(rising) is {self.rising!r}; expected a part of the steps, in [0, 1]")
         for name in ("start_factor", "end_factor"):
             if at_least_zero(getattr(self, name), f"OneCycleLr({name})") == 0:
-                raise ArgumentError(f"OneCycleLr({name}) was given as 0, and is divided by")
+                raise ArgumentError(f"OneCycleLr({name}) is 0, and is divided by")
         if self.shape not in ("cosine", "linear"):
-            raise ArgumentError(f'OneCycleLr(shape) was given as {self.shape!r}; it is "cosine" or "linear"')
+            raise ArgumentError(f'OneCycleLr(shape) is {self.shape!r}; expected "cosine" or "linear"')
 
     def at(self, step: int) -> float:
         """Return the learning rate in the phase of the step."""

@@ -16,8 +16,8 @@ class ReduceOnPlateau(metaclass=Explaining):
     """A learning rate that is reduced when a metric has not improved for more than ``patience`` observations.
 
     It is immutable: `observe` takes a new value of the metric, such as the validation loss of an epoch, and returns the
-    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. `burnpy.record.save` saves its fields, of which
-    ``ReduceOnPlateau(**record.plateau)`` makes it again. The rates equal those of
+    next `ReduceOnPlateau`, whose ``lr`` is the rate from then on. `burnpy.record.save` saves its fields, and
+    ``ReduceOnPlateau(**record.plateau)`` restores it. The rates equal those of
     `torch.optim.lr_scheduler.ReduceLROnPlateau`::
 
         plateau = ReduceOnPlateau(lr=0.1)
@@ -72,7 +72,7 @@ class ReduceOnPlateau(metaclass=Explaining):
         for name, known in (("mode", ("min", "max")), ("threshold_mode", ("rel", "abs"))):
             if getattr(self, name) not in known:
                 raise ArgumentError(
-                    f'ReduceOnPlateau({name}=) was given as {getattr(self, name)!r}; it is "{known[0]}" or "{known[1]}"'
+                    f'ReduceOnPlateau({name}=) is {getattr(self, name)!r}; expected "{known[0]}" or "{known[1]}"'
                 )
 
     def observe(self, metric: SupportsFloat) -> Self:

@@ -233,8 +233,8 @@ def ascending(milestones: object, what: str) -> tuple[int, ...]:
         ArgumentError: they are anything else.
     """
     if not isinstance(milestones, (tuple, list)):
-        raise ArgumentError(f"{what} was given {milestones!r:.80}; give a tuple of steps")
+        raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
     steps = tuple(count(step, f"each of {what}", least=0) for step in milestones)
     if any(a >= b for a, b in pairwise(steps)):
-        raise ArgumentError(f"{what} was given {steps}; each is later than the one before it")
+        raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
     return steps

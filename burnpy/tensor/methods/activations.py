@@ -45,13 +45,13 @@ class Activations(TensorBase[B]):
         [[-0.5, -0.25], [1.0, 1.0]]
         """
         if not isinstance(weight, TensorBase):
-            raise KindError(f"prelu() takes a Tensor as weight, and was given {describe(weight)}")
+            raise KindError(f"prelu() takes a Tensor as weight, got {describe(weight)}")
         operands(self, weight, "prelu")  # raises an error if they cannot be combined
         channels = self.shape[1] if self.ndim > 1 else 1
         if weight.shape not in ((), (1,), (channels,)):
             raise ShapeError(
-                f"prelu() was asked of shape {self.shape} with weight of shape {weight.shape}, which must be (1,) or "
-                f"one for each of the {channels} channels, dimension 1 of x"
+                f"prelu() got x of shape {self.shape} and weight of shape {weight.shape}; expected a weight of shape "
+                f"(1,), or ({channels},) for the channels in dimension 1"
             )
         x, slopes = together("prelu", self, weight)
         if slopes.ndim:

@@ -46,7 +46,7 @@ class Binary(TensorBase[B]):
 
     @binary
     def copysign(self, other: Self | float) -> Self:
-        """The magnitude of x with the sign of ``other``, of which -0.0 has one too. The gradient at x = 0 is 0."""
+        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
         ...
 
     @binary

@@ -179,7 +179,7 @@ def combined(operation: str, x: Any, *others: Any) -> tuple[Any, ...]:
         operands(x, other, operation)  # raises an error if they cannot be combined
     if broadcast_shape(*[tensor.shape for tensor in tensors]) is None:
         raise ShapeError(
-            f"{operation}() was asked of shapes {', '.join(str(tensor.shape) for tensor in tensors)}, which do not "
+            f"{operation}() got shapes {', '.join(str(tensor.shape) for tensor in tensors)}, which do not "
             "broadcast: aligned at the right, sizes must be equal or 1"
         )
     placed = iter(together(operation, *tensors))
@@ -190,14 +190,14 @@ def _added(operation: str, ndim: int, x: Any, first: Any, second: Any, beta: Any
     """Return beta · x + alpha · (first @ second) for matrices, or batches of them."""
     for factor in (first, second):
         if not isinstance(factor, TensorBase):
-            raise KindError(f"{operation}() multiplies tensors, and was given {describe(factor)}")
+            raise KindError(f"{operation}() multiplies tensors, got {describe(factor)}")
         operands(x, factor, operation)  # raises an error if they cannot be combined
     sizes, others = first.shape, second.shape
     fits = len(sizes) == len(others) == ndim and sizes[-1] == others[-2] and sizes[:-2] == others[:-2]
     if not fits or broadcast_shape(x.shape, product := (*sizes[:-1], others[-1])) != product:
         form = "(n, k) and (k, m)" if ndim == 2 else "(b, n, k) and (b, k, m)"
         raise ShapeError(
-            f"{operation}() was asked to add the product of shapes {sizes} and {others} to shape {x.shape}; it "
+            f"{operation}() cannot add the product of shapes {sizes} and {others} to shape {x.shape}; it "
             f"multiplies {form}, to whose product x must broadcast"
         )
     weight, factor = number(x, beta, operation), number(x, alpha, operation)
@@ -218,7 +218,7 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
     """Implement `Combining.isclose`."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
-            raise ArgumentError(f"{operation}() was asked for {name}={tolerance!r}; give a number that is not negative")
+            raise ArgumentError(f"{operation}() got {name}={tolerance!r:.80}; give a number that is not negative")
     x, other = combined(operation, x, other)
     close: Any = x.eq(other)
     many = not isinstance(other, (int, float))

@@ -51,9 +51,9 @@ class Counting(TensorBase[B]):
         """
         times = integer(n, "n", "diff")
         if times < 0:
-            raise ArgumentError(f"diff() was asked for n={times} differences; n can be 0 or more")
+            raise ArgumentError(f"diff() got n={times} differences; n can be 0 or more")
         if not self.ndim:
-            raise ShapeError("diff() was asked of a 0-d tensor, which has no neighbours; it needs at least 1 dimension")
+            raise ShapeError("diff() got a 0-d tensor, which has no neighbours; it needs at least 1 dimension")
         resolved = dim_of(dim, self.ndim, "diff")
         pieces: list[Any] = [each for each in (prepend, self, append) if each is not None]
         joined: Any = cat(pieces, resolved) if len(pieces) > 1 else self

@@ -54,7 +54,7 @@ class Diagonals(TensorBase[B]):
         """
         b, shape = self._backend, self.shape
         if not shape:
-            raise ShapeError("diag_embed() was asked of a 0-d tensor; it takes one dimension or more: x.reshape(1)")
+            raise ShapeError("diag_embed() got a 0-d tensor; expected one dimension or more: x.reshape(1)")
         first, second = distinct((dim1, dim2), len(shape) + 1, "diag_embed")
         above = integer(offset, "offset", "diag_embed")
         lead, count = shape[:-1], shape[-1]
@@ -86,7 +86,7 @@ class Diagonals(TensorBase[B]):
         if self.ndim == 2:
             return self.diagonal(diagonal)
         raise ShapeError(
-            f"diag() was asked of shape {self.shape}; it takes a vector or a matrix: of more dimensions there are "
+            f"diag() got shape {self.shape}; expected a vector or a matrix: of more dimensions there are "
             "diagonal() and diag_embed()"
         )
 
@@ -103,10 +103,10 @@ class Diagonals(TensorBase[B]):
         5.0
         """
         if self.kind == "bool":
-            raise KindError("trace() was asked of a BoolTensor; count with x.diagonal().sum()")
+            raise KindError("trace() got a BoolTensor; count with x.diagonal().sum()")
         if self.ndim != 2:
             raise ShapeError(
-                f"trace() was asked of shape {self.shape}; it takes a matrix: of a batch x.diagonal(0, -2, -1).sum(-1)"
+                f"trace() got shape {self.shape}; expected a matrix: of a batch x.diagonal(0, -2, -1).sum(-1)"
             )
         diagonal: Any = self.diagonal()
         return diagonal.sum()  # type: ignore[no-any-return]  # of x's class

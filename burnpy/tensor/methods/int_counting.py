@@ -38,25 +38,25 @@ class IntCounting(TensorBase[B]):
         """
         least = integer(minlength, "minlength", "bincount")
         if self.ndim != 1:
-            raise ShapeError(f"bincount() was asked of shape {self.shape}; it counts a 1-d tensor: x.flatten()")
+            raise ShapeError(f"bincount() got shape {self.shape}; it counts a 1-d tensor: x.flatten()")
         if least < 0:
-            raise ArgumentError(f"bincount() was asked for minlength={least}; it can be 0 or more")
+            raise ArgumentError(f"bincount() got minlength={least}; it can be 0 or more")
         d = self._device.discrete
         index = self._primitive if self.dtype == int64 else d.cast(self._primitive, int64)
         count = 0
         if self.shape[0]:
             lowest = int(d.to_numpy(d.amin(index, (0,), False)))
             if lowest < 0:
-                raise DTypeError(f"bincount() was asked of {lowest}; it counts ints from 0")
+                raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
             count = int(d.to_numpy(d.amax(index, (0,), False))) + 1
         count = max(count, least)
         if weights is None:
             ones = d.full(self.shape, 1, int64)
             return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
         if not isinstance(weights, TensorBase):
-            raise KindError(f"bincount() takes its weights as a tensor, and was given {describe(weights)}")
+            raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
         if weights.shape != self.shape:
-            raise ShapeError(f"bincount() was asked of shape {self.shape} with weights of shape {weights.shape}")
+            raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
         together("bincount", self, weights)  # ints are the same on every level
         summed: Any = weights
         if weights.kind != "float":

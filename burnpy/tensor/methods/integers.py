@@ -16,7 +16,7 @@ class NumberTheory(TensorBase[B]):
 
     @binary
     def gcd(self, other: Self | int) -> Self:
-        """The greatest common divisor, which is not negative; that of 0 and y is ``|y|``.
+        """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|other|``.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -28,7 +28,7 @@ class NumberTheory(TensorBase[B]):
 
     @binary
     def lcm(self, other: Self | int) -> Self:
-        """The least common multiple, which is not negative; that of 0 and y is 0."""
+        """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
         ...
 
     @binary

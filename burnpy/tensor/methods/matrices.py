@@ -79,7 +79,7 @@ class Matrices(TensorBase[B]):
         return self._like(x._backend.matrix_exp(x._primitive))
 
     def matrix_power(self, n: int) -> Self:
-        """The n-th power of the matrices, by repeated squaring; of negative n that of the inverse.
+        """Compute the n-th power of the matrices by repeated squaring; a negative n gives powers of the inverse.
 
         Raises:
             LinAlgError: n is negative, and a matrix is singular.

@@ -100,9 +100,7 @@ class Placing(TensorBase[B]):
         """
         if isinstance(value, TensorBase):
             if value.ndim:
-                raise ShapeError(
-                    f"index_fill() was asked for a value of shape {value.shape}; it must be a number, or 0-d"
-                )
+                raise ShapeError(f"index_fill() got a value of shape {value.shape}; it must be a number, or 0-d")
             self, new = operands(self, value, "index_fill")
         else:
             new = self._backend.full((), number(self, value, "index_fill"), self.dtype)
@@ -196,19 +194,15 @@ class Placing(TensorBase[B]):
         condition = condition_of(self, mask, "masked_scatter")
         shape = broadcast_shape(condition.shape, self.shape)
         if shape is None:
-            raise ShapeError(
-                f"masked_scatter() was asked for a mask of shape {condition.shape} over shape {self.shape}"
-            )
+            raise ShapeError(f"masked_scatter() got a mask of shape {condition.shape} over shape {self.shape}")
         if not isinstance(source, TensorBase):
-            raise KindError(f"masked_scatter() takes its values as a tensor, and was given {describe(source)}")
+            raise KindError(f"masked_scatter() takes its values as a tensor, got {describe(source)}")
         self, values = operands(self, source, "masked_scatter")
         b, d = self._backend, self.device.discrete
         places, available = math.prod(shape), math.prod(values.shape)
         flat_mask = d.reshape(d.expand(condition, shape), (places,))
         ranks = d.cumsum(d.to_int(flat_mask, int64), 0)
-        wrong = (
-            f"masked_scatter() was asked to fill more places of a mask of shape {condition.shape} than the {available} "
-        )
+        wrong = f"masked_scatter() cannot fill more places of a mask of shape {condition.shape} than the {available} "
         refuse_unless(d, d.le(ranks, available), ShapeError(f"{wrong}values of shape {values.shape}"))
         x = b.expand(self._primitive, shape)
         if not available:  # then nothing is replaced
@@ -239,7 +233,7 @@ class Placing(TensorBase[B]):
             scalar_dim(dim, operation)
         resolved, value = dim_of(dim, len(shape), operation), index_of(self, index, operation)
         if len(value.shape) > 1:
-            raise ShapeError(f"{operation}() was asked with an index of shape {value.shape}; it must be 1-d, or 0-d")
+            raise ShapeError(f"{operation}() got an index of shape {value.shape}; it must be 1-d, or 0-d")
         value = value if value.shape else self.device.discrete.reshape(value, (1,))
         return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
 
@@ -251,14 +245,14 @@ class Placing(TensorBase[B]):
             KindError: ``source`` is not a tensor of x's kind.
         """
         if not isinstance(source, TensorBase):
-            raise KindError(f"{operation}() takes its slices as a tensor, and was given {describe(source)}")
+            raise KindError(f"{operation}() takes its slices as a tensor, got {describe(source)}")
         resolved, places = self._place(operation, dim, index)
         self, value = operands(self, source, operation)
         b, shape = self._backend, self.shape or (1,)
         fitting: Shape = (*shape[:resolved], places.shape[0], *shape[resolved + 1 :])
         if (value.shape or (1,)) != fitting:
             raise ShapeError(
-                f"{operation}() was asked with a source of shape {value.shape} for {places.shape[0]} indices along dim "
+                f"{operation}() got a source of shape {value.shape} for {places.shape[0]} indices along dim "
                 f"{resolved} of shape {self.shape}; it must be of shape {fitting}"
             )
         value = value if value.shape else b.reshape(value, (1,))
@@ -274,7 +268,7 @@ class Placing(TensorBase[B]):
 
     def _need_numbers(self, operation: str) -> None:
         if self.kind == "bool":
-            raise KindError(f"{operation}() was asked of a BoolTensor; it combines numbers: convert with x.int()")
+            raise KindError(f"{operation}() got a BoolTensor; it combines numbers: convert with x.int()")
 
 
 def _combined(
@@ -317,6 +311,4 @@ def _known(operation: str, reduce: Any, names: tuple[str, ...]) -> None:
         ArgumentError: there is no such reduction.
     """
     if reduce not in names:
-        raise ArgumentError(
-            f"{operation}() was asked with reduce={describe(reduce)}; it is {', '.join(map(repr, names))}"
-        )
+        raise ArgumentError(f"{operation}() got reduce={describe(reduce)}; expected {', '.join(map(repr, names))}")

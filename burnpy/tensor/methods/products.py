@@ -62,7 +62,7 @@ class Products(TensorBase[B]):
         """
         left, right = self._both("outer", vec2)
         if len(left.shape) != 1 or len(right.shape) != 1:
-            raise ShapeError(f"outer() takes two vectors, and was given shapes {left.shape} and {right.shape}")
+            raise ShapeError(f"outer() takes two vectors, got shapes {left.shape} and {right.shape}")
         return left.reshape(left.shape[0], 1) * right  # type: ignore[no-any-return]  # of x's class
 
     def kron(self, other: Self) -> Self:
@@ -100,7 +100,7 @@ class Products(TensorBase[B]):
         shape = broadcast_shape(left.shape, right.shape)
         if shape is None or left.ndim != right.ndim:
             raise ShapeError(
-                f"cross() was asked of shapes {left.shape} and {right.shape}, which need equal sizes, or 1, in as many "
+                f"cross() got shapes {left.shape} and {right.shape}, which need equal sizes, or 1, in as many "
                 "dimensions"
             )
         if dim is None:
@@ -109,7 +109,7 @@ class Products(TensorBase[B]):
             place = dim_of(dim, len(shape), "cross")
         if place < 0 or left.shape[place] != 3 or right.shape[place] != 3:
             raise ShapeError(
-                f"cross() was asked of shapes {left.shape} and {right.shape}, which need size 3 in one dimension, dim"
+                f"cross() got shapes {left.shape} and {right.shape}, which need size 3 in one dimension, dim"
             )
 
         def part(x: Any, k: int) -> Any:
@@ -124,7 +124,7 @@ class Products(TensorBase[B]):
     def _both(self, operation: str, other: Any) -> tuple[Any, Any]:
         """Return x and another tensor of its kind on one device."""
         if not isinstance(other, TensorBase):
-            raise KindError(f"{operation}() takes another {type(self).__name__}, and was given {describe(other)}")
+            raise KindError(f"{operation}() takes another {type(self).__name__}, got {describe(other)}")
         left, right = operands(self, other, operation)
         return left, left._like(right)
 
@@ -134,7 +134,5 @@ class Products(TensorBase[B]):
         shapes = left.shape, right.shape
         fits = left.ndim == ndim and right.ndim == other_ndim
         if not fits or shapes[0][-1] != shapes[1][-min(2, other_ndim)] or shapes[0][:-2] != shapes[1][:-2]:
-            raise ShapeError(
-                f"{operation}() takes shapes {_FORMS[operation]}, and was given {shapes[0]} and {shapes[1]}"
-            )
+            raise ShapeError(f"{operation}() takes shapes {_FORMS[operation]}, got {shapes[0]} and {shapes[1]}")
         return left.matmul(right)  # type: ignore[no-any-return]  # of x's class

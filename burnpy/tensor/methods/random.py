@@ -52,8 +52,8 @@ class Random(TensorBase[B]):
         p = device.detach(self._primitive)
         valid = discrete.bitwise_and(device.ge(p, 0.0), device.le(p, 1.0))
         message = (
-            f"bernoulli() takes probabilities, from 0 to 1, and was asked of a Tensor of shape {self.shape} with "
-            "an element that is none; of logits, use x.sigmoid().bernoulli()"
+            f"bernoulli() takes probabilities, from 0 to 1, got a Tensor of shape {self.shape} with "
+            "an element outside that range; for logits, use x.sigmoid().bernoulli()"
         )
         refuse_unless(device, valid, ArgumentError(message))
         # 16-bit floats are too coarse to compare probabilities with
@@ -82,7 +82,7 @@ class Random(TensorBase[B]):
         last = len(shape) - 1
         logits = device.cast(device.detach(self._primitive), float64)  # in float32, rare classes would never be drawn
         message = (
-            f"categorical() was asked of logits of shape {shape} with a row that describes no distribution: "
+            f"categorical() got logits of shape {shape} with a row that describes no distribution: "
             "the largest logit of each must be finite"
         )
         refuse_unless(device, device.isfinite(device.amax(logits, (last,), False)), ArgumentError(message))
@@ -120,9 +120,7 @@ class Random(TensorBase[B]):
         d, shape = device.discrete, self.shape
         count = integer(num_samples, "number of samples", "multinomial")
         if not isinstance(replacement, bool):
-            raise ArgumentError(
-                f"multinomial() was asked with replacement={describe(replacement)}, which is True or False"
-            )
+            raise ArgumentError(f"multinomial() got replacement={describe(replacement)}; expected True or False")
         if len(shape) not in (1, 2) or not shape[-1]:
             raise ShapeError(
                 f"multinomial() takes weights of shape (classes) or (rows, classes), at least one class, not {shape}"
@@ -130,16 +128,16 @@ class Random(TensorBase[B]):
         rows, classes = (1, *shape)[-2:]
         if count < 1 or (count > classes and not replacement):
             raise ArgumentError(
-                f"multinomial() was asked for {count} of {classes} classes; ask for 1 to {classes}, or with "
+                f"multinomial() got {count} of {classes} classes; ask for 1 to {classes}, or with "
                 "replacement for 1 or more"
             )
         weights = device.cast(device.reshape(device.detach(self._primitive), (rows, classes)), float64)
         valid = d.bitwise_and(device.ge(weights, 0.0), device.isfinite(weights))
-        message = f"multinomial() was asked of weights of shape {shape} of which one is negative or not finite"
+        message = f"multinomial() got weights of shape {shape} with a negative or non-finite element"
         refuse_unless(device, valid, ArgumentError(message))
         positive = d.sum(d.to_int(device.gt(weights, 0.0), int64), (1,), False)
         least = 1 if replacement else count
-        message = f"multinomial() was asked of weights of shape {shape} with a row of fewer than {least} above 0"
+        message = f"multinomial() got weights of shape {shape} with a row of fewer than {least} above 0"
         refuse_unless(device, d.ge(positive, least), ArgumentError(message))
         drawn = multinomial_values(device, weights, count, replacement, generator)
         return self._int(drawn if len(shape) == 2 else d.reshape(drawn, (count,)))

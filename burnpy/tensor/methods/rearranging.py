@@ -13,7 +13,7 @@ from burnpy.tensor.shaping import Shaping
 
 
 class Rearranging(Shaping[B]):
-    """Methods made of those of `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
+    """Methods built on `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Rearranging(Shaping[B]):
         sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
         places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
         if len(sources) != len(places):
-            raise ArgumentError(f"movedim() was asked to move dims {sources} to {places}; give as many places as dims")
+            raise ArgumentError(f"movedim() cannot move dims {sources} to {places}; give as many places as dims")
         if not self.ndim:
             return self._like(self._backend.permute(self._primitive, ()))
         source_at = dict(zip(places, sources, strict=True))
@@ -42,9 +42,7 @@ class Rearranging(Shaping[B]):
     def expand_as(self, other: TensorBase[B]) -> Self:
         """The tensor expanded to the shape of another tensor."""
         if not isinstance(other, TensorBase):
-            raise KindError(
-                f"expand_as() takes a tensor, and was given {describe(other)}; for a shape there is expand()"
-            )
+            raise KindError(f"expand_as() takes a tensor, got {describe(other)}; for a shape there is expand()")
         return self.expand(other.shape)
 
     @overload
@@ -82,7 +80,7 @@ class Rearranging(Shaping[B]):
         places = integers((dims,), "dim", "roll")
         steps = integers((shifts,), "shift", "roll")
         if len(places) != len(steps):
-            raise ArgumentError(f"roll() was asked for shifts {steps} along dims {places}; give one for each")
+            raise ArgumentError(f"roll() got shifts {steps} along dims {places}; give one for each")
         for place, step in zip(places, steps, strict=True):
             dim = dim_of(place, len(shape), "roll")
             cut = -step % shape[dim] if shape[dim] else 0
@@ -104,7 +102,7 @@ class Rearranging(Shaping[B]):
         [[0, 1], [2, 3], [4]]
         """
         if integer(chunks, "number of parts", "chunk") < 1:
-            raise ArgumentError(f"chunk() was asked for {chunks} parts; ask for 1 or more")
+            raise ArgumentError(f"chunk() got {chunks} parts; ask for 1 or more")
         size = self.shape[dim_of(dim, self.ndim, "chunk")]
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
 
@@ -137,5 +135,5 @@ class Rearranging(Shaping[B]):
         """
         shape, number = self.shape, integer(diagonal, "diagonal", operation)
         if len(shape) < 2:
-            raise ShapeError(f"{operation}() was asked of shape {shape}; it needs two dimensions or more")
+            raise ShapeError(f"{operation}() got shape {shape}; it needs two dimensions or more")
         return max(-shape[-2], min(number, shape[-1]))

@@ -58,7 +58,7 @@ class Regrouping(TensorBase[B]):
         resolved = dim_of(dim, len(shape), "unflatten")
         parts = integers((sizes,), "size", "unflatten")
         if not parts:
-            raise ShapeError(f"unflatten() was asked to split dim {resolved} of shape {shape} into no sizes; give one")
+            raise ShapeError(f"unflatten() cannot split dim {resolved} of shape {shape} into no sizes; give one")
         if math.prod(parts) != shape[resolved] or min(parts) < 0:
             parts = inferred((shape[resolved],), parts, "unflatten")
         return self._like(self._backend.reshape(self._primitive, (*shape[:resolved], *parts, *shape[resolved + 1 :])))
@@ -77,7 +77,7 @@ class Regrouping(TensorBase[B]):
         ndim, turns = self.ndim, integer(k, "number of rotations", "rot90") % 4
         plane = distinct(integers((dims,), "dim", "rot90"), ndim, "rot90")
         if len(plane) != 2:
-            raise ArgumentError(f"rot90() was asked to rotate dims {plane}; a plane has two")
+            raise ArgumentError(f"rot90() cannot rotate dims {plane}; a plane has two")
         b, value = self._backend, self._primitive
         order = list(range(ndim))
         order[plane[0]], order[plane[1]] = plane[1], plane[0]
@@ -105,7 +105,7 @@ class Regrouping(TensorBase[B]):
         first += size if first < 0 else 0
         if not 0 <= count <= size - first:
             raise ShapeError(
-                f"narrow() was asked for {count} slices from {first} along dim {resolved} of shape {shape}; "
+                f"narrow() got {count} slices from {first} along dim {resolved} of shape {shape}; "
                 f"there are {size - first}"
             )
         return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, slice(first, first + count, 1))))
@@ -152,7 +152,7 @@ class Regrouping(TensorBase[B]):
         if not isinstance(indices_or_sections, Sequence):
             parts = places[0]
             if parts < 1:
-                raise ArgumentError(f"tensor_split() was asked for {parts} parts; ask for 1 or more")
+                raise ArgumentError(f"tensor_split() got {parts} parts; ask for 1 or more")
             part, larger = divmod(size, parts)
             places = tuple([k * part + min(k, larger) for k in range(1, parts)])
         b, lead = self._backend, (_WHOLE,) * resolved
@@ -180,11 +180,10 @@ class Regrouping(TensorBase[B]):
         width, apart = integer(size, "size", "unfold"), integer(step, "step", "unfold")
         if width < 0 or apart < 1:
             raise ArgumentError(
-                f"unfold() was asked for windows of size {width}, {apart} apart; give a size of 0 or more, a step of "
-                "1 or more"
+                f"unfold() got windows of size {width}, {apart} apart; give a size of 0 or more, a step of 1 or more"
             )
         if width > shape[dim]:
-            raise ShapeError(f"unfold() was asked for windows of size {width} along dim {dim} of shape {shape}")
+            raise ShapeError(f"unfold() got windows of size {width} along dim {dim} of shape {shape}")
         count = (shape[dim] - width) // apart + 1
         value = b.reshape(self._primitive, shape) if not self.ndim else self._primitive
         if width == apart:  # side by side: a view will do

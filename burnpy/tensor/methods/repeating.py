@@ -43,9 +43,7 @@ class Repeating(TensorBase[B]):
         """
         counts = listed(sizes, repeats, "repeats", "number of repeats", "repeat")
         if len(counts) < self.ndim:
-            raise ShapeError(
-                f"repeat() was asked for {counts} of shape {self.shape}; give a number for each dim, or use tile()"
-            )
+            raise ShapeError(f"repeat() got {counts} of shape {self.shape}; give a number for each dim, or use tile()")
         return self._repeated(counts, "repeat")
 
     @overload
@@ -96,7 +94,7 @@ class Repeating(TensorBase[B]):
             count = integer(repeats, "number of repeats", "repeat_interleave")
             if count < 0 or output_size not in (None, count * size):
                 raise ArgumentError(
-                    f"repeat_interleave() was asked for {count} repeats of {size} slices with output_size={output_size}"
+                    f"repeat_interleave() got {count} repeats of {size} slices with output_size={output_size}"
                     "; repeats cannot be negative, and output_size is their sum"
                 )
             raised = b.reshape(self._primitive, (*before, size, 1, *after))
@@ -112,7 +110,7 @@ class Repeating(TensorBase[B]):
             ShapeError: a count is negative.
         """
         if any(count < 0 for count in counts):
-            raise ShapeError(f"{operation}() was asked for {counts}; numbers of repeats cannot be negative")
+            raise ShapeError(f"{operation}() got {counts}; numbers of repeats cannot be negative")
         shape, value = self.shape, self._primitive
         ndim = max(len(shape), len(counts))
         old, times = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (shape, counts))
@@ -132,13 +130,11 @@ class Repeating(TensorBase[B]):
         d: Any = self.device.discrete
         if repeats.shape not in ((), (1,), (size,)):
             raise ShapeError(
-                f"repeat_interleave() was asked with repeats of shape {repeats.shape} for {size} slices; give a "
+                f"repeat_interleave() got repeats of shape {repeats.shape} for {size} slices; give a "
                 "number, or one for each"
             )
         counts: Value = d.expand(d.cast(repeats, int64), (size,))
-        refuse_unless(
-            d, d.ge(counts, 0), ArgumentError("repeat_interleave() was asked for a negative number of repeats")
-        )
+        refuse_unless(d, d.ge(counts, 0), ArgumentError("repeat_interleave() got a negative number of repeats"))
         ends = d.cumsum(counts, 0)
         if not size:
             count = 0
@@ -146,9 +142,7 @@ class Repeating(TensorBase[B]):
             count = max(int(d.to_numpy(d.slice(ends, (size - 1,)))), 0)
         else:
             count = integer(total, "output_size", "repeat_interleave")
-            wrong = (
-                f"repeat_interleave() was asked with output_size={describe(total)}, which is not the sum of the repeats"
-            )
+            wrong = f"repeat_interleave() got output_size={describe(total)}, which is not the sum of the repeats"
             refuse_unless(d, d.eq(d.slice(ends, (size - 1,)), count), ArgumentError(wrong))
         # element k is a repeat of as many slices further as end at or before k; bounded if a late check will fail
         places = d.maximum(d.minimum(ends, count), 0)

@@ -42,12 +42,12 @@ class Selecting(TensorBase[B]):
             value = self.device.discrete.reshape(value, (1,))
         if len(value.shape) != 1:
             raise ShapeError(
-                f"index_select() was asked with an index of shape {value.shape}; it must be 1-d: use x[i], or gather()"
+                f"index_select() got an index of shape {value.shape}; it must be 1-d: use x[i], or gather()"
             )
         if not shape:
             scalar_dim(dim, "index_select")
             if value.shape != (1,):
-                raise ShapeError(f"index_select() was asked for {value.shape[0]} slices of a 0-d tensor; it has one")
+                raise ShapeError(f"index_select() got {value.shape[0]} slices of a 0-d tensor; it has one")
             value = in_range(self.device, value, 1, False, "index_select()", 0, shape)
             return self._shaped(self._backend.index_select(self._vector(), 0, value), shape)
         resolved = dim_of(dim, len(shape), "index_select")
@@ -100,7 +100,7 @@ class Selecting(TensorBase[B]):
             common = broadcast_shape(shape[:resolved] + shape[resolved + 1 :], other[:resolved] + other[resolved + 1 :])
         if common is None:
             raise ShapeError(
-                f"take_along_dim() was asked for an index of shape {other} into shape {shape} along dim {resolved}; "
+                f"take_along_dim() got an index of shape {other} into shape {shape} along dim {resolved}; "
                 "all other dimensions must broadcast"
             )
         value = in_range(self.device, value, shape[resolved], True, "take_along_dim()", resolved, shape)
@@ -135,7 +135,7 @@ class Selecting(TensorBase[B]):
         if reduce is not None:
             if reduce not in ("add", "multiply"):
                 raise ArgumentError(
-                    f"scatter() was asked with reduce={describe(reduce)}; it is 'add', 'multiply' or scatter_reduce()'s"
+                    f"scatter() got reduce={describe(reduce)}; expected 'add', 'multiply' or scatter_reduce()'s"
                 )
             combined: Any = self
             return combined.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")  # type: ignore[no-any-return]  # of x's class
@@ -186,7 +186,7 @@ class Selecting(TensorBase[B]):
         """
         condition = condition_of(self, mask, "masked_fill")
         if broadcast_shape(condition.shape, self.shape) is None:
-            raise ShapeError(f"masked_fill() was asked for a mask of shape {condition.shape} over shape {self.shape}")
+            raise ShapeError(f"masked_fill() got a mask of shape {condition.shape} over shape {self.shape}")
         self, fill_value = self._source("masked_fill", value, ())
         return self._like(self._backend.where(condition, fill_value, self._primitive))
 
@@ -202,7 +202,7 @@ class Selecting(TensorBase[B]):
         condition = condition_of(self, mask, "masked_select")
         shape = broadcast_shape(condition.shape, self.shape)
         if shape is None:
-            raise ShapeError(f"masked_select() was asked for a mask of shape {condition.shape} over shape {self.shape}")
+            raise ShapeError(f"masked_select() got a mask of shape {condition.shape} over shape {self.shape}")
         expanded = self._like(self._backend.expand(self._primitive, shape))
         return expanded[self._bool(self._device.discrete.expand(condition, shape))]  # type: ignore[index, no-any-return]  # Indexing's
 
@@ -245,7 +245,7 @@ class Selecting(TensorBase[B]):
         sizes = value.shape
         if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != resolved):
             raise ShapeError(
-                f"{operation}() was asked for an index of shape {sizes} into shape {shape} along dim {resolved}; the "
+                f"{operation}() got an index of shape {sizes} into shape {shape} along dim {resolved}; the "
                 "index needs as many dimensions, and except for that one none larger"
             )
         return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
@@ -275,7 +275,7 @@ class Selecting(TensorBase[B]):
         sizes = value.shape
         if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
             fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"
-            raise ShapeError(f"{operation}() was asked for a source of shape {sizes}; {fits}")
+            raise ShapeError(f"{operation}() got a source of shape {sizes}; {fits}")
         if sizes != shape:
             value = backend.slice(value, tuple([slice(0, n, 1) for n in shape]))
         return self, value if value.dtype == self.dtype else backend.cast(value, self.dtype)

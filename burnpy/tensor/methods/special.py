@@ -17,7 +17,7 @@ class Special(TensorBase[B]):
 
     @unary
     def erfc(self) -> Self:
-        """The complementary error function, 1 - erf(x), of which small values keep all their digits.
+        """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
 
@@ -67,7 +67,7 @@ class Special(TensorBase[B]):
         """
         order = integer(n, "order", "polygamma")
         if order < 0:
-            raise ArgumentError(f"polygamma() was asked for the derivative of order {order}; give 0 or more")
+            raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 or more")
         b = self._backend
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
 

@@ -118,7 +118,7 @@ class Statistics(FloatReductions[B]):
         need_bool(keepdim, "norm")
         order = 2.0 if p is None or p == "fro" else p
         if not isinstance(order, (int, float)) or isinstance(order, bool) or math.isnan(order):
-            raise ArgumentError(f"norm() was asked for p={describe(p)}; it is a number or 'fro', of one vector")
+            raise ArgumentError(f"norm() got p={describe(p)}; expected a number or 'fro', of one vector")
         x: Self = self if dtype is None else self.to_dtype(dtype_of(dtype, "float"))  # type: ignore[attr-defined]  # FloatConversion's
         dims = dims_of(dim, self.ndim, "norm")
         if order < 0 or order == math.inf:
@@ -153,9 +153,9 @@ class Statistics(FloatReductions[B]):
         count = integer(bins, "number of bins", "histc")
         low, high = (float(number(self, bound, "histc")) for bound in (min, max))
         if count < 1:
-            raise ArgumentError(f"histc() was asked for {count} bins; it needs at least 1")
+            raise ArgumentError(f"histc() got {count} bins; it needs at least 1")
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ArgumentError(f"histc() was asked for bins from {low} to {high}; the bounds are finite, and ascend")
+            raise ArgumentError(f"histc() got bins from {low} to {high}; the bounds are finite, and ascend")
         b, d = self._backend, self._device.discrete
         flat = b.reshape(b.detach(self._primitive), (math.prod(self.shape),))
         if low == high and flat.shape[0]:

@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.testing.cases.elementwise import SPECIAL, elementwise
 
 _MODERATE = (0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)
-"""Special values without the infinities, of which the references give NaN."""
+"""Special values without the infinities, where the references return NaN."""
 
 
 def _normal(x: Any) -> Any:

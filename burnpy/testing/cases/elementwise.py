@@ -41,12 +41,12 @@ def elementwise(
     Args:
         name: the operation; its operands are the arguments that are primitives.
         reference: what it computes, in NumPy.
-        special: values of which all combinations are tried, those outside of the domain too; none if it is empty.
+        special: values that are tried in all combinations, even outside of the domain; none if it is empty.
         options: the values of the other arguments, which follow the operands; each is tried with all examples.
         also: further examples.
-        loose: the factor by which rounding errors may exceed those of one operation.
+        loose: the factor by which rounding errors may exceed the error of one operation.
         **domains: the least and the greatest value of an operand, by its name, between which derivatives are compared
-            with differences. Those of ints are three times as large. Without a name: -2 and 2.
+            with differences; for ints the values are three times as large. The default is -2 and 2.
 
     Raises:
         ValueError: the operation has no operand of such a name.

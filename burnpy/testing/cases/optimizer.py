@@ -70,7 +70,7 @@ def _adagrad(param: Any, grad: Any, total: Any, step: Step, lr_decay: float, eps
 
 
 def _over_lists(reference: Reference, states: int) -> Reference:
-    """Return the reference of an update of lists of parameters, from that of one."""
+    """Return the reference of an update of lists of parameters, made from the reference of one update."""
 
     def updated(*arguments: Any) -> Any:
         lists, settings = arguments[: 2 + states], arguments[2 + states :]
@@ -89,7 +89,7 @@ _SHAPES: tuple[tuple[int, ...], ...] = ((2, 3), (), (0, 3), (130, 140))
 
 
 def _lists(signed: Sequence[bool], shapes: Sequence[tuple[int, ...]] = _SHAPES) -> tuple[list[Array], ...]:
-    """Return parameters, gradients and states, of which those that are not signed are positive."""
+    """Return parameters, gradients and states. Those that are not signed are positive."""
     lists: tuple[list[Array], ...] = ([], [], *([] for _ in signed))
     for shape in shapes:
         kind = _large if len(shape) > 1 and shape[0] > 100 else x

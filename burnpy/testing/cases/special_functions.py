@@ -14,7 +14,7 @@ _WITHOUT_POLES = (0.25, 0.5, 1.0, 2.0, 3.0, 9.0, 30.0, -0.5, -2.75, math.inf, ma
 
 
 def _erfinv(x: float) -> float:
-    """By Newton's method, from the quantile of the normal distribution, which is exact to eight digits next to 1."""
+    """Compute erf⁻¹ by Newton's method, from the normal distribution's quantile, exact to eight digits next to 1."""
     if not abs(x) < 1.0:
         return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
     y = NormalDist().inv_cdf((1.0 - abs(x)) / 2) / -math.sqrt(2)
@@ -31,7 +31,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
 
 
 def _polygamma(x: Any, n: int) -> Any:
-    """By the recurrence for 30 steps and the asymptotic series from there, with the widest floats there are."""
+    """Compute polygamma by 30 steps of the recurrence and then the asymptotic series, in the widest float dtype."""
     start = np.asarray(x).astype(np.longdouble)
     sign, factorial = -1.0 if n % 2 == 0 else 1.0, float(math.factorial(n))
     total = sum((factorial / (start + k) ** (n + 1) for k in range(29, -1, -1)), start=np.zeros_like(start))

@@ -52,7 +52,7 @@ class Row:
 
     @property
     def consumes(self) -> tuple[int, ...]:
-        """The positions of the arguments whose memory it may reuse; of lists, that of all members."""
+        """The positions of the arguments whose memory the operation may reuse; for lists, the memory of all members."""
         return self._positions(self.operation.consumes)
 
     def reuses(self, example: Example) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class Progress:
             sys.stdout.flush()
 
     def over(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, and move on after each; the total is their number if none was given."""
+        """Yield the items, and advance after each; by default the total is their number."""
         if self.total is None and isinstance(items, Sized):
             self.total = len(items)
         with self:

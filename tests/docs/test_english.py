@@ -1,0 +1,81 @@
+"""Docstrings, comments and messages are plain technical English, without phrases that readers stumble over."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import burnpy
+
+ROOT = Path(burnpy.__file__).parents[1]
+PHRASES = {
+    r"\b(was|were) (asked|given)\b": "write got, expected or cannot",
+    r"\b(by|of) what\b": "name the thing",
+    r"\bof which\b": "make two sentences, or write whose",
+    r"\bthat of\b": "repeat the noun",
+    r"\bof those of\b": "repeat the noun",
+}
+"""Patterns, and what to write instead."""
+RIDDLES = re.compile(r"(What|Where|Whether|Of|That|By) ")
+"""The beginnings of a docstring that do not say what the thing is or does."""
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the comments and strings of a file with their lines; the parts of joined literals as one text."""
+    source = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            yield node.lineno, "".join(map(str, parts))
+
+
+def sources() -> list[Path]:
+    return [path for folder in ("burnpy", "backends") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_phrases_that_readers_stumble_over_do_not_occur() -> None:
+    found = []
+    for path in sources():
+        for line, text in texts(path):
+            for phrase, advice in PHRASES.items():
+                hit = re.search(phrase, " ".join(text.split()), re.IGNORECASE)
+                if hit:
+                    found.append(f"{path.relative_to(ROOT)}:{line}: {hit[0]!r}: {advice}")
+    assert not found, "\n".join(["", *sorted(set(found))])
+
+
+def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
+    found = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+                text = ast.get_docstring(node) or ""
+                if RIDDLES.match(text):
+                    found.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}")
+    assert not found, "\n".join(["", *found])
+
+
+def test_messages_have_at_most_two_of() -> None:
+    """One sentence with three "of" is a riddle; a message names the thing instead."""
+    found = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                for part in ast.walk(node.exc):
+                    if isinstance(part, ast.JoinedStr):
+                        text = "".join(str(v.value) for v in part.values if isinstance(v, ast.Constant))
+                        found += [
+                            f"{path.relative_to(ROOT)}:{part.lineno}: {sentence.strip()}"
+                            for sentence in re.split(r"[.;:] ", text)
+                            if len(re.findall(r"\bof\b", sentence)) > 2
+                        ]
+    assert not found, "\n".join(["", *found])
