@@ -56,16 +56,16 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: X + INDEX,
         KindError,
         (
-            "add() got a Tensor of shape (2, 3) and dtype float32 and an IntTensor of shape (2,) and dtype "
-            "int64; kinds do not mix by themselves: convert one of them, as in x.float()"
+            "add(): kinds do not mix, got a Tensor of shape (2, 3) and dtype float32 and an IntTensor of shape (2,) "
+            "and dtype int64; convert the IntTensor with .float()"
         ),
     ),
     (
         lambda: X + B,
         KindError,
         (
-            "add() got a Tensor of shape (2, 3) and dtype float32 and a BoolTensor of shape (2, 3) and dtype "
-            "bool; kinds do not mix by themselves: convert one of them, as in x.float()"
+            "add(): kinds do not mix, got a Tensor of shape (2, 3) and dtype float32 and a BoolTensor of shape (2, 3) "
+            "and dtype bool; convert the BoolTensor with .float()"
         ),
     ),
     (
@@ -82,7 +82,8 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: X + T,
         DeviceError,
         (
-            "add() got tensors on NumPy and Autodiff[NumPy]; move one with .to_device(...), or lift a plain "
+            "add() got tensors on NumPy (the first) and Autodiff[NumPy] (the second); "
+            "move one with .to_device(...), or lift a plain "
             "tensor with Tensor[...].from_inner(x)"
         ),
     ),
@@ -270,7 +271,8 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: MODEL(X),
         DeviceError,
         (
-            "linear() got tensors on NumPy and Autodiff[NumPy]; move one with .to_device(...), or lift a plain "
+            "linear() got tensors on NumPy (x) and Autodiff[NumPy] (weight); "
+            "move one with .to_device(...), or lift a plain "
             "tensor with Tensor[...].from_inner(x)"
         ),
     ),

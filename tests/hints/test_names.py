@@ -127,7 +127,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
             assert isinstance(error, MissingNameError)
             assert said.startswith(f"{package} has no {name}")
             assert len(said) > len(f"{package} has no {name}"), "says nothing"
-            assert "; is it " not in said, "guesses by spelling where the name is known"
+            assert "; did you mean " not in said, "guesses by spelling where the name is known"
             assert "Did you mean" not in "".join(traceback.format_exception(error))
 
 
@@ -157,12 +157,12 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy.nn.functional, "clip", "burnpy.nn.functional has no clip; write x.clamp(low, high)"),
         (burnpy.nn, "clip", "burnpy.nn has no clip; write x.clamp(low, high)"),
         (burnpy.metrics, "clip", "burnpy.metrics has no clip; write x.clamp(low, high)"),
-        (burnpy.metrics, "Acuracy", "burnpy.metrics has no Acuracy; is it Accuracy?"),
-        (burnpy.train, "Lerner", "burnpy.train has no Lerner; is it Learner?"),
-        (burnpy.train, "Adam", "it is burnpy.optim.Adam"),
+        (burnpy.metrics, "Acuracy", "burnpy.metrics has no Acuracy; did you mean Accuracy?"),
+        (burnpy.train, "Lerner", "burnpy.train has no Lerner; did you mean Learner?"),
+        (burnpy.train, "Adam", "use burnpy.optim.Adam"),
         (burnpy.record, "load_torch", "burnpy.record has no load_torch"),
-        (burnpy.record, "from_troch", "is it from_torch?"),
-        (burnpy.testing, "gradchek", "is it gradcheck?"),
+        (burnpy.record, "from_troch", "did you mean from_torch?"),
+        (burnpy.testing, "gradchek", "did you mean gradcheck?"),
         (burnpy.nn.functional, "relu_", "which is a method: x.relu()"),
         (burnpy.nn.init, "xavier_uniform_", "write XavierUniform"),
         (burnpy.autodiff, "Variable", "write x.require_grad()"),
@@ -259,8 +259,8 @@ def test_a_method_of_another_kind_that_is_only_looked_for_makes_no_message(
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        (burnpy, "stak", "burnpy has no stak; is it stack?"),
-        (burnpy.nn.Linear(2, 2, device=NumPy), "weigth", "Linear has no weigth; is it weight?"),
+        (burnpy, "stak", "burnpy has no stak; did you mean stack?"),
+        (burnpy.nn.Linear(2, 2, device=NumPy), "weigth", "Linear has no weigth; did you mean weight?"),
         (IntTensor[NumPy].ones((2,)), "mean", "mean() needs a float tensor, and this is an int tensor"),
         (Tensor[NumPy].ones((2,)), "vdot", "Tensor has no vdot; write v.dot(v)"),
     ],
@@ -289,7 +289,7 @@ def test_wherever_an_error_is_read_its_hint_is_there(owner: Any, name: str, said
 def test_an_uncaught_error_prints_its_hint_once() -> None:
     """By Python's own code for tracebacks, which does not use the module `traceback` before 3.13."""
     run = subprocess.run([sys.executable, "-c", "import burnpy; burnpy.stak"], capture_output=True, text=True)
-    assert run.stderr.splitlines()[-1].endswith("MissingNameError: burnpy has no stak; is it stack?")
+    assert run.stderr.splitlines()[-1].endswith("MissingNameError: burnpy has no stak; did you mean stack?")
 
 
 def test_slips_of_spelling() -> None:

@@ -123,7 +123,7 @@ def test_a_decoder_projects_its_memory_once_for_a_sequence(norm_first: bool, mon
     assert other.memory is not None
     assert (other.length, other.memory.length, other.memory.key.shape) == (4, 3, (2, 2, 3, 4))
     with pytest.raises(
-        errors.ShapeError, match=r"a memory of shape \(2, 2, 8\) and a cache of a memory of shape \(2, 3, 8\)"
+        errors.ShapeError, match=r"memory with shape \(2, 2, 8\) and a cache for a memory with shape \(2, 3, 8\)"
     ):
         model(x, memory[:, :2], cache=cache)
     with pytest.raises(errors.KindError, match=r"takes a DecoderCache as cache, got a KeyValueCache; begin with"):
@@ -148,7 +148,7 @@ def test_projected_keys_serve_several_calls(settings: dict[str, Any]) -> None:
         layer(x, keys, memory)
     with pytest.raises(errors.ShapeError, match=r"queries of shape \(1, 2, 8\) and projected keys of shape \(2, "):
         layer(x[:1], keys)
-    with pytest.raises(errors.ArgumentError, match="given a cache, to which"):
+    with pytest.raises(errors.ArgumentError, match="got a cache together with key"):
         layer(x, keys, cache=layer.empty_cache(2))
     with pytest.raises(errors.ShapeError, match=r"takes key of shape \(N, length, 8\)"):
         layer.project(memory[0])

@@ -50,7 +50,7 @@ def test_what_is_missing_is_told() -> None:
         grads["bb"]
     with pytest.raises(errors.MissingGradientError, match="frozen or of another model"):
         grads[two().a]
-    with pytest.raises(errors.KindError, match=r"not by a Tensor; of model\.weight, give model.weight itself"):
+    with pytest.raises(errors.KindError, match=r"got a Tensor; of model\.weight, give model.weight itself"):
         grads[model.a.value]  # type: ignore[index]  # which is the point
     other = GradientsParams.from_grads((model.b.value * 2.0).sum().backward(), model)
     assert (grads + other).missing == ()

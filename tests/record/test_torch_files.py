@@ -87,7 +87,7 @@ def test_formats_that_are_not_read() -> None:
         errors.RecordError, match=r"names torch\.nn\.modules\.linear\.Linear.*nothing in it was executed"
     ):
         read_torch(FIXTURES / "whole_model.pt")
-    with pytest.raises(errors.RecordError, match=r"no file that torch.save wrote"):
+    with pytest.raises(errors.RecordError, match=r"is not a file written by torch.save"):
         read_torch(FIXTURES / "layers.safetensors")
     for name in ("layers.pt", "legacy.pt"):
         with pytest.raises(errors.RecordError, match=r"one of PyTorch's: burnpy.record.from_torch"):
@@ -235,7 +235,7 @@ def test_archives_that_are_not_pytorchs(tmp_path: Path) -> None:
     with pytest.raises(errors.RecordError, match=r"none that torch.save wrote"):
         read_torch(path)
     path.write_bytes(b"")
-    with pytest.raises(errors.RecordError, match=r"no file that torch.save wrote"):
+    with pytest.raises(errors.RecordError, match=r"is not a file written by torch.save"):
         read_torch(path)
 
 

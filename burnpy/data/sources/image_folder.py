@@ -46,7 +46,7 @@ class ImageFolder(Dataset[Sample]):
         self._open = needed("PIL.Image", "ImageFolder", "pillow").open
         folder = Path(root)
         if not os.path.isdir(folder):  # False, too, of a name that is too long
-            raise ArgumentError(f"ImageFolder() got {path_shown(folder)}, which is no folder")
+            raise ArgumentError(f"ImageFolder() got {path_shown(folder)}, which is not a folder")
         self.classes = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir()))
         """The names of the classes."""
         paths: list[Path] = []

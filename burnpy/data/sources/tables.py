@@ -98,7 +98,7 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
         raise ArgumentError(f"{owner} got no path")
     for path in names:
         if not os.path.isfile(path):
-            raise ArgumentError(f"{owner} got {path_shown(path)}, which is no file")
+            raise ArgumentError(f"{owner} got {path_shown(path)}, which is not a file")
     return names
 
 
