@@ -16,8 +16,9 @@ from burnpy.backend.errors import DTypeError
 
 DTYPES = ("float32", "float64", *INTS, "bool")
 THEIRS = {name: getattr(xp, name) for name in DTYPES}
-if isinstance(getattr(_array_object, "_all_dtypes", None), tuple):
-    vars(_array_object)["_all_dtypes"] = frozenset(_array_object._all_dtypes)  # a set finds it at once, for every array
+_internals = vars(_array_object)
+if isinstance(_internals.get("_all_dtypes"), tuple):  # each new array looks its dtype up; a set finds it at once
+    _internals["_all_dtypes"] = frozenset(_internals["_all_dtypes"])
 OURS = {theirs: np.dtype(name) for name, theirs in THEIRS.items()}
 
 

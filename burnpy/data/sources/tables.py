@@ -129,4 +129,6 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
     """
     unknown = [name for name in columns or () if name not in known]
     if unknown:
-        raise ArgumentError(f"{owner} got {', '.join(unknown)}, and {path_shown(path)} has {', '.join(known)}")
+        raise ArgumentError(
+            f"{owner} found no column {', '.join(unknown)} in {path_shown(path)}, which has {', '.join(known)}"
+        )
