@@ -17,7 +17,9 @@ from burnpy.backend.errors import DTypeError
 DTYPES = ("float32", "float64", *INTS, "bool")
 THEIRS = {name: getattr(xp, name) for name in DTYPES}
 if isinstance(getattr(_array_object, "_all_dtypes", None), tuple):
-    vars(_array_object)["_all_dtypes"] = frozenset(_array_object._all_dtypes)  # a set finds it at once, for every array
+    vars(_array_object)["_all_dtypes"] = frozenset(
+        vars(_array_object)["_all_dtypes"]
+    )  # a set finds it at once, for every array
 OURS = {theirs: np.dtype(name) for name, theirs in THEIRS.items()}
 
 
@@ -162,10 +164,10 @@ class ArrayApi(Backend):
         """Which positions of the index (columns) name which of x along the dim (rows)."""
         return xp.expand_dims(xp.arange(x.shape[dim]), axis=1) == xp.expand_dims(index.array, axis=0)
 
-    def _first(self, x: Strict, dim: int) -> Strict:
+    def _first(self, x: Strict, dim: int) -> Any:
         return self.permute(x, (dim, *(d for d in range(len(x.shape)) if d != dim)))
 
-    def _back(self, x: Strict, dim: int) -> Strict:
+    def _back(self, x: Strict, dim: int) -> Any:
         return self.permute(x, (*range(1, dim + 1), 0, *range(dim + 1, len(x.shape))))
 
     def argsort(self, x: Strict, dim: int, descending: bool) -> Strict:
