@@ -152,13 +152,15 @@ class ArrayApi(Backend):
         new = xp.take(self._first(src, dim).array, xp.maximum(last - 1, xp.asarray(0)), axis=0)
         old = self._first(x, dim).array
         there = xp.reshape(last > 0, (-1, *(1,) * (old.ndim - 1)))
-        return self._back(Strict(xp.where(there, new, old)), dim)
+        out: Strict = self._back(Strict(xp.where(there, new, old)), dim)
+        return out
 
     def index_add(self, x: Strict, dim: int, index: Strict, src: Strict) -> Strict:
         old, new = self._first(x, dim).array, self._first(src, dim).array
         writes = xp.reshape(self._writes(x, dim, index), (x.shape[dim], index.shape[0], *(1,) * (old.ndim - 1)))
         terms = xp.where(writes, xp.expand_dims(new, axis=0), xp.zeros((), dtype=new.dtype))
-        return self._back(quiet(lambda: xp.add(old, xp.sum(terms, axis=1, dtype=old.dtype))), dim)
+        out: Strict = self._back(quiet(lambda: xp.add(old, xp.sum(terms, axis=1, dtype=old.dtype))), dim)
+        return out
 
     def _writes(self, x: Strict, dim: int, index: Strict) -> Any:
         """Which positions of the index (columns) name which of x along the dim (rows)."""
