@@ -9,23 +9,23 @@ A third party's backend is tested in three lines of a test file::
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.autodiff.rules import RULES
 from burnpy.backend.backend import operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of, kind_of
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.properties import kinds_fit
-from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
 from burnpy.testing.checks import LEVELS, check_derivatives, check_values
+from burnpy.testing.extent import FAST, FULL, Extent
 from burnpy.testing.failures import every_case
-from burnpy.testing.promotion import check_promotion, promoting
+from burnpy.testing.promotion import TYPICAL, check_promotion, promoting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,20 +42,25 @@ def conformance_suite(
     Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
     nested `Autodiff` and `Forward`; on 0-d, empty, broadcast, strided and expanded arguments, with infinities and NaN;
     and compared with NumPy. First derivatives are compared with central differences element by element, and second
-    derivatives along random directions of each argument, in float64. There is one test for an operation, which goes on
-    after a case that fails, and names every dtype and level that failed.
+    derivatives along a random direction, in float64. There is one test for an operation, which goes on after a case
+    that fails, and names every dtype and level that failed.
 
     Args:
         backend: the backend, as a class, an alias or a device.
         dtypes: the names of the dtypes that the backend supports. It must refuse the others with a `DTypeError`.
-        fast_mode: whether to check derivatives along random directions only, as in `burnpy.testing.gradcheck`, second
-            derivatives of every third example where the operation has a rule of its own, and values under `Autodiff`
-            and `Forward` in float32 only and under nested `Autodiff` not at all, in a third of the time. burnpy's own
-            tests check its rules element by element, for all examples and in every dtype, on NumPy.
+        fast_mode: whether to check first derivatives along a random direction, too, second derivatives of every third
+            example where the operation has a rule of its own, and values under `Autodiff` and `Forward` in float32 only
+            and under nested `Autodiff` not at all, in a third of the time. burnpy's own tests check its rules element
+            by element, for all examples and in every dtype, on NumPy.
 
     Raises:
         ImportError: pytest is missing; the extra ``burnpy[test]`` installs it.
     """
+    return suite_of(backend, dtypes, FAST if fast_mode else FULL)
+
+
+def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Extent) -> type:
+    """Return the test class of `conformance_suite`, in some extent."""
     import pytest
 
     names = tuple(dtypes)
@@ -72,17 +77,17 @@ def conformance_suite(
             """Create the device, which must not happen during collection."""
             cls.device = device_of(backend)
 
-        @pytest.mark.parametrize("name", _named(value_cases(supported, fast_mode)))
+        @pytest.mark.parametrize("name", _named(value_cases(supported, extent)))
         def test_values(self, name: str) -> None:
             """An operation returns what the reference returns, and does not change its arguments."""
             row = ROWS[name]
             with every_case() as case:
-                for _, dtype, level in value_cases(supported, fast_mode, [name]):
-                    with case(f"{dtype}, {level}"):
-                        for tracked in (False,) if level == "plain" else (False, True):
-                            for layout in LAYOUTS if level == "plain" else LAYOUTS[:1]:
-                                for example in row.examples:
-                                    check_values(self.device, level, row, example, supported[dtype], layout, tracked)
+                for name_of_dtype, dtype in supported.items():
+                    for level, every, tracked in extent.values(row, dtype) if fits(row, dtype) else ():
+                        layouts = every if extent.thorough(self.device, row) else every[:1]
+                        with case(f"{name_of_dtype}, {level}"):
+                            for track, layout, example in product(tracked, layouts, row.examples):
+                                check_values(self.device, level, row, example, dtype, layout, track)
 
         @pytest.mark.parametrize("name", [n for n in PROPERTIES if any(kinds_fit(n, d) for d in supported.values())])
         def test_properties(self, name: str) -> None:
@@ -98,18 +103,19 @@ def conformance_suite(
             """Derivatives in reverse and in forward mode agree with central differences."""
             row = ROWS[name]
             with every_case() as case:
-                for k, (example, arguments) in enumerate(row.examples.items()):
-                    for order in orders(name, k, fast_mode) if row.smooth(arguments) else ():
-                        with case(f"{example}, order {order}"):
-                            check_derivatives(self.device, row, example, LAYOUTS[k % 2], order, fast_mode)
+                for example, layout, order in extent.derivatives(self.device, row):
+                    with case(f"{example}, order {order}"):
+                        check_derivatives(self.device, row, example, layout, order, extent.brief or order == 2)
 
         @pytest.mark.parametrize("name", promoting())
         def test_promotion(self, name: str) -> None:
             """Operands of two dtypes are promoted to their common dtype."""
+            plain = None if extent.thorough(self.device, ROWS[name]) else TYPICAL
             with every_case() as case:
                 for level in LEVELS:
                     with case(level):
-                        check_promotion(self.device, level, ROWS[name], supported)
+                        one_of = plain if level == "plain" else None if extent.mixed else TYPICAL
+                        check_promotion(self.device, level, ROWS[name], supported, one_of)
 
         def test_negative_dims(self) -> None:
             """Tensors count a negative dim from the end."""
@@ -139,34 +145,15 @@ def conformance_suite(
     return Conformance
 
 
-def value_cases(
-    dtypes: Mapping[str, DType], fast_mode: bool = False, names: Iterable[str] = ROWS
-) -> Iterator[tuple[str, str, str]]:
-    """Yield operation, dtype and level of every case of values, of all operations or of those named.
+def value_cases(dtypes: Mapping[str, DType], extent: Extent = FULL) -> Iterator[tuple[str, str, str]]:
+    """Yield operation, dtype and level of every case of values.
 
-    Decorators are tested with floats only, in ``fast_mode`` with float32 only, unless an operation makes floats of ints
-    or bools.
+    Decorators are tested with floats only, unless an operation makes floats of ints or bools.
     """
-    for name in names:
-        row = ROWS[name]
+    for name, row in ROWS.items():
         for name_of_dtype, dtype in dtypes.items():
             if fits(row, dtype):
-                decorated = (
-                    name_of_dtype == "float32" or not fast_mode
-                    if kind_of(dtype) == "float"
-                    else row.operation.results == ("Float",)
-                )
-                for level in LEVELS[: 3 if fast_mode else 4] if decorated else LEVELS[:1]:
-                    yield name, name_of_dtype, level
-
-
-def orders(name: str, position: int, fast_mode: bool = False) -> tuple[int, ...]:
-    """Return the orders of derivatives to check of an operation, on the example at a position.
-
-    In ``fast_mode`` second derivatives are checked where the rule is the operation's own, on every third example: a
-    default is differentiated by the rules of the operations that it calls.
-    """
-    return (1, 2) if not fast_mode or (name in RULES and position % 3 == 0) else (1,)
+                yield from ((name, name_of_dtype, level) for level, _, _ in extent.values(row, dtype))
 
 
 def _named(cases: Iterable[tuple[str, str, str]]) -> list[str]:

@@ -32,8 +32,9 @@ class Options(NamedTuple):
     undefined: bool
     forward: bool
     backward: bool
-    fast: bool
     elements: int
+    together: tuple[tuple[bool, ...], ...]
+    """For each random direction of all inputs at once: whether forward mode takes the tangents apart, or both ways."""
 
 
 def gradcheck(
@@ -70,8 +71,8 @@ def gradcheck(
         check_undefined_grad: if there are several results, check that an undefined gradient of one counts as zeros.
         check_forward_ad: check forward mode, `Forward`.
         check_backward_ad: check reverse mode, `Autodiff`.
-        fast_mode: check along one random direction of all inputs at once, at a cost of differences that is independent
-            of the number and the size of the inputs; where it finds an error, each input is checked, to name it.
+        fast_mode: check along random directions of all inputs at once, whose number is independent of the number and
+            the size of the inputs; where they find an error, each input is checked, to name it.
         elements: inputs with more elements are checked along random directions only, in any case.
         seed: the seed of the random weights and directions.
 
@@ -96,9 +97,11 @@ def gradcheck(
         )
     if not (check_forward_ad or check_backward_ad):
         raise ArgumentError("gradcheck() got check_forward_ad=False and check_backward_ad=False; enable one of them")
+    together = ((True,), (False,)) if fast_mode or not elements else ()
     options = Options(
-        atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad, fast_mode, elements
-    )
+        atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad,
+        0 if fast_mode else elements, together,
+    )  # fmt: skip
     problem = _problem("gradcheck", f, inputs, eps, seed)
     try:
         _check(problem, options)
@@ -140,17 +143,34 @@ def gradgradcheck(
     True
     """
     first = _problem("gradgradcheck", f, inputs, eps, seed)
-    xs, count = first.inputs, len(first.inputs)
     seeds = first.weights if grad_outputs is None else _like(first.weights, grad_outputs)
-
-    def gradients(*args: Tensor[Any]) -> list[Tensor[Any]]:
-        return _backward(f, args[:count], args[count:])
-
     return gradcheck(
-        gradients, (*xs, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        _gradients_of(first), (*first.inputs, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_forward_ad=check_forward_ad,
         check_backward_ad=check_backward_ad, fast_mode=fast_mode, elements=elements, seed=seed + 1,
     )  # fmt: skip
+
+
+def check_briefly(f: Function, inputs: Sequence[Tensor[Any]], order: int) -> None:
+    """Check first or second derivatives along one random direction of all inputs at once.
+
+    They are compared a hundred times as exactly as by `gradcheck`, so that a sum of many elements does not hide the
+    error of one. Where they differ, the message names the input, and the element if there are few.
+
+    Raises:
+        GradcheckError: the check failed.
+    """
+    options = Options(1e-5, 1e-5, 0.0, True, True, True, 32, ((True, False),))
+    problem = _problem("gradcheck", f, inputs, 1e-6, 0)
+    if order == 2:
+        problem = _problem("gradgradcheck", _gradients_of(problem), (*problem.inputs, *problem.weights), 1e-6, 1)
+    _check(problem, options)
+
+
+def _gradients_of(problem: Problem) -> Function:
+    """Return the function of the inputs and of the cotangents of the results that returns the gradients."""
+    count = len(problem.inputs)
+    return lambda *args: _backward(problem.function, args[:count], args[count:])
 
 
 def _backward(f: Function, inputs: Sequence[Tensor[Any]], seeds: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
@@ -223,11 +243,11 @@ def _check(problem: Problem, options: Options) -> None:
     _deterministic(problem, options.nondet_tol)
     _unchanged(problem, "the function")
     gradients = _gradients(problem, options) if options.backward else []
-    if options.fast:
+    if options.together:
         try:
             _check_together(problem, gradients, options)
         except GradcheckError:
-            _check_each(problem, gradients, options._replace(elements=0))  # to name the input
+            _check_each(problem, gradients, options)  # to name the input
             raise
     else:
         _check_each(problem, gradients, options)
@@ -242,11 +262,11 @@ def _check_each(problem: Problem, gradients: list[NDArray[Any]], options: Option
 
 
 def _check_together(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
-    """Check the derivatives as all inputs move at once; in forward mode with tangents one by one, and together."""
-    shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
-    directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
-    apart = [{k: direction} for k, direction in directions.items()]
-    _check_along(problem, directions, "all inputs, random direction", gradients, options, apart)
+    """Check the derivatives as all inputs move at once: tangents one by one in one direction, together in another."""
+    for d, ways in enumerate(options.together):
+        shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
+        directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
+        _check_along(problem, directions, f"all inputs, random direction {d}", gradients, options, ways)
 
 
 def _check_along(
@@ -255,17 +275,20 @@ def _check_along(
     name: str,
     gradients: list[NDArray[Any]],
     options: Options,
-    apart: Sequence[dict[int, NDArray[Any]]] = (),
+    ways: tuple[bool, ...] = (False,),
 ) -> None:
-    """Check the derivative along directions of some inputs; in forward mode also as the sum of those ``apart``."""
+    """Check the derivative along directions of some inputs; in forward mode with a pass for each, if ``ways`` says so.
+
+    With one input, a pass for each is the pass for all.
+    """
     expected = by_differences(problem, directions)
     if options.backward:
         actual = sum(float((gradients[k] * direction).sum()) for k, direction in directions.items())
         _compare("reverse", name, actual, expected, options)
     if options.forward:
-        _compare("forward", name, _forward(problem, name, directions), expected, options)
-        if len(apart) > 1:
-            _compare("forward", name, sum(_forward(problem, name, each) for each in apart), expected, options)
+        for apart in ways if len(directions) > 1 else ways[:1]:
+            passes = [{k: direction} for k, direction in directions.items()] if apart else [directions]
+            _compare("forward", name, sum(_forward(problem, name, each) for each in passes), expected, options)
 
 
 def _gradients(problem: Problem, options: Options) -> list[NDArray[Any]]:

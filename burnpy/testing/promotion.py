@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from burnpy.testing.cases import Row
 
 SHAPES = ((2,), ())
+TYPICAL = ("float32", "int64", "bool")
+"""A dtype of each kind."""
 PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
 
 
@@ -33,13 +36,20 @@ def promoting() -> list[str]:
     return [*names, *PRODUCTS]
 
 
-def check_promotion(device: Any, level: str, row: Row, dtypes: dict[str, DType]) -> None:
-    """Check an operation for all pairs of dtypes of its kinds, with and without dimensions."""
+def check_promotion(
+    device: Any, level: str, row: Row, dtypes: dict[str, DType], one_of: Sequence[str] | None = None
+) -> None:
+    """Check an operation for all pairs of dtypes of its kinds, with and without dimensions.
+
+    At other levels than "plain" these are pairs of floats. ``one_of`` names dtypes of which a pair must have one.
+    """
     on, name = device_at(level, device), row.operation.name
     shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))
     for left_dtype, right_dtype in product(dtypes.values(), dtypes.values()):
         kind = kind_of(left_dtype)
         if kind != kind_of(right_dtype) or kind not in row.kinds or (level != "plain" and kind != "float"):
+            continue
+        if one_of is not None and left_dtype.name not in one_of and right_dtype.name not in one_of:
             continue
         try:
             promote_types(left_dtype, right_dtype)

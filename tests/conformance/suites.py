@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.testing.conformance import suite_of
+from burnpy.testing.extent import DECORATED, Extent
 
 
-def suite_in(device: Any, dtypes: Iterable[str], supported: Iterable[str] = ALL_DTYPES) -> Any:
-    """The suite in fast mode, with values in some of the dtypes that the backend supports, and promotion in all."""
-    suite: Any = conformance_suite(device, dtypes=dtypes, fast_mode=True)
-    everywhere: Any = conformance_suite(device, dtypes=supported)
+def suite_in(
+    device: Any, dtypes: Iterable[str], supported: Iterable[str] = ALL_DTYPES, extent: Extent = DECORATED
+) -> Any:
+    """The suite in an extent, with values in some of the dtypes that the backend supports, and promotion in all."""
+    suite: Any = suite_of(device, dtypes, extent)
+    everywhere: Any = suite_of(device, supported, extent)
     suite.test_refuses_the_dtypes_that_it_lacks = everywhere.test_refuses_the_dtypes_that_it_lacks
     suite.test_promotion = everywhere.test_promotion
     return suite

@@ -11,7 +11,8 @@ from burnpy.backend import Backend, NumPy, errors, operations
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.conformance import orders, value_cases
+from burnpy.testing.conformance import suite_of, value_cases
+from burnpy.testing.extent import DECORATED, FAST, FULL, LIGHT, USUAL, Extent
 
 
 class Inexact(NumPy):
@@ -140,10 +141,41 @@ def test_an_error_of_another_class_is_a_failure_of_its_case() -> None:
         suite().test_values(name="exp")
 
 
+def orders(extent: Extent, name: str, device: NumPy) -> list[tuple[int, ...]]:
+    """The orders of derivatives of each example of an operation that has some."""
+    found: dict[str, tuple[int, ...]] = {}
+    for example, _, order in extent.derivatives(device, ROWS[name]):
+        found[example] = (*found.get(example, ()), order)
+    return [*found.values()]
+
+
 def test_second_derivatives_in_fast_mode_are_those_of_rules() -> None:
-    assert orders("silu", 0) == orders("silu", 1) == orders("silu_backward", 1) == (1, 2)
-    assert orders("silu", 0, fast_mode=True) == (1, 2)
-    assert orders("silu", 1, fast_mode=True) == orders("silu_backward", 0, fast_mode=True) == (1,)
+    device = NumPy()
+    for name in ("silu", "hypot"):
+        assert set(orders(FULL, name, device)) == {(1, 2)}
+        assert len(orders(FULL, name, device)) == len(orders(FAST, name, device)) > 3
+    assert orders(FAST, "silu", device)[:4] == [(1, 2), (1,), (1,), (1, 2)]
+    assert orders(USUAL, "silu", device)[:2] == [(1, 2), (1, 2)]
+    assert set(orders(FAST, "silu_backward", device)) == {(1,)}
+
+
+def test_a_light_suite_tries_one_example_of_what_is_the_backends_default() -> None:
+    class Own(NumPy):
+        def silu_backward(self, grad: Any, x: Any) -> Any:
+            return super().silu_backward(grad, x)
+
+    assert LIGHT.thorough(NumPy(), ROWS["exp"])
+    assert len(orders(LIGHT, "exp", NumPy())) > 3
+    default = next(n for n, row in ROWS.items() if row.gradients and getattr(NumPy, n) is getattr(Backend, n))
+    assert orders(LIGHT, default, NumPy()) == [(1,)]
+
+
+@pytest.mark.parametrize("extent", [FAST, USUAL, LIGHT, DECORATED])
+def test_an_error_of_a_derivative_is_found_in_brief(extent: Extent) -> None:
+    suite: Any = suite_of(WrongDerivative, ["float32"], extent)
+    suite.setup_class()
+    with pytest.raises(AssertionError, match=r"order 1: .*input 0, element \(0, 0\): reverse mode gives"):
+        suite().test_derivatives(name="silu")
 
 
 def test_every_operation_has_a_row() -> None:

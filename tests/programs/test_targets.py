@@ -34,6 +34,8 @@ EVERY = [
     *(("x86_64-unknown-linux-gnu", name) for name in ("baseline", "avx2", "avx512")),
     ("aarch64-unknown-linux-gnu", "baseline"),
 ]
+WIDER = ("avx2", "avx512")
+"""Targets that differ from "baseline" in the size of their vectors; all tests run with the one of this processor."""
 
 
 def executed(name: str) -> target.Target | None:
@@ -64,7 +66,7 @@ def families(*arguments: str, **environment: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("name", ["baseline", *(pytest.param(name, marks=pytest.mark.long) for name in WIDER)])
 def test_kernels_of_every_family_agree_with_references(name: str) -> None:
     able, native = executed(name), executed("native")
     if able is None:
@@ -75,7 +77,10 @@ def test_kernels_of_every_family_agree_with_references(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("triple", "name"), EVERY)
+@pytest.mark.parametrize(
+    ("triple", "name"),
+    [pytest.param(*to, marks=[pytest.mark.long] if to[1] in WIDER else []) for to in EVERY],
+)
 def test_kernels_of_every_family_compile_for_other_processors(triple: str, name: str) -> None:
     if not is_foreign(triple, name):
         pytest.skip(f"this processor executes code for {name}")

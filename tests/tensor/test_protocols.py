@@ -263,6 +263,7 @@ def test_deepcopy_shares_what_was_shared() -> None:
     assert pickle.loads(pickle.dumps(Tensor[Train])) == Tensor[Train]
 
 
+@pytest.mark.parity
 def test_pytorch_writes_to_a_copy_of_its_own() -> None:
     """By DLPack, and not by the array, which PyTorch takes for writable: `Tensor.to_numpy` warns of it."""
     torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")

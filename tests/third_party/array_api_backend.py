@@ -144,18 +144,32 @@ class ArrayApi(Backend):
         return Strict(xp.take(x.array, index.array, axis=dim))
 
     def index_put(self, x: Strict, dim: int, index: Strict, src: Strict) -> Strict:
-        return self._placed(x, dim, index, lambda old, new: new, src)
+        writes = self._writes(x, dim, index)
+        if not writes.size:
+            return Strict(xp.asarray(x.array, copy=True))
+        last = xp.max(xp.where(writes, xp.arange(1, index.shape[0] + 1), xp.asarray(0)), axis=1)
+        new = xp.take(self._first(src, dim).array, xp.maximum(last - 1, xp.asarray(0)), axis=0)
+        old = self._first(x, dim).array
+        there = xp.reshape(last > 0, (-1, *(1,) * (old.ndim - 1)))
+        out: Strict = self._back(Strict(xp.where(there, new, old)), dim)
+        return out
 
     def index_add(self, x: Strict, dim: int, index: Strict, src: Strict) -> Strict:
-        return self._placed(x, dim, index, xp.add, src)
+        old, new = self._first(x, dim).array, self._first(src, dim).array
+        writes = xp.reshape(self._writes(x, dim, index), (x.shape[dim], index.shape[0], *(1,) * (old.ndim - 1)))
+        terms = xp.where(writes, xp.expand_dims(new, axis=0), xp.zeros((), dtype=new.dtype))
+        out: Strict = self._back(quiet(lambda: xp.add(old, xp.sum(terms, axis=1, dtype=old.dtype))), dim)
+        return out
 
-    def _placed(self, x: Strict, dim: int, index: Strict, f: Callable[..., Any], src: Strict) -> Strict:
-        out: Any = xp.asarray(x.array, copy=True)
-        lead: Any = (slice(None),) * dim
-        for position in range(index.shape[0]):
-            target = (*lead, int(index.array[position]), ...)
-            out[target] = f(out[target], src.array[(*lead, position, ...)])
-        return Strict(out)
+    def _writes(self, x: Strict, dim: int, index: Strict) -> Any:
+        """Which positions of the index (columns) name which of x along the dim (rows)."""
+        return xp.expand_dims(xp.arange(x.shape[dim]), axis=1) == xp.expand_dims(index.array, axis=0)
+
+    def _first(self, x: Strict, dim: int) -> Any:
+        return self.permute(x, (dim, *(d for d in range(len(x.shape)) if d != dim)))
+
+    def _back(self, x: Strict, dim: int) -> Any:
+        return self.permute(x, (*range(1, dim + 1), 0, *range(dim + 1, len(x.shape))))
 
     def argsort(self, x: Strict, dim: int, descending: bool) -> Strict:
         return Strict(xp.argsort(x.array, axis=dim, descending=descending, stable=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,15 +50,24 @@ class Array(Sample):
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random values, the same for the same arguments."""
-        generator = np.random.default_rng([seed, zlib.crc32(repr(self).encode())])
         kind = kind_of(dtype)
+        if kind == "float":
+            return _uniform(self, seed).astype(dtype)
+        generator = _generator(self, seed)
         if kind == "bool":
             return np.asarray(generator.integers(0, 2, self.shape).astype(dtype))
-        if kind == "float":
-            return np.asarray(generator.uniform(self.low, self.high, self.shape)).astype(dtype)
         low = max(math.ceil(self.low * 3), 0) if dtype.name.startswith("u") else math.ceil(self.low * 3)
         high = max(math.floor(self.high * 3), low)
         return np.asarray(generator.integers(low, high + 1, self.shape).astype(dtype))
+
+
+def _generator(sample: Array, seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(repr(sample).encode())])
+
+
+@lru_cache(maxsize=256)  # one operation's examples, for every dtype
+def _uniform(sample: Array, seed: int) -> NDArray[Any]:
+    return np.asarray(_generator(sample, seed).uniform(sample.low, sample.high, sample.shape))
 
 
 @dataclass(frozen=True)

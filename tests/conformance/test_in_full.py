@@ -1,0 +1,58 @@
+"""The long form of the conformance suites of this folder and of tests/third_party: all that they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from burnpy.autodiff import Balanced
+from burnpy.backend import Checked, NumPy, Profiled
+from burnpy.testing import conformance_suite
+from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.checks import check_derivatives
+from burnpy.testing.failures import every_case
+from burnpy.testing.promotion import promoting
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+DIFFERENTIABLE = [name for name, row in ROWS.items() if row.gradients]
+CHECKS: dict[str, Iterable[str]] = {"values": ROWS, "derivatives": DIFFERENTIABLE, "promotion": promoting()}
+
+
+def array_api() -> Any:
+    from tests.third_party.array_api_backend import DTYPES, ArrayApi
+
+    return conformance_suite(ArrayApi, dtypes=DTYPES, fast_mode=True)
+
+
+SUITES: dict[str, Callable[[], Any]] = {
+    "NumPy": lambda: conformance_suite(NumPy),
+    "Balanced": lambda: conformance_suite(Balanced[NumPy], fast_mode=True),
+    "Profiled and Checked": lambda: conformance_suite(Profiled(Checked(NumPy, True)), fast_mode=True),
+    "array API": array_api,
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_dtype_level_and_layout(suite: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Balanced, "smallest", 0)
+    tests = SUITES[suite]()
+    tests.setup_class()
+    with Checked.allow(), every_case() as case:
+        for name in CHECKS[check]:
+            with case(name):
+                getattr(tests(), f"test_{check}")(name=name)
+
+
+def test_second_derivatives_element_by_element() -> None:
+    with every_case() as case:
+        for operation in DIFFERENTIABLE:
+            row = ROWS[operation]
+            for k, (example, arguments) in enumerate(row.examples.items()):
+                if row.smooth(arguments):
+                    with case(f"{operation}, {example}"):
+                        check_derivatives(NumPy(), row, example, LAYOUTS[k % 2], 2)
