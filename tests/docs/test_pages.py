@@ -35,8 +35,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
-    """What a module imports when it runs, and whether inside of a function."""
+    """What a module imports when it runs, and whether inside of a function. Expressions import nothing."""
     for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         if isinstance(node, ast.ImportFrom):

@@ -33,10 +33,12 @@ IN_FORWARD = ("save_for_backward", "mark_non_differentiable", "set_materialize_g
 PROFILED = "profile: Tensor.ones((2,), device=Autodiff[Profiled[NumPy]]).require_grad().exp().sum().backward()"
 
 
+SETTING = compile(f"{PROLOGUE}\nwith Profiled.record() as {PROFILED}\n", "the setting", "exec", dont_inherit=True)
+
+
 def namespace() -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "migrating"}
-    exec(PROLOGUE, names)
-    exec(f"with Profiled.record() as {PROFILED}", names)
+    exec(SETTING, names)
     return names
 
 

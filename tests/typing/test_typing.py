@@ -1,11 +1,12 @@
 """mypy and pyright accept and reject what they must, line by line, and the rejected raises a clear TypeError.
 
 One run of a checker sees the modules of this folder and the blocks of README.md, as most of its time goes into reading
-burnpy and NumPy.
+burnpy and NumPy. A second run on the same files is quick: mypy has its cache, and pyright's answer is kept in ``out``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -13,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -28,7 +29,10 @@ ACCEPTED = tuple(sorted(HERE.glob("*accepted.py")))
 REJECTED = tuple(sorted(HERE.glob("*rejected.py")))
 ENVIRONMENT = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 """In which the checkers stand that were installed beside this interpreter."""
-
+KEPT = ROOT / "out" / "typing"
+"""Where the blocks and pyright's answer stay from one run to the next."""
+NODE = {**os.environ, "NODE_OPTIONS": "--v8-pool-size=0 --max-semi-space-size=64"}
+"""For pyright: helper threads that collect garbage early cost more processor time than they save."""
 
 MISTAKES = {
     "loss = (x @ x).relu().sum()": "x.inner().sum().backward()",
@@ -50,9 +54,42 @@ def mypy_lines(*paths: Path) -> set[tuple[str, int]]:
 
 def pyright_lines(*paths: Path) -> set[tuple[str, int]]:
     command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", *map(str, paths)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    report = [d for d in json.loads(done.stdout)["generalDiagnostics"] if d["severity"] == "error"]
-    return {(Path(d["file"]).name, d["range"]["start"]["line"] + 1) for d in report if TARGET not in d["message"]}
+
+    def run() -> list[tuple[str, int]]:
+        done = subprocess.run(command, cwd=ROOT, env=NODE, capture_output=True, text=True, check=False)
+        report = [d for d in json.loads(done.stdout)["generalDiagnostics"] if d["severity"] == "error"]
+        return [(Path(d["file"]).name, d["range"]["start"]["line"] + 1) for d in report if TARGET not in d["message"]]
+
+    sources = [path for name in ("burnpy", "backends") for path in (ROOT / name).rglob("*.py*") if path.is_file()]
+    key = digest(command, [ROOT / "pyproject.toml", *paths, *(path for path in sources if path.suffix != ".pyc")])
+    return remembered(KEPT / "pyright.json", key, run)
+
+
+def digest(command: list[str], paths: Iterable[Path]) -> str:
+    """Return a hash of what an answer depends on: the command, the files and the versions of all that is installed."""
+    installed = sorted(path.name for folder in sys.path for path in Path(folder).glob("*.dist-info"))
+    found = hashlib.sha256(repr((sys.version, command, installed)).encode())
+    for path in sorted(paths):
+        found.update(f"{path}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def remembered(path: Path, key: str, run: Callable[[], Iterable[tuple[str, int]]]) -> set[tuple[str, int]]:
+    """Return the lines that a file keeps under a key; where it keeps none, run the checker and keep what it finds."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if kept.get("key") != key:
+        kept = {"key": key, "lines": sorted(run())}
+        write(path, json.dumps(kept))
+    return {(name, line) for name, line in kept["lines"]}
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file as a whole, which another process may be reading; leave it alone where it says the same."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
 
 
 def ty_lines(*paths: Path) -> set[tuple[str, int]]:
@@ -81,12 +118,14 @@ def marked(checker: str, *paths: Path) -> set[tuple[str, int]]:
     return found
 
 
-def blocks_in(folder: Path) -> tuple[Path, ...]:
+def blocks() -> list[Path]:
     """Write the blocks of README.md to files, with the mistakes that it says checkers refuse."""
+    paths = []
     for number, block in enumerate(WHOLE):
         mistakes = [f"{mistake}  # E\n" for line, mistake in MISTAKES.items() if line in block]
-        (folder / f"block_{number}.py").write_text(f"{block}\n{''.join(mistakes)}", encoding="utf-8")
-    return tuple(sorted(folder.glob("*.py")))
+        paths.append(KEPT / f"block_{number}.py")
+        write(paths[-1], f"{block}\n{''.join(mistakes)}")
+    return paths
 
 
 CHECKERS = {"mypy": mypy_lines, "pyright": pyright_lines, "ty": ty_lines, "pyrefly": pyrefly_lines}
@@ -94,16 +133,34 @@ CHECKERS = {"mypy": mypy_lines, "pyright": pyright_lines, "ty": ty_lines, "pyref
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_checkers_reject_the_marked_lines_and_no_others(checker: str, tmp_path: Path) -> None:
+def test_checkers_reject_the_marked_lines_and_no_others(checker: str) -> None:
     """mypy and pyright always; ty and pyrefly, which have not settled yet, on what is rejected, where installed."""
     paths = REJECTED
     if checker not in ("ty", "pyrefly"):
-        paths = ACCEPTED + REJECTED + blocks_in(tmp_path)
-        assert len(marked(checker, *tmp_path.glob("*.py"))) == len(MISTAKES)
+        paths = (*ACCEPTED, *REJECTED, *blocks())
+        assert len(marked(checker, *blocks())) == len(MISTAKES)
     elif shutil.which(checker, path=ENVIRONMENT["PATH"]) is None:
         pytest.skip(f"{checker} is not installed")
     found, wanted = CHECKERS[checker](*paths), marked(checker, *paths)
     assert found == wanted, f"not rejected: {sorted(wanted - found)}; wrongly rejected: {sorted(found - wanted)}"
+
+
+def test_an_answer_is_kept_until_something_changes(tmp_path: Path) -> None:
+    source, kept, runs = tmp_path / "a.py", tmp_path / "out" / "kept.json", []
+
+    def answer(option: str = "") -> set[tuple[str, int]]:
+        def run() -> list[tuple[str, int]]:
+            runs.append(source.read_text())
+            return [("a.py", len(runs))]
+
+        return remembered(kept, digest(["checker", option], [source]), run)
+
+    source.write_text("1")
+    assert answer() == answer() == {("a.py", 1)}
+    source.write_text("2")
+    assert answer() == answer() == {("a.py", 2)}
+    assert answer("--strict") == answer("--strict") == {("a.py", 3)}
+    assert runs == ["1", "2", "2"]
 
 
 def test_mypy_and_pyright_see_every_marked_line() -> None:
