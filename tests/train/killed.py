@@ -22,7 +22,6 @@ from burnpy.metrics import Accuracy
 from burnpy.nn import BatchNorm, Dropout, Flatten, Linear, Relu, Sequential
 from burnpy.optim import AdamW, CosineLr
 from burnpy.train import ByGlobalNorm, Checkpoints, EarlyStopping, Jsonl, Learner, Step, Steps
-
 from tests.interrupting import LONG
 
 from .training import Train, weights
