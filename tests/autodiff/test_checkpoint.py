@@ -219,14 +219,15 @@ def test_nothing_is_left_without_the_garbage_collector(passes: str) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_sections_in_a_row() -> None:
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_many_sections_in_a_row(count: int) -> None:
     x = leaf((2,))
     y: Any = x
-    for _ in range(10_000):
+    for _ in range(count):
         y = checkpoint(lambda a: (a * 1.0001).sin(), y)
     assert x in y.sum().backward()
     y = x
-    for _ in range(10_000):
+    for _ in range(count):
         y = checkpoint(lambda a: (a * 1.0001).sin(), y)
     del y
 

@@ -14,7 +14,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]
-THREADS, ROUNDS = 8, 1_000
+THREADS = 8
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +52,9 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
 
 @pytest.mark.slow
-def test_passes_over_shared_leaves() -> None:
-    """8 threads build graphs over the same two leaves and go backward, 1,000 rounds each."""
+@pytest.mark.parametrize("rounds", [200, pytest.param(1_000, marks=pytest.mark.long)])
+def test_passes_over_shared_leaves(rounds: int) -> None:
+    """8 threads build graphs over the same two leaves and go backward, so many rounds each."""
     w, b = leaf([[0.5, -0.3], [0.2, 0.8]]), leaf([0.1, -0.1])
     inputs = [np.random.default_rng(k).uniform(-1, 1, (3, 2)) for k in range(THREADS)]
 
@@ -66,7 +67,7 @@ def test_passes_over_shared_leaves() -> None:
     alone = [gradients(k) for k in range(THREADS)]
 
     def work(k: int) -> None:
-        for n in range(ROUNDS):
+        for n in range(rounds):
             for mine, want in zip(gradients(k), alone[k], strict=True):
                 assert np.array_equal(mine, want), f"thread {k}, round {n}: {mine}, alone {want}"
 

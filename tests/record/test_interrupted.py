@@ -107,7 +107,7 @@ def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest
         lambda: from_torch(linear, FIXTURES / "layers.safetensors", strict=False, remap={r"^linear\.": ""}),
     ]
     for function in functions:
-        for at in everywhere(function, 20, which / len(ERRORS)):  # each error at places of its own
+        for at in everywhere(function, 8, which / len(ERRORS)):  # each error at places of its own
             with pytest.raises(type(error)) as raised:
                 raising(function, at, error)
             assert raised.value is error, at

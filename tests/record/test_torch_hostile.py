@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import tracemalloc
 import zipfile
@@ -17,11 +16,12 @@ from burnpy.backend import errors
 from burnpy.record import read_torch
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import LONGEST_KEY, WIDE_KEYS
+from tests.interrupting import LONG
 from tests.record.nets import FIXTURES
 from tests.record.test_torch_files import archive
 from tests.record.torch_programs import CALLS, Programs, mutated, text
 
-EXAMPLES = int(os.environ.get("BURNPY_LONG_TESTS", "300"))
+EXAMPLES = 2 * LONG or 120
 PER_BYTE, AT_FIRST = 100, 200_000  # what reading may take in memory
 MODULUS = (1 << 61) - 1  # of which Python's hashes of ints are the remainders
 

@@ -22,13 +22,14 @@ from burnpy.metrics import Accuracy
 from burnpy.nn import BatchNorm, Dropout, Flatten, Linear, Relu, Sequential
 from burnpy.optim import AdamW, CosineLr
 from burnpy.train import ByGlobalNorm, Checkpoints, EarlyStopping, Jsonl, Learner, Step, Steps
+from tests.interrupting import LONG
 
 from .training import Train, weights
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(90, 1, 6, 6)).astype(np.float32)
 DATA = ArrayDataset(x=IMAGES, y=(IMAGES.mean((1, 2, 3)) > 0).astype(np.int64))
-EPOCHS = 12
+EPOCHS = 12 if LONG else 6
 
 
 def step(model: Any, batch: Batch[Any]) -> Step[Any]:

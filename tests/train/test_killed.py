@@ -55,7 +55,7 @@ def test_killed_at_random_moments_and_resumed_to_the_same_bits(tmp_path: Path) -
     assert (len(whole["history"]), whole["step"]) == (EPOCHS, 3 * EPOCHS)
     files = contents(tmp_path / "whole")
     rng = np.random.default_rng()  # other moments each time
-    wanted, kills, runs = LONG or 3, 0, 0
+    wanted, kills, runs = LONG or 2, 0, 0
     while kills < wanted:
         folder, result, runs = tmp_path / str(runs), None, runs + 1
         while result is None:
