@@ -21,14 +21,14 @@ Tracked: TypeAlias = tuple[tuple[str, tuple[bool, ...]], ...]
 
 BOTH = (False, True)
 OTHERS = "others"
-"""A key that stands for the dtypes which a mapping does not name."""
+"""The key for all dtypes that a mapping does not name."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What a suite tries of each operation."""
+    """The part of the examples, dtypes, levels and derivatives that a suite tries for each operation."""
 
-    layouts: Mapping[str, tuple[str, ...]]  #: those of values at level "plain", by dtype
+    layouts: Mapping[str, tuple[str, ...]]  #: layouts of the values at level "plain", by dtype
     decorated: Mapping[str, Tracked]  #: the other levels of floats, and of ints and bools that become floats, by dtype
     brief: bool  #: whether first derivatives are checked along one random direction, not element by element
     second: int  #: second derivatives are checked of every so many-th example of operations with a rule; 0: of none
@@ -50,7 +50,7 @@ class Extent:
                 yield level, LAYOUTS[:1], tracked
 
     def derivatives(self, device: Any, row: Row) -> Iterator[tuple[str, str, int]]:
-        """Yield the examples of which to check derivatives, each with its layout and an order."""
+        """Yield the examples whose derivatives are checked, each with its layout and an order."""
         name = row.operation.name
         smooth = [(k, example) for k, (example, given) in enumerate(row.examples.items()) if row.smooth(given)]
         every = self.second if name in RULES else self.composed
@@ -78,7 +78,7 @@ USUAL = Extent(
     {"float32": (*_FAST, ("Autodiff²", (True,))), "bfloat16": (*_CALLED, ("Forward", (True,))), OTHERS: _CALLED},
     True, 1, 3, True, False,
 )  # fmt: skip
-"""That of burnpy's own tests of NumPy, which compute everything in their long form."""
+"""The extent of burnpy's own tests of NumPy; their long form computes everything."""
 
 LIGHT = Extent({"float32": LAYOUTS[:2], OTHERS: LAYOUTS[:1]}, {OTHERS: _CALLED}, True, 0, 0, False, False)
 """For backends that hand each operation to NumPy, in a few dtypes."""

@@ -41,7 +41,7 @@ def check_promotion(
 ) -> None:
     """Check an operation for all pairs of dtypes of its kinds, with and without dimensions.
 
-    At other levels than "plain" these are pairs of floats. ``one_of`` names dtypes of which a pair must have one.
+    At other levels than "plain" these are pairs of floats. ``one_of`` names dtypes; each pair must have one of them.
     """
     on, name = device_at(level, device), row.operation.name
     shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))

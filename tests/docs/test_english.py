@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import burnpy
@@ -42,9 +43,20 @@ def sources() -> list[Path]:
     return [path for folder in ("burnpy", "backends") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sources()]
+
+
+def may_have_a_phrase(path: Path) -> bool:
+    """Search the whole file as one line, where `texts` takes a hundred times as long."""
+    line = re.sub(r"[\s\"'#]+f?[\"']?", " ", path.read_text(encoding="utf-8"))
+    return any(re.search(phrase, line, re.IGNORECASE) for phrase in PHRASES)
+
+
 def test_phrases_that_readers_stumble_over_do_not_occur() -> None:
     found = []
-    for path in sources():
+    for path in filter(may_have_a_phrase, sources()):
         for line, text in texts(path):
             for phrase, advice in PHRASES.items():
                 hit = re.search(phrase, " ".join(text.split()), re.IGNORECASE)
@@ -55,8 +67,8 @@ def test_phrases_that_readers_stumble_over_do_not_occur() -> None:
 
 def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
     found = []
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees():
+        for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
                 text = ast.get_docstring(node) or ""
                 if RIDDLES.match(text):
@@ -67,8 +79,8 @@ def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
 def test_messages_have_at_most_two_of() -> None:
     """One sentence with three "of" is a riddle; a message names the thing instead."""
     found = []
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 for part in ast.walk(node.exc):
                     if isinstance(part, ast.JoinedStr):

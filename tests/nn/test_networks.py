@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         "output_size=-2",
     ),
-    "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "expected (N, channels"),
+    "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "expected .N, channels"),
     "fold, windows": (
         lambda: F.fold(ones(4, 5), (2, 3), 2),
         ShapeError,
