@@ -6,9 +6,9 @@ VENV ?= .venv
 CUDA ?= cuda13
 # Options of the demo and of the benchmarks, as in `make demo ARGS="--backend cupy"`.
 ARGS ?=
-# For the tests: two processes are what two cores have room for. Each begins at its own half of the tests, with the
-# longest first, and takes some from the other when it is done.
-PYTEST ?= -n 2 --dist worksteal
+# For the tests: three processes keep two cores busy while tests wait. Each begins at its own part of the tests, with the
+# longest first, and takes some from the others when it is done.
+PYTEST ?= -n 3 --dist worksteal
 
 # Where the real CuPy computes on the CPU, apart from the CuPy that the other tests look at.
 HOSTCUDA ?= out/cupy

@@ -21,6 +21,7 @@ from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.properties import kinds_fit
+from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
 from burnpy.testing.checks import LEVELS, check_derivatives, check_values
 from burnpy.testing.extent import FAST, FULL, Extent
@@ -86,8 +87,9 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                     for level, every, tracked in extent.values(row, dtype) if fits(row, dtype) else ():
                         layouts = every if extent.thorough(self.device, row) else every[:1]
                         with case(f"{name_of_dtype}, {level}"):
-                            for track, layout, example in product(tracked, layouts, row.examples):
-                                check_values(self.device, level, row, example, dtype, layout, track)
+                            for track, (k, example) in product(tracked, enumerate(row.examples)):
+                                for layout in layouts or (LAYOUTS[k % len(LAYOUTS)],):
+                                    check_values(self.device, level, row, example, dtype, layout, track)
 
         @pytest.mark.parametrize("name", [n for n in PROPERTIES if any(kinds_fit(n, d) for d in supported.values())])
         def test_properties(self, name: str) -> None:

@@ -28,7 +28,8 @@ OTHERS = "others"
 class Extent:
     """The part of the examples, dtypes, levels and derivatives that a suite tries for each operation."""
 
-    layouts: Mapping[str, tuple[str, ...]]  #: layouts of the values at level "plain", by dtype
+    layouts: Mapping[str, tuple[str, ...]]
+    """The layouts of the values at level "plain", by dtype; if there are none, each example has another."""
     decorated: Mapping[str, Tracked]  #: the other levels of floats, and of ints and bools that become floats, by dtype
     brief: bool  #: whether first derivatives are checked along one random direction, not element by element
     second: int  #: second derivatives are checked of every so many-th example of operations with a rule; 0: of none
@@ -74,14 +75,14 @@ FAST = Extent(
 
 _CALLED = (("Autodiff", (True,)),)
 USUAL = Extent(
-    dict.fromkeys(("float32", "float64", "int64", "uint8", "bool"), LAYOUTS) | {OTHERS: LAYOUTS[:1]},
+    dict.fromkeys(("float32", "float64", "int64", "uint8", "bool"), LAYOUTS) | {OTHERS: ()},
     {"float32": (*_FAST, ("Autodiff²", (True,))), "bfloat16": (*_CALLED, ("Forward", (True,))), OTHERS: _CALLED},
     True, 1, 3, True, False,
 )  # fmt: skip
 """The extent of burnpy's own tests of NumPy; their long form computes everything."""
 
-LIGHT = Extent({"float32": LAYOUTS[:2], OTHERS: LAYOUTS[:1]}, {OTHERS: _CALLED}, True, 0, 0, False, False)
+LIGHT = Extent({"float32": LAYOUTS[:2], OTHERS: ()}, {OTHERS: _CALLED}, True, 0, 0, False, False)
 """For backends that hand each operation to NumPy, in a few dtypes."""
 
-DECORATED = Extent({OTHERS: LAYOUTS[:1]}, {OTHERS: _CALLED}, True, 0, 0, False, False, 3)
+DECORATED = Extent({OTHERS: ()}, {OTHERS: _CALLED}, True, 0, 0, False, False, 3)
 """For decorators, which hand every operation on in the same way."""

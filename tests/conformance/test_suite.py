@@ -178,6 +178,18 @@ def test_an_error_of_a_derivative_is_found_in_brief(extent: Extent) -> None:
         suite().test_derivatives(name="silu")
 
 
+@pytest.mark.parametrize("extent", [FAST, USUAL, LIGHT, DECORATED])
+def test_an_error_of_one_layout_is_found_in_dtypes_that_have_one_layout_for_each_example(extent: Extent) -> None:
+    class Half(IgnoresStrides):
+        def cumsum(self, x: Any, dim: int) -> Any:
+            return super().cumsum(x, dim) if x.dtype == np.float16 else NumPy.cumsum(self, x, dim)
+
+    suite: Any = suite_of(Half, ["float16", "float32"], extent)
+    suite.setup_class()
+    with pytest.raises(AssertionError, match=r"1 of \d+ cases failed: float16, plain\n"), np.errstate(all="ignore"):
+        suite().test_values(name="cumsum")
+
+
 def test_every_operation_has_a_row() -> None:
     names = [*ROWS, *PROPERTIES]
     assert sorted(names) == sorted(operations())
