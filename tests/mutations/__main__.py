@@ -55,9 +55,9 @@ SPENT, NONE_CHOSEN = -signal.SIGXCPU, 5
 
 def operations(place: Place, source: str) -> list[str]:
     """Return the names of the operations that a place may concern."""
-    if not place.file.startswith(("burnpy/autodiff/rules/", "burnpy/backend/operations/", "backends/")):
+    if not place.file.startswith(("burnpy/backend/operations/", "backends/")):
         return []
-    declared = r"\bBackend\.(\w+)" if "rules" in place.file else r"    def ([a-z]\w+)"
+    declared = r"    def ([a-z]\w+)"
     names = set(re.findall(declared, source))
     own = {name for name in names if name in (*place.function.split("."), *re.findall(declared, place.line))}
     return sorted(own or names)

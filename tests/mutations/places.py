@@ -12,10 +12,9 @@ from pathlib import Path
 
 WEIGHTS = {
     "burnpy/autodiff": 2,
-    "burnpy/autodiff/rules": 5,
     "burnpy/backend": 1,
     "burnpy/backend/decorators": 1,
-    "burnpy/backend/operations": 5,
+    "burnpy/backend/operations": 10,
     "burnpy/backend/program": 1,
     "burnpy/func": 1,
     "burnpy/linalg": 1,

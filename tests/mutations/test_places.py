@@ -6,7 +6,7 @@ import ast
 
 from tests.mutations.places import KINDS, Finder, Place, picked
 
-RULES = "burnpy/autodiff/rules/some.py"
+RULES = "burnpy/backend/operations/some.py"
 SOURCE = '''
 """Not -1, nor True."""
 TABLE = {"a": lambda i, g, out: i.neg(i.mul(g, out))}
