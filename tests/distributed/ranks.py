@@ -66,8 +66,11 @@ def ranks_train_as_one_on_one_big_batch(group: Group) -> None:
     for x, y in batches(10):
         model = mine.step(1e-2, model, group.mean(gradients(model, x[rows], y[rows]), weight=len(rows)))
         whole = alone.step(1e-2, whole, gradients(whole, x, y))
-    for p, q in zip(model.params(), whole.params(), strict=True):
-        assert (p.value.inner() - q.value.inner()).abs().max().item() < 1e-15
+    furthest = max(
+        (p.value.inner() - q.value.inner()).abs().max().item()
+        for p, q in zip(model.params(), whole.params(), strict=True)
+    )
+    assert furthest < 1e-12, furthest  # sums of other parts are rounded otherwise, and AdamW divides by small numbers
     assert same(group, model)
 
 
