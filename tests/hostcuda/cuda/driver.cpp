@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include "host.h"
 
@@ -47,6 +48,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
   if (!hostcuda_execute) return CUDA_SUCCESS;
   if (!kernel->entry) kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
   if (!kernel->entry) return hostcuda_execute ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;  // off: the test is postponed
+  static std::mutex one_at_a_time;  // CuPy launches without the GIL, and kernels share the indices of blocks and threads
+  std::lock_guard<std::mutex> running(one_at_a_time);
   hostcuda_run(kernel->entry, kernel->has_barriers, {gx, gy, gz}, {bx, by, bz}, shared, arguments);
   return CUDA_SUCCESS;
 }
