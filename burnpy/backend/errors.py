@@ -109,7 +109,7 @@ class DeviceError(BurnpyError, TypeError):
     """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
 
     mixed: tuple[str, tuple[object, object]] | None = None
-    """Of mixed tensors: the message, with places for the names of two arguments, and their devices."""
+    """The message for tensors on two devices, with places for the names of two arguments, and their devices."""
 
 
 class NotTrackedError(BurnpyError, TypeError):

@@ -96,7 +96,7 @@ class Traits(TypedDict, total=False):
     for a constant, but not for all) and returns a tuple with those of the float results. By default, forward mode goes
     through the default."""
     matrices: Matrices
-    """Of a product, in addition to ``vjp``: simpler vjps for two matrices."""
+    """Simpler vjps of a product for two matrices, in addition to ``vjp``."""
 
 
 class Declaration:

@@ -48,7 +48,7 @@ def has_barriers(source: str) -> bool:
 
 
 def is_compiled(key: str) -> bool:
-    """Whether a source is compiled, by this process or by another one."""
+    """Return whether this process or another one has compiled a source."""
     if key not in _libraries():
         _libraries.cache_clear()
     return key in _libraries()

@@ -126,7 +126,7 @@ def postponing() -> Iterator[list[str]]:
 
 
 def is_dry() -> bool:
-    """Whether the current test is postponed, so that what it compares was not computed."""
+    """True if the current test is postponed: its results were not computed."""
     return bool(_met and _met[-1])
 
 

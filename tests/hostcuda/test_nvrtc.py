@@ -30,7 +30,7 @@ from burnpy_cupy.compiled.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels import CATS  # noqa: E402
 
 ARCHITECTURES = (90, *(pytest.param(other, marks=pytest.mark.long) for other in (80, 100)))
-"""Whether the compiler takes a source hardly depends on them, so that the others are for the long form."""
+"""One architecture by default; the long form compiles for the others too."""
 PARTS = 6
 
 

@@ -96,7 +96,7 @@ class Suite:
         tests = [f for f in self.files if f.match("test_*.py") and any(f == c or c in f.parents for c in chosen)]
         self.tests = [test for test in tests if "fixtures" not in test.parts]
         self.passing: dict[str, bool] = {}
-        """Whether a test passes without a change."""
+        """Return whether a test passes without a change."""
         self.lock = Lock()
 
     def copied(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What mutations change, and that the same places are found and picked again."""
+"""Mutations change one place of each kind; the same places are found and picked again."""
 
 from __future__ import annotations
 

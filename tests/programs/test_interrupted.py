@@ -1,4 +1,4 @@
-"""What the handler of a signal raises while a kernel is compiled or loaded arrives, and kernels stay on."""
+"""Exceptions of signal handlers arrive while a kernel is compiled or loaded, and kernels stay on."""
 
 from __future__ import annotations
 

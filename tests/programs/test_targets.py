@@ -47,7 +47,7 @@ def executed(name: str) -> target.Target | None:
 
 
 def is_foreign(triple: str, name: str) -> bool:
-    """Whether this processor cannot execute code for a target."""
+    """Return whether this processor cannot execute code for a target."""
     return triple.split("-")[0] != HERE.triple.split("-")[0] or executed(name) is None
 
 

@@ -30,7 +30,7 @@ REJECTED = tuple(sorted(HERE.glob("*rejected.py")))
 ENVIRONMENT = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 """In which the checkers stand that were installed beside this interpreter."""
 KEPT = ROOT / "out" / "typing"
-"""Where the blocks and pyright's answer stay from one run to the next."""
+"""The folder that keeps the blocks and pyright's answer from one run to the next."""
 NODE = {**os.environ, "NODE_OPTIONS": "--v8-pool-size=0 --max-semi-space-size=64"}
 """For pyright: helper threads that collect garbage early cost more processor time than they save."""
 
