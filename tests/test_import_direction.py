@@ -1,7 +1,7 @@
 """The direction of imports: each part of the package imports itself and the parts below it, and no module a circle.
 
-All imports are read from the source, those inside of functions and for type checkers too. One module is let through:
-the door by which methods of tensors call autodiff's tools, which are made of tensors.
+All imports are read from the source, those inside of functions and for type checkers too. Two modules are let through:
+the door by which methods of tensors call autodiff's tools, which are made of tensors, and the shared type variables.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ CORE = (
 )
 """The parts of `burnpy.autodiff` that compute with primitives and know no tensors; all other modules are tools."""
 
+TYPEVARS = "burnpy.typevars"
+"""The type variables that all parts share, with bounds that type checkers alone import."""
+
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "messages": (("burnpy.backend.errors", "burnpy.hints"), ()),
+    "messages": (("burnpy.backend.errors", "burnpy.hints", TYPEVARS), ()),
     "backend": (("burnpy.backend",), ("messages",)),
     "autodiff's core": (tuple(f"burnpy.autodiff.{name}" for name in CORE), ("backend",)),
     "tensor": (("burnpy.tensor",), ("autodiff's core",)),
@@ -160,7 +163,7 @@ def test_a_part_imports_what_it_stands_on(part: str) -> None:
     others = [
         f"{module} imports {target} ({part_of(target)}; {kind})"
         for module, imports in all_imports().items()
-        if part_of(module) == part and module not in (DOOR, *FACADES)
+        if part_of(module) == part and module not in (DOOR, TYPEVARS, *FACADES)
         for target, kind in sorted(imports)
         if part_of(target) not in allowed
     ]
@@ -193,6 +196,10 @@ def test_lazy_names_are_those_that_type_checkers_see(module: str) -> None:
         if f"{each.module}.{alias.name}" not in SOURCES
     }
     assert seen == {(source, name) for source, names in package._LATER.items() for name in names}
+
+
+def test_bounds_of_type_variables_cost_no_import() -> None:
+    assert {kind for _, kind in all_imports()[TYPEVARS]} == {"typing"}
 
 
 def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.memory import DeviceMemory
 from burnpy.backend.runtime import Communicator
+from burnpy.typevars import T
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
@@ -29,8 +30,6 @@ from burnpy_cupy.kernels import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams
-
-T = TypeVar("T")
 
 
 class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class Entered(NamedTuple):

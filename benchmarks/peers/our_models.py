@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import burnpy
 from benchmarks.peers import Training
 from benchmarks.tasks import CLASSES, Task
 from burnpy import IntTensor, Tensor
-from burnpy.backend import Backend
 from burnpy.nn import BatchNorm, Conv2d, Embedding, Gru, Linear, Lstm, MaxPool2d, Module, Param, TransformerEncoder
 from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 class Mlp(Module[B]):

@@ -16,13 +16,13 @@ from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import declarations
+from burnpy.typevars import I_co
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready
 
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
 J = TypeVar("J", bound=Backend)
 
 

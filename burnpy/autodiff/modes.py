@@ -15,13 +15,12 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from itertools import count
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, NamedTuple, Self, TypeAlias, cast, overload
 
 from burnpy.autodiff.current import current_mode as current_mode
 from burnpy.autodiff.current import mode_of_context
 from burnpy.backend.errors import KindError
-
-F = TypeVar("F", bound=Callable[..., Any])
+from burnpy.typevars import F
 
 next_level = count(1).__next__
 """Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""

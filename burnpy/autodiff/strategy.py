@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from burnpy.backend.backend import Backend
-
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
+from burnpy.typevars import I_co
 
 
 class Strategy(Backend, Generic[I_co]):

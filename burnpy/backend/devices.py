@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.alias import BoundAlias
 from burnpy.backend.errors import DeviceError, a
 from burnpy.backend.schema import declarations, missing
 from burnpy.hints.signatures import signature
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-
-B = TypeVar("B", bound="Backend")
 
 
 class DeviceMeta(ABCMeta):

@@ -23,11 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from burnpy.backend.rules import Matrices, Vjp
-
-F = TypeVar("F", bound=Callable[..., Any])
+from burnpy.typevars import F
 
 
 class Algebra(Enum):

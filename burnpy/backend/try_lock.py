@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic
 from weakref import ref
 
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class TryLock(Generic[T]):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from operator import index as as_int
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.errors import CallError, IndexRangeError
 from burnpy.tensor.base import describe
+from burnpy.typevars import T_co
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-T_co = TypeVar("T_co", covariant=True)
 
 Sample: TypeAlias = Mapping[str, Any]
 """A sample: arrays, numbers or other values by name."""

@@ -6,17 +6,17 @@ import re
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import numpy as np
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.readonly import readonly
+from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
-B2 = TypeVar("B2", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 _KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
 

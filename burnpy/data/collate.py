@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, CallError, DeviceError, a
 from burnpy.data.base import Arrays
@@ -20,13 +19,11 @@ from burnpy.data.batch import Batch, declarations, made
 from burnpy.data.randomness import BatchRandom
 from burnpy.data.stacking import stacked
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import B, T_co
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-B = TypeVar("B", bound=Backend)
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Bt = TypeVar("Bt", bound=Batch[Any])
 
 Transform: TypeAlias = Callable[["Mapping[str, NDArray[Any]]", BatchRandom], "Mapping[str, Any]"]

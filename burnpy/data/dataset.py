@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -12,13 +12,10 @@ from burnpy.data.base import Arrays, Indexable, Sample, SampleSource, checked_in
 from burnpy.data.splits import drawn, halves
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-T = TypeVar("T")
-U = TypeVar("U")
-T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(SampleSource[T_co]):

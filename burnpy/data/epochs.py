@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from burnpy.data.collate import Collator
 from burnpy.data.engines.base import Engine
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class Batches(Iterator[T], Generic[T]):

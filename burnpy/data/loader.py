@@ -21,9 +21,9 @@ from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
 from burnpy.data.work import MakeBatch, Share, Task
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import T
 
 S = TypeVar("S")
-T = TypeVar("T")
 
 EngineName: TypeAlias = Literal["threads", "processes"]
 

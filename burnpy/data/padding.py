@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, Samples, TensorCollator, Transform, batch_class, checked_transforms
 from burnpy.data.stacking import as_array, by_name, refuse_mixed, stacked_column
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-B = TypeVar("B", bound=Backend)
 Bt = TypeVar("Bt", bound=Batch[Any])
 
 

@@ -19,14 +19,12 @@ from burnpy.data.loader import EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
 from burnpy.data.work import Share, chosen, collated, loading_error
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 S = TypeVar("S")
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-U = TypeVar("U")
 
 State: TypeAlias = Any
 """A place in a stream: a value that the stream defines, such as an int or a tuple, best one that JSON can hold."""

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from operator import index as as_int
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,10 @@ from burnpy.data.base import Arrays, SampleSource, checked_index
 from burnpy.data.randomness import SAMPLES, BatchRandom
 from burnpy.data.stacking import stacked
 from burnpy.tensor.base import describe
+from burnpy.typevars import T_co, U
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-T_co = TypeVar("T_co", covariant=True)
-U = TypeVar("U")
 
 
 class View(SampleSource[T_co]):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from burnpy.backend.errors import KindError, a
 from burnpy.distributed.group import Group
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class DataParallel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from burnpy.distributed.calls import Calls
 from burnpy.distributed.group import Group
 from burnpy.distributed.leaving import instead_of_finalizing, tolerant
 from burnpy.distributed.wait import Waits
+from burnpy.typevars import T
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-T = TypeVar("T")
 
 LAUNCH = "mpiexec --with-ft ulfm -n N python -m mpi4py train.py"
 

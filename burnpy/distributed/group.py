@@ -8,9 +8,8 @@ import socket
 import warnings
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
 from burnpy.distributed.calls import Alone, Calls, Header
 from burnpy.distributed.errors_on_all import stop_all_on_error
@@ -23,14 +22,12 @@ from burnpy.nn.module import Module
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
     from burnpy.optim.grads_params import ModelOnAutodiff
     from burnpy.tensor.on_autodiff import TensorOnAutodiff
 
-T = TypeVar("T")
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
-B = TypeVar("B", bound=Backend)
 
 TIMEOUT = 600.0
 """The limit of a wait in seconds: compiling and loading data for the first step may take some minutes."""

@@ -18,10 +18,10 @@ from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.base import describe
 from burnpy.train.step import batch_size
+from burnpy.typevars import R
 
 M = TypeVar("M")
 S = TypeVar("S")
-R = TypeVar("R")
 G = TypeVar("G", bound=GradientsParams[Any])
 
 EngineName: TypeAlias = Literal["processes", "ray"]

@@ -23,14 +23,13 @@ from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, M
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
     from burnpy.nn.variable import Param
     from burnpy.optim.optimizer import Floats
 
-B = TypeVar("B", bound="Backend")
-M = TypeVar("M", bound=Module[Any])
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _ALIGNED = 64

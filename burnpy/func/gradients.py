@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Argnums, checked_function, select_arguments, single_output
 from burnpy.func.reverse import apply_vjp, record
 from burnpy.func.signatures import (
@@ -24,12 +23,10 @@ from burnpy.func.signatures import (
 )
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, T, U
 
 P = ParamSpec("P")
-T = TypeVar("T")
-U = TypeVar("U")
 A = TypeVar("A")
-B = TypeVar("B", bound=Backend)
 
 
 @overload

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, get_args, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVarTuple, get_args, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.func.arguments import Argnums, checked_function, matching, select_arguments, several
 from burnpy.func.gradients import gradient_of
@@ -14,10 +13,10 @@ from burnpy.func.jvps import pushed
 from burnpy.func.signatures import Derivative, OfOne
 from burnpy.func.vjps import vjp
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
-B = TypeVar("B", bound=Backend)
 HessianMode: TypeAlias = Literal[
     "forward-over-reverse", "reverse-over-reverse", "forward-over-forward", "reverse-over-forward"
 ]

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float, Shape
 from burnpy.func.arguments import Argnums, checked_function, select_arguments
@@ -18,10 +17,10 @@ from burnpy.func.reverse import apply_vjp, on_base, record
 from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 P = ParamSpec("P")
 A = TypeVar("A")
-B = TypeVar("B", bound=Backend)
 Mode = Literal["reverse", "forward"]
 
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.autodiff.forward.forward import Forward
-from burnpy.backend.backend import Backend
 from burnpy.func.arguments import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments, several
 from burnpy.func.levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, R
 
 Ts = TypeVarTuple("Ts")
-R = TypeVar("R")
 A = TypeVar("A")
-B = TypeVar("B", bound=Backend)
 
 
 @overload

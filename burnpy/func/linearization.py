@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVarTuple
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.func.arguments import checked_function, matching, select_arguments
 from burnpy.func.levels import Level
 from burnpy.func.reverse import apply_vjp, leaf_of, record, walked
+from burnpy.typevars import R
 
 Ts = TypeVarTuple("Ts")
-R = TypeVar("R")
 
 
 def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:

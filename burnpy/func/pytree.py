@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.base import TensorBase
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class Handler(NamedTuple):

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-from burnpy.backend.backend import Backend
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
-B = TypeVar("B", bound=Backend)
 A_co = TypeVar("A_co", covariant=True)
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.func.arguments import checked_function, matching, select_arguments
 from burnpy.func.reverse import apply_vjp, record
+from burnpy.typevars import R
 
 Ts = TypeVarTuple("Ts")
-R = TypeVar("R")
 A = TypeVar("A")
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import matrices
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, V
 
-B = TypeVar("B", bound=Backend)
-V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
 

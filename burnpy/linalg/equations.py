@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.base import describe
@@ -15,12 +14,11 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import alike, expanded, floating, matrices
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, V
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
 
-B = TypeVar("B", bound=Backend)
-V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
 

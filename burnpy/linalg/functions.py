@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.base import describe
@@ -15,8 +13,7 @@ from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import SlogDet, matrices
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @explained

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
@@ -13,8 +12,8 @@ from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.joining import where
 from burnpy.tensor.matrices import floating, matrices
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
-B = TypeVar("B", bound=Backend)
 Order: TypeAlias = float | Literal["fro", "nuc"]
 
 

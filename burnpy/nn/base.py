@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.call_errors import call_error, refuse_call, signature_of
@@ -15,13 +14,13 @@ from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.transfer import in_training_mode
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from burnpy.tensor.base import TensorBase
 
-B = TypeVar("B", bound=Backend)
 
 _set = object.__setattr__
 

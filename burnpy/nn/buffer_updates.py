@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.buffer_updates import carrying
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.base import ModuleBase
@@ -23,13 +22,13 @@ from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import own_variables
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
 M = TypeVar("M", bound=Transforms[Any])
-B = TypeVar("B", bound=Backend)
 
 
 class BufferUpdate(Generic[B]):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.settings import settings
 from burnpy.nn.tree import TreeNode, children
 from burnpy.nn.variable import Param, Variable
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 class Displayed(ModuleBase[B]):

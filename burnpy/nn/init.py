@@ -12,23 +12,42 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.lazy import missing
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.tensor.data import DTypeLike
 
-B = TypeVar("B", bound=Backend)
+__all__ = [
+    "Constant",
+    "FanMode",
+    "Fans",
+    "Initializer",
+    "KaimingNormal",
+    "KaimingUniform",
+    "Nonlinearity",
+    "Normal",
+    "Ones",
+    "Orthogonal",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+    "Zeros",
+    "around_zero",
+    "fans",
+    "gain",
+]
 
 Fans: TypeAlias = tuple[int, int]
 """(fan_in, fan_out)."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
 from burnpy.nn.summary import Summarized
 from burnpy.tensor.call_errors import composed, explained
+from burnpy.typevars import B2, B, F, I, R
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +18,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.on_autodiff import OnAutodiff
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
-B2 = TypeVar("B2", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 P = ParamSpec("P")
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class HasForward(Protocol[P, R_co]):

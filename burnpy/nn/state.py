@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
 from burnpy.nn.base import ModuleBase
@@ -15,13 +14,12 @@ from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.transfer import transfer
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from burnpy.backend.primitives import DType
-
-B = TypeVar("B", bound=Backend)
 
 
 SHOWN = 6

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.display import Displayed
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.nn.call_trace import Input
-
-B = TypeVar("B", bound=Backend)
 
 
 class SummaryRow(NamedTuple):

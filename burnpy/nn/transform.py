@@ -6,9 +6,8 @@ All preserve which parameters are shared, and all but `with_new_ids` and `replac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
@@ -19,12 +18,12 @@ from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param, Variable, new_id
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
 
 _set = object.__setattr__
 

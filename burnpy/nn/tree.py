@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from burnpy.backend.errors import ImmutableError
 from burnpy.nn.variable import Variable
+from burnpy.typevars import V
 
 K = TypeVar("K")
-V = TypeVar("V")
 
 _set = object.__setattr__
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.call_errors import composed
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
 
 _set = object.__setattr__
 

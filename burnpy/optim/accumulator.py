@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, NoReturn, TypeVar, final
+from typing import Any, Generic, NoReturn, final
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.gradients import Gradients
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @final

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.base import ModuleBase
-from burnpy.nn.module import Module
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
-
-M = TypeVar("M", bound=Module[Any])
+from burnpy.typevars import M
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar, final
+from typing import Any, Generic, Self, final
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateError, a
 from burnpy.optim.checks import number
@@ -16,8 +15,7 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @final

@@ -25,6 +25,7 @@ from burnpy.optim.norms import norm_of
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
             ...
 
 
-B = TypeVar("B", bound=Backend)
-B2 = TypeVar("B2", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 D = TypeVar("D")
 
 

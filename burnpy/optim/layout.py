@@ -6,17 +6,17 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Make: TypeAlias = Callable[..., GradientsParams[Any]]
 
-B = TypeVar("B", bound=Backend)
 
 BUCKET_BYTES = 4 << 20
 """The size at which a bucket is closed: large enough for the full speed of a network, small enough to overlap."""

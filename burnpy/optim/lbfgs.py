@@ -23,13 +23,13 @@ from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
 
-M = TypeVar("M", bound=Module[Any])
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 CURVED = 1e-10

@@ -26,6 +26,7 @@ from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from weakref import ref
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = Sequence[Float]
 
-M = TypeVar("M", bound=Module[Any])
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__

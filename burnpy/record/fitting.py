@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.error_origin import raised_by_other_code
@@ -14,8 +14,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
-
-M = TypeVar("M", bound=Module[Any])
+from burnpy.typevars import M
 
 Remap: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | Callable[[str], str | None]
 """A mapping from paths in a file to paths in a model: regular expressions with their replacements, applied one after

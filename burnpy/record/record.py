@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from burnpy.backend.errors import MissingPartError, RecordError, a, path_shown
 from burnpy.nn.module import Module
 from burnpy.nn.state import Entry, State, StateReport
 from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
-
-M = TypeVar("M", bound=Module[Any])
-T = TypeVar("T")
+from burnpy.typevars import M, T
 
 
 @dataclass(frozen=True, eq=False, repr=False)

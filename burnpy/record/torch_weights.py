@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown
-from burnpy.nn.module import Module
 from burnpy.record.checkpoints import MARK
 from burnpy.record.files import read
 from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
@@ -20,8 +19,7 @@ from burnpy.record.paths import path_of
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names
 from burnpy.tensor.base import TensorBase
-
-M = TypeVar("M", bound=Module[Any])
+from burnpy.typevars import M
 
 TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 

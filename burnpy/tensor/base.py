@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
 from burnpy.tensor.call_errors import adopted, copied
+from burnpy.typevars import B, F
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
-F = TypeVar("F", bound=Callable[..., Any])
 
 new = object.__new__
 

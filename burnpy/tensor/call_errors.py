@@ -5,14 +5,14 @@ Arguments are examined only after a call has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.specialised import specialised
+from burnpy.typevars import F
 
-F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 CO_VARARGS: Final = 4  # constants of `inspect`, which is slow to import

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.matrices import alike
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 __all__ = ["chain_matmul"]
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

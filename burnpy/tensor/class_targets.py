@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int
@@ -15,8 +14,7 @@ from burnpy.tensor.index_checks import in_range, out_of_range
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 def counted_targets(

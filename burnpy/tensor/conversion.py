@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
 from burnpy.backend.errors import DTypeError, NotTrackedError, ShapeError, a
-from burnpy.tensor.base import B, TensorBase, new_tensor
+from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.host_reads import notify, watches
 from burnpy.tensor.operands import explain_memory
 from burnpy.tensor.readonly import readonly
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
-from burnpy.tensor.base import B, TensorBase, describe, new_tensor
+from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.host_reads import notify, watches
+from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.on_autodiff import OnAutodiff, ThisOnAutodiff
     from burnpy.tensor.tensor import Tensor
-
-T = TypeVar("T")
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 def inner_of(x: TensorBase[Any], operation: str) -> Any:

@@ -14,8 +14,8 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.autodiff.strategy import Strategy
 from burnpy.backend.backend import Backend
+from burnpy.typevars import B
 
-B = TypeVar("B", bound=Backend)
 B_contra = TypeVar("B_contra", bound=Backend, contravariant=True)
 
 _Once: TypeAlias = Autodiff[B | Strategy[B]] | Forward[B]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
@@ -14,10 +13,9 @@ from burnpy.tensor.dims import DimsLike, dim_of, dims_of
 from burnpy.tensor.matrices import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

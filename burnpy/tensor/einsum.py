@@ -11,9 +11,8 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
@@ -23,10 +22,9 @@ from burnpy.tensor.dims import distinct, integer
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 __all__ = ["einsum", "tensordot"]
-
-B = TypeVar("B", bound=Backend)
 
 
 class Step(NamedTuple):

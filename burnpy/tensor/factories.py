@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -1,21 +1,19 @@
 """The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.factories``."""
 
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 from numpy.typing import ArrayLike
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.backend.backend import Backend
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.creation import Size
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.generator import Generator
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B2, B, I
 
-B2 = TypeVar("B2", bound=Backend)
-I = TypeVar("I", bound=Backend)  # the design's name for an inner backend
 
 class TensorFactories(TensorBase[B]):
     """The factories of `Tensor`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.tensor.base import B
 from burnpy.tensor.dims import DimsLike, dims_of, need_bool
 from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.template import accumulation, along
+from burnpy.typevars import B
 
 
 class FloatReductions(NumberReductions[B]):

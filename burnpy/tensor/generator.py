@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from operator import index
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.base import describe
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @final

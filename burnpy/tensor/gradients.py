@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
 
 from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.backend.alias import Subscriptable
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import (
     ArgumentError,
     DeviceError,
@@ -20,13 +19,12 @@ from burnpy.backend.errors import (
 )
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, describe, new_tensor
+from burnpy.typevars import I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.on_autodiff import TensorOnAutodiff
     from burnpy.tensor.tensor import Tensor
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable
 from burnpy.tensor.joining import with_common_dtype
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 __all__ = ["cartesian_prod", "meshgrid"]
-
-B = TypeVar("B", bound=Backend)
 
 
 @overload

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, final
 
-from burnpy.backend.backend import Backend
-from burnpy.tensor.base import B, new_tensor
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.conversion import moved
 from burnpy.tensor.differentiation import DiscreteDifferentiation, inner_of
 from burnpy.tensor.factories import IntTensorFactories
@@ -34,13 +33,11 @@ from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reductions import NumberReductions
 from burnpy.tensor.shaping import Shaping
+from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Above, IntOperand  # noqa: F401  # in the bases, as text
     from burnpy.tensor.on_autodiff import OnAutodiff
-
-B2 = TypeVar("B2", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 @final

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import Arithmetic, RoundingMode, is_floor
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import addressable, integer
 from burnpy.tensor.index_checks import in_range
 from burnpy.tensor.logic import Logic
 from burnpy.tensor.operands import operands
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import IntOperand  # noqa: F401  # in the bases, as text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.segments import part
 from burnpy.tensor.call_errors import explained
@@ -12,8 +11,7 @@ from burnpy.tensor.dims import dim_of
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @explained

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, a
-from burnpy.tensor.base import B, class_name
+from burnpy.tensor.base import class_name
 from burnpy.tensor.conversion import Conversion
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
@@ -14,6 +13,7 @@ from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 __all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
-
-B = TypeVar("B", bound=Backend)
 
 
 @overload

@@ -24,8 +24,8 @@ from burnpy.tensor.index_checks import in_range, out_of_range
 from burnpy.tensor.operands import broadcast_shape, together
 
 if TYPE_CHECKING:
-    from burnpy.tensor.base import B
     from burnpy.tensor.discrete import Bools, Ints
+    from burnpy.typevars import B
 
     Tensors: TypeAlias = Ints[B] | Bools[B]
     Item: TypeAlias = (

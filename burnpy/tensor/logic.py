@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import operands
 from burnpy.tensor.template import binary, comparison, unary
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor

@@ -6,9 +6,8 @@ dtype than the prediction raise a `DTypeError`, unless they are 0-d.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool
 from burnpy.tensor.base import describe
@@ -18,13 +17,12 @@ from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.loss_checks import Reduction, largest, reduced, same_shape, times_weight, weighted, weighted_mean
 from burnpy.tensor.operands import operands, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
-
-B = TypeVar("B", bound=Backend)
 
 
 @overload

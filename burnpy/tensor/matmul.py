@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, OutOfMemoryError, ShapeError
-from burnpy.tensor.base import B, TensorBase, blank
+from burnpy.tensor.base import TensorBase, blank
 from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.operands import broadcast_shape, from_other_code, operands, out_of_memory
 from burnpy.tensor.template import from_template
+from burnpy.typevars import B
 
 
 def _product(self: Any, other: Any, out: Any = None) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import broadcast_shape, together
-
-V = TypeVar("V")
+from burnpy.typevars import V
 
 
 class SlogDet(NamedTuple, Generic[V]):

@@ -6,12 +6,9 @@ Signatures that take ``Tensor[Autodiff[I]]`` and return ``Tensor[I]`` would need
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from burnpy.backend.backend import Backend
-
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
-T_co = TypeVar("T_co", covariant=True)
+from burnpy.typevars import I_co, T_co
 
 
 class Differentiating(Protocol[I_co]):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32
-from burnpy.tensor.base import B
 from burnpy.tensor.conversion import Conversion
+from burnpy.typevars import B
 
 _THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
 

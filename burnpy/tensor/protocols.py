@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from burnpy.backend.errors import ScalarError, ShapeError, a
-from burnpy.tensor.base import B, new_tensor
+from burnpy.tensor.base import new_tensor
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.readonly import writer
+from burnpy.typevars import B
 
 _WHOLE = slice(None, None, 1)
 

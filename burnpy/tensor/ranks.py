@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.segments import part
 from burnpy.backend.primitives import Int, Number
-
-V = TypeVar("V")
+from burnpy.typevars import V
 
 
 class Extremes(NamedTuple, Generic[V]):

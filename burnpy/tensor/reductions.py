@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, TypeVar
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.template import accumulation, reduction
+from burnpy.typevars import B, V
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
     from burnpy.tensor.int_tensor import IntTensor
 
-V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # indices
 
 

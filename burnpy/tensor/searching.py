@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import int32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.along import need_flag
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import number, operands
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @overload

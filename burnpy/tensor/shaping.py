@@ -8,7 +8,7 @@ from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import B, TensorBase, blank, owned
+from burnpy.tensor.base import TensorBase, blank, owned
 from burnpy.tensor.call_errors import refuse
 from burnpy.tensor.dims import (
     addressable,
@@ -20,6 +20,7 @@ from burnpy.tensor.dims import (
     new_dim_of,
     scalar_dim,
 )
+from burnpy.typevars import B
 
 
 class Shaping(TensorBase[B]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import joined, with_common_dtype
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "dstack", "hstack", "vstack"]
 
-B = TypeVar("B", bound=Backend)
 T = TypeVar("T", bound=TensorBase[Any])
 
 

@@ -13,7 +13,7 @@ a twelfth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.specialised import specialised
@@ -21,8 +21,8 @@ from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands
+from burnpy.typevars import F
 
-F = TypeVar("F", bound=Callable[..., Any])
 MISSING = object()
 """The default of a parameter that has none, in methods that collect unknown arguments."""
 

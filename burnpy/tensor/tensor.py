@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, final
+from typing import final
 
-from burnpy.backend.backend import Backend
 from burnpy.tensor.arithmetic import Arithmetic
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.conversion import FloatConversion, moved
 from burnpy.tensor.differentiation import Differentiation
 from burnpy.tensor.factories import TensorFactories
@@ -40,8 +39,7 @@ from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.printing import Printing
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.shaping import Shaping
-
-B2 = TypeVar("B2", bound=Backend)
+from burnpy.typevars import B2, B
 
 
 @final

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from burnpy.backend.backend import Backend
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike
 from burnpy.tensor.operands import need_floats
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @explained

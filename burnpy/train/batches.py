@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, a
-
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
+from burnpy.typevars import T, T_co
 
 
 class EpochLoader(Protocol[T_co]):

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.metrics.metric import Metric
-    from burnpy.nn.module import Module
     from burnpy.tensor.tensor import Tensor
     from burnpy.train.result import Result
-
-M = TypeVar("M", bound="Module[Any]")
 
 
 @dataclass(frozen=True, kw_only=True)

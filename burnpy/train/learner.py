@@ -23,6 +23,7 @@ from burnpy.train.result import Result
 from burnpy.train.step import Step
 from burnpy.train.strategy import OneDevice, Strategy
 from burnpy.train.together import checked_strategy
+from burnpy.typevars import M, T
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault  # to type checkers always there
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 else:
     V, W = TypeVar("V"), TypeVar("W")
 
-M = TypeVar("M", bound=Module[Any])
-T = TypeVar("T")
 M_co = TypeVar("M_co", covariant=True)
 V_co = TypeVar("V_co", covariant=True)
 

@@ -8,12 +8,11 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
-from burnpy.nn.module import Module
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.record.checkpoints import load
 from burnpy.record.record import Record
@@ -32,11 +31,10 @@ from burnpy.train.step import batch_size, checked_step
 from burnpy.train.strategy import Ranks
 from burnpy.train.together import from_leader, of_rank, random_states, set_random_states, shared, summed
 from burnpy.train.values import values_of
+from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.train.learner import Learner
-
-M = TypeVar("M", bound=Module[Any])
 
 
 def run(

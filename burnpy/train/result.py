@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
+
+from burnpy.typevars import M
 
 if TYPE_CHECKING:
-    from burnpy.nn.module import Module
     from burnpy.optim.grad_scaler import GradScaler
     from burnpy.optim.optimizer import Optimizer
-
-M = TypeVar("M", bound="Module[Any]")
 
 
 @dataclass(frozen=True, kw_only=True)

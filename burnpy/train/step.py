@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sized
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.metrics.metric import Metric
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 class Step(Generic[B]):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from burnpy.optim.grads_params import GradientsParams
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class Ranks(Protocol):

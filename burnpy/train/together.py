@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.metric import Metric
@@ -13,8 +13,7 @@ from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.train.running import added
 from burnpy.train.strategy import Ranks, Strategy
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:

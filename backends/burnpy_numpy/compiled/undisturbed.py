@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
-from typing import TypeVar
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import StateError
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 def undisturbed(call: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import Parameter
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, overload
 
 from burnpy.autodiff.checkpointing.segment import Section
 from burnpy.autodiff.modes import flag
@@ -19,10 +19,9 @@ from burnpy.autodiff.saved_tensors.slots import innermost_saver, refuse_where_di
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.hints.signatures import signature
 from burnpy.tensor.rng_state import states
+from burnpy.typevars import R, T
 
 P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 
 
 @overload

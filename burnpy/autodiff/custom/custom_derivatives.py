@@ -37,8 +37,8 @@ from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrack
 from burnpy.backend.primitives import Float
 from burnpy.hints.signatures import signature
 from burnpy.tensor.levels import working_on
+from burnpy.typevars import F
 
-F = TypeVar("F", bound=Callable[..., Any])
 J = TypeVar("J", bound=Callable[..., tuple[Any, Any]])
 
 

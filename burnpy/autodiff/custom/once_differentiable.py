@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from burnpy.autodiff.custom.arguments import primitives, tensor
 from burnpy.autodiff.custom.base import FunctionBase
@@ -14,8 +14,7 @@ from burnpy.autodiff.multi_output import node_kind
 from burnpy.backend.errors import GraphError, KindError
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.base import TensorBase
-
-F = TypeVar("F", bound=Callable[..., Any])
+from burnpy.typevars import F
 
 
 def once_differentiable(backward: F) -> F:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from burnpy.autodiff.forward.forward import Forward
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 class Unpacked(NamedTuple, Generic[B]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, final
 
 from burnpy.autodiff.autodiff import CompiledAtFirstUse
 from burnpy.autodiff.forward.dual import Dual
@@ -13,8 +13,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.primitives import Float, Int, Key, Value
 from burnpy.backend.schema import declarations
-
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
+from burnpy.typevars import I_co
 
 
 @final

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.autodiff.graph import Leaf, Node, new_node, next_seq
 from burnpy.autodiff.hooks.tensor_hooks import Hook, HookHandle, Seen, lasting, seen_through, tracked
 from burnpy.autodiff.multi_output import placed, put
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import identity
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import I, T
 
 if TYPE_CHECKING:
     from burnpy.tensor.on_autodiff import ThisOnAutodiff
-
-T = TypeVar("T")
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Grouped(Seen):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, kept_of
 from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
 from burnpy.autodiff.multi_output import placed, record_outputs
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
@@ -17,8 +16,6 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     pass
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class NodeHooked(Node):

@@ -7,13 +7,12 @@ A node over a leaf is never freed by a backward pass, as the leaf is not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from burnpy.autodiff.custom.arguments import Kept
 from burnpy.autodiff.custom.results import misfit
 from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, untracked
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import describe, new_tensor
@@ -22,8 +21,6 @@ from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     pass
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Hook:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, final
 
 from burnpy.autodiff.graph import kept_of, with_relays
 from burnpy.autodiff.modes import Mode, current_mode
@@ -18,8 +18,7 @@ from burnpy.backend.entries import Operation, operation
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
 from burnpy.backend.schema import declarations
-
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
+from burnpy.typevars import I_co
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from burnpy.autodiff.modes import observing, using
 from burnpy.autodiff.saved_tensors.slots import (
@@ -17,8 +17,8 @@ from burnpy.autodiff.saved_tensors.slots import (
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
 from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.typevars import T
 
-T = TypeVar("T")
 AnyTensor: TypeAlias = TensorBase[Any]
 """A `Tensor`, `IntTensor` or `BoolTensor` on the innermost device, where nothing is recorded."""
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, Literal, TypeVar, final
+from typing import Any, Generic, Literal, final
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.finite import is_float, non_finite_in
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, NonFiniteError
 from burnpy.backend.op_context import op_context
 from burnpy.backend.source_lines import format_lines, lines_of
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+from burnpy.typevars import I
 
 _allowed: ContextVar[frozenset[str]] = ContextVar("burnpy_allowed", default=frozenset())
 

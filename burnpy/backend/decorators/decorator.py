@@ -8,7 +8,7 @@ too, so that a softmax that the inner backend implements is a single call. The p
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
@@ -18,11 +18,10 @@ from burnpy.backend.errors import DeviceError
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.schema import declarations
+from burnpy.typevars import I_co
 
 if TYPE_CHECKING:
     from burnpy.backend.fingerprint import Fingerprint
-
-I_co = TypeVar("I_co", bound=Backend, covariant=True)
 
 
 class Decorator(Subscriptable, Backend, Generic[I_co]):

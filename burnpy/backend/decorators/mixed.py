@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, final
 from weakref import ref
 
 from burnpy.backend.backend import Backend
@@ -12,8 +12,7 @@ from burnpy.backend.dtypes import dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.primitives import DType, Float
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+from burnpy.typevars import I
 
 
 @final

@@ -6,16 +6,15 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, final
 
-from burnpy.backend.backend import Backend, operations
+from burnpy.backend.backend import operations
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.profile import Event, Profile, metas
 from burnpy.backend.entries import Operation
 from burnpy.backend.op_context import op_context, recorders
 from burnpy.backend.source_lines import user_stack
-
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
+from burnpy.typevars import I
 
 
 @final

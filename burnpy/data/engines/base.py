@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
 
-R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 Work: TypeAlias = Callable[[Any, Callable[[], bool]], Any]

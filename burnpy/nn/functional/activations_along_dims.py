@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
@@ -14,12 +13,11 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.distances import vector_norm
 from burnpy.tensor.operands import number
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_no_sequences
 from burnpy.nn.sizes import OutputPair, Single, output_pair, pair, single
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

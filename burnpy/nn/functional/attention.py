@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError, a
 from burnpy.nn.functional.checks import dims_at_least, floats
 from burnpy.nn.functional.regularization import dropout
@@ -16,12 +15,11 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences, refuse_too_small
@@ -13,8 +12,7 @@ from burnpy.nn.sizes import Pair, Single, pair, single, whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 Padding: TypeAlias = int | Sequence[int | Sequence[int]] | Literal["same", "valid"]
 """Zero padding: of each dimension a number for both sides, or (before, after); one number for all dimensions; or the

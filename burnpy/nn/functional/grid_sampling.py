@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor
 
-B = TypeVar("B", bound=Backend)
 
 _CUBIC = -0.75
 _FAR = -(1 << 40)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.nn.functional.normalization import batch_norm
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

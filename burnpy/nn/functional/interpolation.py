@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.resampling import Sampling
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
@@ -16,8 +15,7 @@ from burnpy.nn.functional.checks import floats
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 """The name of an interpolation."""

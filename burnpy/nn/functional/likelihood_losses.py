@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
@@ -15,8 +14,8 @@ from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.loss_checks import Reduction, reduced, same_shape, weighted
 from burnpy.tensor.operands import operands
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
-B = TypeVar("B", bound=Backend)
 BatchReduction: TypeAlias = Literal["mean", "batchmean", "sum", "none"]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
@@ -13,11 +12,10 @@ from burnpy.tensor.class_targets import class_targets, class_weights, value_at_c
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.loss_checks import Reduction, labels, reduced, same_shape
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

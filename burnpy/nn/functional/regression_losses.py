@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
 from burnpy.tensor.operands import together
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.checks import floats, probability
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @explained

@@ -5,9 +5,8 @@ Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning,
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences
@@ -15,8 +14,7 @@ from burnpy.nn.sizes import Pair, Single, pair, single, whole
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @explained

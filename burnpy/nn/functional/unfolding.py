@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations.windows import inside, padded, padded_shape, window_counts, window_keys
 from burnpy.nn.functional.checks import floats
@@ -12,8 +11,7 @@ from burnpy.nn.functional.windows import batch_of, refuse_no_images, refuse_too_
 from burnpy.nn.sizes import Pair, pair
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 
 @explained

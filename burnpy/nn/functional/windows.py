@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.windows import window_counts
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.sizes import pair, row
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.base import TensorBase
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
 T = TypeVar("T", bound="TensorBase[Any]")
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from burnpy.backend.backend import Backend
 from burnpy.nn.module import Stateless
-
-B = TypeVar("B", bound=Backend)
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from typing import Any

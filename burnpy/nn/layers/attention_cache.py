@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
-from burnpy.backend.backend import Backend
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 class KeyValueCache(NamedTuple, Generic[B]):

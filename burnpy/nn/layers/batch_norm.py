@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.layers.running_norm import RunningNorm
 from burnpy.nn.module import rebound
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class BatchNorm(RunningNorm[B]):

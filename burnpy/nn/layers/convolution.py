@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.convolution import Padding, conv1d, conv2d, padding_setting
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import Size, grouped, pair, single
 from burnpy.nn.variable import Param
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Convolution(Module[B]):

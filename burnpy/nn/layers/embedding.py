@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.embeddings import embedding, padding_row
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Embedding(Module[B]):

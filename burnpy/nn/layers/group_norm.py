@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.group_normalization import group_norm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class GroupNorm(Module[B]):

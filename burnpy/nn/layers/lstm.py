@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 from burnpy.nn.module import rebound
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.discrete import Ints
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class LstmState(NamedTuple, Generic[B]):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
@@ -18,12 +17,11 @@ from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
 from burnpy.tensor.call_errors import composed
 from burnpy.tensor.loss_checks import Reduction
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @composed

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.activations import (
     hardsigmoid,
     hardswish,
@@ -18,13 +17,11 @@ from burnpy.nn.functional.checks import floats
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Relu6(Stateless):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, divisor_of, max_pool1d, max_pool2d
 from burnpy.nn.module import Stateless
 from burnpy.nn.sizes import Pair, Single, Size, pair, single
 from burnpy.tensor.call_errors import explained
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 class Pooling(Stateless):

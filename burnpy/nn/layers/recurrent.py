@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.functional.checks import exact_dims, probability
 from burnpy.nn.functional.dense import linear
@@ -20,12 +19,11 @@ from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
-
-B = TypeVar("B", bound=Backend)
 
 
 class RecurrentCell(Module[B]):

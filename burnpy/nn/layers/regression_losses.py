@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
 from burnpy.tensor.call_errors import composed
 from burnpy.tensor.loss_checks import Reduction
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 @composed

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.group_normalization import rms_norm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.sizes import last_dims
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.primitives import Shape
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class RmsNorm(Module[B]):

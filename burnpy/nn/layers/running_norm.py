@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Module
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.nn.buffer_updates import BufferUpdate
     from burnpy.tensor.base import TensorBase
-
-B = TypeVar("B", bound=Backend)
 
 
 class RunningNorm(Module[B]):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import IndexRangeError, ModuleError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.call_errors import refuse_call
 from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class Sequential(Module[B]):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.activations import celu, elu, logsigmoid, mish, selu, softsign, tanhshrink
 from burnpy.nn.functional.activations_along_dims import glu, softmin, swiglu
 from burnpy.nn.module import Stateless
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 class Elu(Stateless):

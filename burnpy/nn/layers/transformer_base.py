@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
@@ -13,6 +12,7 @@ from burnpy.nn.layers.layer_norm import LayerNorm
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.module import Module
 from burnpy.nn.sizes import positive
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
 C = TypeVar("C", bound=tuple[Any, ...])
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
 from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
 
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 if TYPE_CHECKING:
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from burnpy.nn.layers.convolution import Convolution
 from burnpy.nn.module import rebound
 from burnpy.nn.sizes import Size, pair, single
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.init import Initializer
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
-I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
 
 
 class TransposedConvolution(Convolution[B]):

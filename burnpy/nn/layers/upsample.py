@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.functional.interpolation import Corners, Mode, interpolate
 from burnpy.nn.module import Stateless
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
-B = TypeVar("B", bound=Backend)
 
 
 class Upsample(Stateless):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import number, operands, together
+from burnpy.typevars import B
 
 
 class Activations(TensorBase[B]):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.backend.operations.lists import lerp_each
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.methods.combining import combined
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary
+from burnpy.typevars import B
 
 
 def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:

@@ -10,9 +10,10 @@ import numpy as np
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.arithmetic import S
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 from burnpy.tensor.template import binary, predicate
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.bool_tensor import BoolTensor

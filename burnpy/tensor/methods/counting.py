@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.segments import part
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import DimsLike, dim_of, dims_of, integer
 from burnpy.tensor.joining import cat
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.covariances import correlation, covariance
 from burnpy.tensor.dims import DimsLike, dims_of, integer, need_bool
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Ints

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import addressable, distinct, integer
+from burnpy.typevars import B
 
 _WHOLE = slice(None, None, 1)
 

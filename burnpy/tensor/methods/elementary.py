@@ -6,9 +6,10 @@ import math
 from typing import Self
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import unary
+from burnpy.typevars import B
 
 
 class Elementary(TensorBase[B]):

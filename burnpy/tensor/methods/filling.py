@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.data import DTypeLike, fitting
+from burnpy.typevars import B
 
 
 class Filling(TensorBase[B]):

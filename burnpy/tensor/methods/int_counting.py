@@ -6,9 +6,10 @@ from typing import Any
 
 from burnpy.backend.dtypes import float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import together
+from burnpy.typevars import B
 
 
 class IntCounting(TensorBase[B]):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary
+from burnpy.typevars import B
 
 
 class NumberTheory(TensorBase[B]):

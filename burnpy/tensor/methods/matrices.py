@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import integer
 from burnpy.tensor.matrices import SlogDet, matrices
+from burnpy.typevars import B
 
 
 class Matrices(TensorBase[B]):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from burnpy.backend.dtypes import uint8
 from burnpy.backend.primitives import Number
 from burnpy.tensor.along import along, need_flag, shaped
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import ALL, dim_of, need_bool, scalar_dim
 from burnpy.tensor.ranks import Extremes, mode_index
 from burnpy.tensor.reductions import Selection
 from burnpy.tensor.selections import as_numbers, chosen, element_at, in_kind_of
 from burnpy.tensor.uniqueness import unique_elements, unique_slices
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

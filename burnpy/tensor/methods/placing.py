@@ -11,11 +11,12 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
 from burnpy.tensor.index_checks import in_range, index_of, refuse_unless
 from burnpy.tensor.joining import condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, times
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Bools, Ints

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.operands import broadcast_shape, operands
+from burnpy.typevars import B
 
 _FORMS = {
     "dot": "(n,) and (n,)",

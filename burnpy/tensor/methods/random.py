@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import dtype_of, float32, float64, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.dims import integer
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.index_checks import refuse_unless
 from burnpy.tensor.sampling import multinomial_values, normal_values, uniform_values
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

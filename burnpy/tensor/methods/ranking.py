@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from burnpy.tensor.along import along, need_flag, rank, shaped
-from burnpy.tensor.base import B
 from burnpy.tensor.dims import ALL, need_bool
 from burnpy.tensor.ranks import median_index
 from burnpy.tensor.reductions import NumberReductions, Selection
 from burnpy.tensor.selections import chosen, element_at
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import dim_of, dims_of, distinct, integer, integers, listed
 from burnpy.tensor.shaping import Shaping
+from burnpy.typevars import B
 
 
 class Rearranging(Shaping[B]):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import dim_of, distinct, integer, integers
 from burnpy.tensor.index_checks import out_of_range
 from burnpy.tensor.shaping import inferred
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.int_tensor import IntTensor

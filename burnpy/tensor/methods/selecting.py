@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
-from burnpy.tensor.base import B, TensorBase, describe
+from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import dim_of, scalar_dim
 from burnpy.tensor.index_checks import in_range, index_of
 from burnpy.tensor.joining import chosen, condition_of
 from burnpy.tensor.operands import broadcast_shape, number, operands
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.discrete import Bools, Ints

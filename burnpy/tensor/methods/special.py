@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Self
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import B, TensorBase
+from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import integer
 from burnpy.tensor.template import unary
+from burnpy.typevars import B
 
 
 class Special(TensorBase[B]):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.along import Interpolation, along, shaped
-from burnpy.tensor.base import B, describe
+from burnpy.tensor.base import describe
 from burnpy.tensor.dims import DimsLike, dims_of, integer, need_bool
 from burnpy.tensor.float_reductions import FloatReductions
 from burnpy.tensor.operands import number
 from burnpy.tensor.quantiles import quantile
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

@@ -6,11 +6,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from burnpy.train.display.dashboard import interactive
-
-T = TypeVar("T")
+from burnpy.typevars import T
 
 
 class Progress:
