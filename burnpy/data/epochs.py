@@ -1,15 +1,163 @@
-"""The iterators over the batches of an epoch."""
+"""The work of making one batch, the same for all engines, and the iterators over the batches of an epoch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
-from burnpy.data.collate import Collator
-from burnpy.data.engines.base import Engine
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
+from burnpy.data.collate import Collator, Samples
+from burnpy.data.dataset import Dataset
+from burnpy.data.engines.in_process import Engine
+from burnpy.data.randomness import SAMPLES, BatchRandom, Mixing
 from burnpy.typevars import T
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every batch that a loader returns: all of it, or one rank's part."""
+
+    rank: int = 0
+    size: int = 1
+    empty: bool = False  #: whether ranks may have no samples of a batch
+
+    def shared(self, rank: int, size: int, batch_size: int, empty: bool) -> Share:
+        """Return one rank's part of several of the whole.
+
+        Raises:
+            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, unless they
+                may have none, or this is such a part already.
+        """
+        if self.size > 1:
+            raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
+        if not 0 <= rank < size:
+            raise ArgumentError(f"shard() got rank {rank} of {size}; ranks go from 0 to size - 1")
+        if size > batch_size and not empty:
+            raise ArgumentError(f"shard() cannot share batches of {batch_size} among {size} ranks")
+        return Share(rank, size, empty)
+
+    def of(self, low: int, high: int) -> slice:
+        """Return the rank's part of the places from low to high - 1; where there are any, rank 0 has one."""
+        count = high - low
+        return slice(low - (-count * self.rank // self.size), low - (-count * (self.rank + 1) // self.size))
+
+    def refuse_empty(self, samples: int, number: int | None, epoch: int) -> None:
+        """Raise an error for a batch that leaves a rank without samples, unless that is allowed.
+
+        Raises:
+            ArgumentError: there are fewer samples than ranks.
+        """
+        if samples < self.size and not self.empty:
+            batch = "a batch" if number is None else f"batch {number}"
+            raise ArgumentError(
+                f"{batch} of epoch {epoch} has {samples} samples, fewer than the {self.size} ranks that share it; "
+                "choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to some"
+            )
+
+
+class Task(NamedTuple):
+    """A batch that is to be made."""
+
+    epoch: int
+    number: int  #: the number of the batch in the epoch
+    indices: NDArray[np.int64]  #: of its samples, those of all ranks
+    repeats: NDArray[np.int64] | None  #: for each sample, how often it occurred before in the epoch
+
+
+@dataclass(frozen=True)
+class MakeBatch:
+    """Makes the arrays of a batch: takes the samples from the dataset, and gives them to the collator."""
+
+    dataset: Dataset[Any]
+    collator: Collator[Any]
+    seed: int
+    share: Share
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The objects of the user, by name."""
+        return {"dataset": self.dataset, "collator": self.collator}
+
+    def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:
+        """Return what the collator's ``arrays`` returns; None if the rank has no samples, or ``stopped`` says that
+        nobody waits any more.
+
+        Raises:
+            LoadingError: a sample, or the transform, raised an exception, which is the cause.
+        """
+        number, (places, count, mixing) = task.number, chosen(self.share, self.collator, self.seed, task)
+        if not count:
+            return None
+        indices = task.indices[places]
+        repeats = None if task.repeats is None else task.repeats[places]
+        try:
+            columns = self.dataset.columns(indices)
+        except Exception as error:  # the dataset is the user's code; its error is the cause of the LoadingError
+            raise loading_error(f"samples {listed(indices)}", error, None, number, task.epoch) from error
+        items: list[Any] = []
+        if columns is None:
+            generators: Any = [None] * len(indices)
+            if self.dataset.is_random:
+                generators = BatchRandom(self.seed, task.epoch, indices, repeats, purpose=SAMPLES).generators()
+            for i, generator in zip(indices.tolist(), generators, strict=True):
+                if stopped():
+                    return None
+                try:
+                    items.append(self.dataset.draw(i, generator))
+                except Exception as error:  # likewise
+                    raise loading_error(f"sample {i}", error, i, number, task.epoch) from error
+        rng = BatchRandom(self.seed, task.epoch, indices, repeats, mixing=mixing)
+        return collated(self.collator, Samples(indices, items, columns, rng, count), number, task.epoch)
+
+
+def chosen(share: Share, collator: Collator[Any], seed: int, task: Any) -> tuple[Any, int, Mixing | None]:
+    """Return the places of the samples that a rank needs, how many of them are its own, and who is mixed with whom."""
+    part = share.of(0, len(task.indices))
+    count = part.stop - part.start
+    if share.size == 1:
+        return part, count, None
+    mixing = Mixing(seed, task.epoch, task.indices, task.repeats)
+    return mixing.needed(np.arange(part.start, part.stop), collator.mixes), count, mixing
+
+
+def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:
+    """Return what the collator's ``arrays`` returns.
+
+    Raises:
+        LoadingError: it raised an exception, which is the cause.
+    """
+    try:
+        return collator.arrays(samples)
+    except BurnpyError:
+        raise  # which says itself what is wrong with which samples
+    except Exception as error:  # the collator is the user's code
+        what = f"the collation of samples {listed(samples.indices)}"
+        raise loading_error(what, error, None, number, epoch) from error
+
+
+def loading_error(what: str, error: Exception, index: int | None, number: int, epoch: int) -> LoadingError:
+    """Return the error for an exception of the dataset or the collator."""
+    said = f": {error}" if str(error) else ""
+    return LoadingError(
+        f"{what} of batch {number} of epoch {epoch} raised {type(error).__name__}{said}",
+        index=index,
+        batch=number,
+        epoch=epoch,
+    )
+
+
+def listed(indices: NDArray[np.int64]) -> str:
+    """Return indices for a message: all of a few, or the first ones."""
+    shown = ", ".join(map(str, indices[:4].tolist()))
+    return shown if len(indices) <= 4 else f"{shown}, … ({len(indices)} in all)"
 
 
 class Batches(Iterator[T], Generic[T]):

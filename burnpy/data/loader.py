@@ -3,25 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from zlib import crc32
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
-from burnpy.data.base import Indexable
 from burnpy.data.batch import Batch
-from burnpy.data.checksum import checksum
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
-from burnpy.data.engines.choice import EngineChoice
-from burnpy.data.engines.kept import Kept
-from burnpy.data.epochs import Epoch
+from burnpy.data.engines.in_process import Engine, Work
+from burnpy.data.engines.kept_processes import Kept
+from burnpy.data.epochs import Epoch, MakeBatch, Share, Task
 from burnpy.data.randomness import ORDER, checked_seed, philox
+from burnpy.data.sample_source import Indexable, SampleSource
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
-from burnpy.data.work import MakeBatch, Share, Task
 from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import T
+
+SAMPLES = 16
+"""The number of samples that are read: enough to tell another set, or another order, and quick to read."""
+
+
+def checksum(dataset: SampleSource[Any]) -> str | None:
+    """Return a checksum of up to 16 samples at even distances, as hexadecimal digits.
+
+    Only samples that come as columns are read, such as those of `burnpy.data.ArrayDataset` and parts of it: a function
+    that makes samples one by one may draw random numbers of its own.
+
+    Returns:
+        Equal for equal samples, in every process; None where there are no columns or no samples.
+
+    >>> from burnpy.data import ArrayDataset
+    >>> data = ArrayDataset(x=np.arange(100.0))
+    >>> checksum(data) == checksum(ArrayDataset(x=np.arange(100.0))), checksum(data) == checksum(data.subset(range(99)))
+    (True, False)
+    """
+    size = len(dataset)
+    if not size or dataset.is_random:
+        return None
+    rows = np.unique(np.linspace(0, size - 1, SAMPLES).round().astype(np.int64))
+    columns = dataset.columns(rows)
+    if columns is None:
+        return None
+    total = 0
+    for name, column in sorted(columns.items()):
+        if not column.dtype.hasobject:  # whose bytes are addresses
+            total = crc32(f"{name} {column.dtype} {column.shape}".encode(), total)
+            total = crc32(np.ascontiguousarray(column).tobytes(), total)
+    return f"{total:08x}"
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """The settings of an engine: the number and kind of workers, and the number of batches made ahead."""
+
+    workers: int
+    engine: str
+    prefetch: int
+
+    @staticmethod
+    def checked(workers: Any, engine: Any, prefetch: Any, owner: str) -> EngineChoice:
+        """Return a checked choice.
+
+        Raises:
+            ArgumentError: a number is out of range, or there is no such engine.
+        """
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+            raise ArgumentError(f"{owner} got workers={describe(workers)}; expected an int of at least 0")
+        if engine not in ("threads", "processes"):
+            raise ArgumentError(f"{owner} got engine={describe(engine)}; expected 'threads' or 'processes'")
+        ahead = 2 * workers if prefetch is None else prefetch
+        if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < (1 if workers else 0):
+            raise ArgumentError(f"{owner} got prefetch={describe(prefetch)}; expected an int of at least 1")
+        return EngineChoice(workers, engine, ahead)
+
+    def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> Engine[Any]:
+        """Start an engine that does the work.
+
+        Args:
+            work: see `Work`.
+            tasks: taken one by one, by one thread at a time.
+            count: the number of tasks, where it is known.
+            kept: what keeps processes until the next epoch.
+        """
+        workers = self.workers if count is None else min(self.workers, count)
+        if not workers:
+            from burnpy.data.engines.in_process import SerialEngine
+
+            return SerialEngine(work, tasks)
+        if self.engine == "processes":
+            from burnpy.data.engines.processes import ProcessEngine
+
+            return ProcessEngine(work, tasks, workers, self.prefetch, kept)
+        from burnpy.data.engines.in_process import ThreadEngine
+
+        return ThreadEngine(work, tasks, workers, self.prefetch)
+
 
 S = TypeVar("S")
 
@@ -128,7 +208,7 @@ class Loader(Generic[T]):
         """Return the settings that determine the batches, as plain values; a resumed run must have the same ones.
 
         The content of the dataset is among them as a checksum of some samples, where they are rows of arrays: see
-        `burnpy.data.checksum.checksum`.
+        `burnpy.data.loader.checksum`.
         """
         if self._checksum is None:
             self._checksum = (checksum(self.dataset),)

@@ -12,12 +12,10 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.collate import Collator, Samples
-from burnpy.data.engines.choice import EngineChoice
-from burnpy.data.engines.kept import Kept
-from burnpy.data.epochs import StreamEpoch
-from burnpy.data.loader import EngineName, checked_collator, checked_count
+from burnpy.data.engines.kept_processes import Kept
+from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
+from burnpy.data.loader import EngineChoice, EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
-from burnpy.data.work import Share, chosen, collated, loading_error
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import T, T_co, U
 

@@ -25,18 +25,16 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from burnpy.distributed.data_parallel import DataParallel
     from burnpy.distributed.elastic import Elastic
-    from burnpy.distributed.group import Group
+    from burnpy.distributed.group import DataParallel, Group
     from burnpy.distributed.workers import Workers
     from burnpy.distributed.zero import ZeroRedundancy
 else:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         {
-            "burnpy.distributed.data_parallel": ("DataParallel",),
+            "burnpy.distributed.group": ("DataParallel", "Group"),
             "burnpy.distributed.elastic": ("Elastic",),
-            "burnpy.distributed.group": ("Group",),
             "burnpy.distributed.workers": ("Workers",),
             "burnpy.distributed.zero": ("ZeroRedundancy",),
         },

@@ -1,21 +1,74 @@
-"""The exchanges of bytes and arrays between ranks, each preceded by one of headers, which shows who asks for what."""
+"""A limit for calls of MPI that cannot be asked whether they are done: at it, all ranks end."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.errors import GroupError, RanksLostError
-from burnpy.distributed.errors_on_all import end_all
+from burnpy.distributed.mpi import end_all
 from burnpy.distributed.wait import Request, Waits, nothing
-from burnpy.distributed.watchdog import Watchdog, ending
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Watchdog:
+    """Calls a function if a block takes longer than a limit. It looks at least four times within the limit.
+
+    MPI's blocking calls are faster than those that can be polled, and do not return to Python before they are done. No
+    exception can be raised in them, so the function ends the program.
+
+    Args:
+        limit: in seconds.
+        end: called with a description of the block, by another thread.
+    """
+
+    def __init__(self, limit: float, end: Callable[[str], None]) -> None:
+        self.limit = limit
+        self._end = end
+        self._block: tuple[float, str] | None = None
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def limited(self, description: str) -> Generator[None, None, None]:
+        """Limit the time of a block. Blocks are not nested."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="burnpy watchdog", daemon=True)
+            self._thread.start()
+        self._block = time.monotonic() + self.limit, description
+        try:
+            yield
+        finally:
+            self._block = None
+
+    def _watch(self) -> None:
+        pause = min(1.0, self.limit / 4)
+        while True:
+            time.sleep(pause)
+            block = self._block
+            if block is not None and time.monotonic() > block[0]:
+                self._end(block[1])
+                return
+
+
+def ending(abort: Callable[[], object]) -> Callable[[str], None]:
+    """Return a function that prints a message and ends all ranks."""
+
+    def end(message: str) -> None:
+        print(f"burnpy: {message}; all ranks end", file=sys.stderr, flush=True)  # noqa: T201  # the last words
+        abort()
+
+    return end
+
 
 _HEADER = struct.Struct("<24sdq32s")
 _CHUNK = 1 << 30

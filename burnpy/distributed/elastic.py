@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
 from burnpy.distributed.calls import Calls
 from burnpy.distributed.group import Group
-from burnpy.distributed.leaving import instead_of_finalizing, tolerant
+from burnpy.distributed.mpi import instead_of_finalizing, tolerant
 from burnpy.distributed.wait import Waits
 from burnpy.typevars import T
 

@@ -1,4 +1,4 @@
-"""`Group`: the ranks that train together, and what they exchange."""
+"""`Group`, the ranks that train together, and `DataParallel`, by which they share every batch of a learner."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 import pickle
 import socket
 import warnings
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
 from burnpy.distributed.calls import Alone, Calls, Header
-from burnpy.distributed.errors_on_all import stop_all_on_error
-from burnpy.distributed.mpi import forgotten, import_mpi, launched
+from burnpy.distributed.mpi import forgotten, import_mpi, launched, stop_all_on_error
 from burnpy.distributed.reduction import Reduction
 from burnpy.distributed.same_models import bits_of, digest_of, refuse_differences, structure_of
 from burnpy.distributed.wait import Waits
@@ -27,7 +27,6 @@ from burnpy.typevars import B, I, T
 if TYPE_CHECKING:
     from burnpy.optim.grads_params import ModelOnAutodiff
     from burnpy.tensor.on_autodiff import TensorOnAutodiff
-
 
 TIMEOUT = 600.0
 """The limit of a wait in seconds: compiling and loading data for the first step may take some minutes."""
@@ -270,3 +269,51 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
             f"{'0' if given is None else 'a finite number of at least 0'}"
         )
     return share
+
+
+class DataParallel:
+    """Training of one model by all ranks of a group. Each rank computes the gradients of its part of every batch::
+
+        group = Group.world()
+        learner = Learner(train_step, valid_step, optim=AdamW(), lr=1e-3, strategy=DataParallel(group))
+        result = learner.fit(model, train, valid, epochs=10, resume="auto")
+
+    All ranks run the same program and pass `fit` the same loaders; the learner takes the rank's part. ``batch_size``
+    counts the samples of all ranks together. The run begins with rank 0's model, or with its checkpoint, which a run
+    with another number of ranks may have written. Rank 0 writes files and logs.
+
+    The gradients are means over the samples of a batch on all ranks, metrics are of all ranks, and a callback, a signal
+    or an error on one rank stops all. The loss and the metrics of a `BatchEnd` are the rank's own; BatchNorm
+    normalizes by the rank's part of the batch, and merges its running statistics. Random numbers, as for dropout,
+    differ between ranks.
+
+    Args:
+        group: the ranks.
+
+    Raises:
+        KindError: ``group`` is not a `Group`.
+
+    >>> from burnpy.distributed import DataParallel, Group
+    >>> DataParallel(Group.world()).run(lambda group: group.gather(group.rank))
+    [0]
+    """
+
+    def __init__(self, group: Group) -> None:
+        given: object = group
+        if not isinstance(given, Group):
+            raise KindError(
+                f"DataParallel() takes a Group, not {a(type(given).__name__)}; write DataParallel(Group.world())"
+            )
+        self._group = group
+
+    @property
+    def group(self) -> Group:
+        """The ranks."""
+        return self._group
+
+    def run(self, step: Callable[[Group], T]) -> T:
+        """Return ``step(group)``."""
+        return step(self._group)
+
+    def __repr__(self) -> str:
+        return f"DataParallel({self._group!r})"

@@ -1,15 +1,95 @@
-"""The import of mpi4py, which initializes MPI, and the signs of a launcher in the environment."""
+"""MPI: its import, the signs of a launcher, and the end of all ranks when one of them raises."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from importlib import import_module
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn
 
 from burnpy.backend.errors import GroupError, MissingPackageError
-from burnpy.distributed.leaving import take_over, tolerant
+
+_TOLERANT = "OMPI_MCA_mpi_ft_enable"
+"""The variable by which Open MPI's launcher tells the ranks that a lost one does not end the others."""
+
+_instead: list[Callable[[], object]] = []
+"""The function that is called instead of finalizing MPI; at most one."""
+
+
+def tolerant() -> bool:
+    """Return whether the launcher lets the other ranks go on when one is lost."""
+    return os.environ.get(_TOLERANT, "").lower() in ("1", "true", "yes")
+
+
+def take_over() -> None:
+    """Make the end of the program depend on `instead_of_finalizing`; call it before mpi4py initializes MPI."""
+    rc: Any = import_module("mpi4py").rc
+    if rc.finalize is None:
+        rc.finalize = False
+        atexit.register(_leave)
+
+
+def instead_of_finalizing(wait: Callable[[], object]) -> None:
+    """Call ``wait`` at the end of the program instead of finalizing MPI."""
+    _instead[:] = [wait]
+
+
+def _leave() -> None:
+    if _instead:
+        _instead[0]()
+    else:
+        import_module("mpi4py.MPI").Finalize()
+
+
+_PATIENCE = 5.0
+"""Seconds in which another rank should have ended all."""
+
+_FORWARDED = 1.0
+"""Seconds in which a launcher should have read what a rank has printed."""
+
+
+def end_all(mpi: Any) -> NoReturn:
+    """End the programs of all ranks, after the launcher has forwarded what this one has printed.
+
+    An abort is faster than the launcher's reading: Open MPI's loses the last lines on a busy machine. It also ends all
+    ranks when one of them ends with an error, and reads its output first; unless it was told to tolerate that.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if not ("OMPI_COMM_WORLD_SIZE" in os.environ and not tolerant()):
+        time.sleep(_FORWARDED)
+        mpi.COMM_WORLD.Abort(1)
+    os._exit(1)
+
+
+def stop_all_on_error(mpi: Any, rank: int) -> None:
+    """Make an exception that nothing catches end the programs of all ranks, rather than leave them waiting.
+
+    Args:
+        mpi: ``mpi4py.MPI``.
+        rank: of this process in the world, for the message.
+    """
+    before = sys.excepthook
+    if getattr(before, "stops_all", False):
+        return
+
+    def stop_all(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if getattr(error, "everywhere", False) and rank != 0:
+            time.sleep(_PATIENCE)  # rank 0 prints the same error, and ends this rank too
+        else:
+            with redirect_stderr(sys.__stderr__ or sys.stderr):  # a hook around this one may print it later: too late
+                print(f"rank {rank} raised, and all ranks end:", file=sys.stderr)  # noqa: T201
+                before(kind, error, trace)
+        end_all(mpi)
+
+    stop_all.stops_all = True  # type: ignore[attr-defined]  # a function's attributes
+    sys.excepthook = stop_all
+
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
 """The variables by which a launcher tells the number of its processes: Open MPI's, and MPICH's and Slurm's PMI."""

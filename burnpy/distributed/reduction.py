@@ -1,26 +1,153 @@
-"""The weighted mean of gradients over ranks, by way of flat buckets."""
+"""The weighted mean of gradients over ranks, in flat buckets that are sent while the backward pass still runs."""
 
 from __future__ import annotations
 
 import math
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.distributed.buffers import BufferPool
+from burnpy.backend.errors import ArgumentError, GroupError
 from burnpy.distributed.calls import Alone, Header
-from burnpy.distributed.overlap import Overlap
-from burnpy.distributed.parts import Parts
-from burnpy.distributed.plans import described, joint_layout
-from burnpy.distributed.wires import Wire, wire_of
+from burnpy.distributed.reduce_scatter import Parts
+from burnpy.distributed.wires import BufferPool, Wire, wire_of
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.layout import Layout
+from burnpy.optim.layout import Entry, Layout
 from burnpy.optim.matching import gradient_device
 
 if TYPE_CHECKING:
+    from burnpy.autodiff.graph import Leaf
     from burnpy.nn.module import Module
     from burnpy.tensor.tensor import Tensor
+
+
+class Description(NamedTuple):
+    """The description of a rank's gradients that it sends to the others."""
+
+    paths: dict[str, str]
+    entries: tuple[Entry, ...]
+    bucket_bytes: int
+
+
+Descriptions: TypeAlias = Sequence[Description | None]
+"""One for each rank; None for a rank without gradients."""
+
+
+def described(layout: Layout[Any]) -> Description:
+    """Return what a rank tells the others of its gradients' layout."""
+    return Description(layout.paths, layout.entries, layout.bucket_bytes)
+
+
+def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[Any]:
+    """Return the layout of everything that any rank has, in the order of the model.
+
+    Args:
+        descriptions: at least one is not None.
+        device: this rank's.
+        make: `GradientsParams`.
+
+    Raises:
+        GroupError: the ranks have different models, or gradients of different shapes or dtypes.
+    """
+    given = {rank: each for rank, each in enumerate(descriptions) if each is not None}
+    first, model = next(iter(given.items()))
+    for rank, other in given.items():
+        if other.paths != model.paths or list(other.paths) != list(model.paths):
+            raise GroupError(_models_differ(first, model.paths, rank, other.paths), everywhere=True)
+    merged: dict[str, tuple[int, Entry]] = {}
+    for rank, each in given.items():
+        for entry in each.entries:
+            owner, known = merged.setdefault(entry.ident, (rank, entry))
+            if (known.shape, known.dtype) != (entry.shape, entry.dtype) and entry.kind != "found_inf":
+                raise GroupError(
+                    f"mean() got gradients of {entry.path} of shape {known.shape} and dtype {known.dtype} on "
+                    f"rank {owner}, and {entry.shape} and {entry.dtype} on rank {rank}; all "
+                    "ranks must hold the same model: model = group.broadcast(model)",
+                    everywhere=True,
+                )
+    position = {ident: place for place, ident in enumerate(model.paths)}
+    kinds = {"gradient": 0, "update": 1, "found_inf": 2}
+    entries = sorted(
+        (entry for _, entry in merged.values()),
+        key=lambda entry: (kinds[entry.kind], -position.get(entry.ident, -1), entry.ident),
+    )
+    return Layout(device, entries, model.paths, make, model.bucket_bytes)
+
+
+def _models_differ(first: int, mine: Mapping[str, str], rank: int, theirs: Mapping[str, str]) -> str:
+    """The message for ranks whose models have different parameters."""
+    end = "; all ranks must hold the same model: model = group.broadcast(model) on all, before the first step"
+    here, there = list(mine.values()), list(theirs.values())
+    if here == there:
+        return (
+            f"mean() got gradients of parameters with other ids on rank {rank} than on rank {first}, as of "
+            f"{here[0]}: each has made a model of its own{end}"
+        )
+    only = [path for path in here if path not in there], [path for path in there if path not in here]
+    for owner, paths in ((first, only[0]), (rank, only[1])):
+        if paths:
+            other = rank if owner == first else first
+            return f"mean() got gradients of {paths[0]} on rank {owner}, which the model of rank {other} lacks{end}"
+    return f"mean() got gradients of models that order parameters differently on ranks {first} and {rank}{end}"
+
+
+class Overlap:
+    """The sums of the buckets of one backward pass.
+
+    A bucket is written when the last of its gradients is complete. Its sum starts then, or after the sums of all
+    earlier buckets: the layout gives the order, which is the same on all ranks whatever the order of their graphs.
+
+    Args:
+        wire: the transport of the buckets.
+        layout: the layout that all ranks expect the gradients to have.
+        scale: the factor of this rank's gradients.
+        idents: the ids of parameters by their leaves.
+    """
+
+    def __init__(self, wire: Wire, layout: Layout[Any], scale: float, idents: Mapping[Leaf, str]) -> None:
+        self.layout = layout
+        self.requests: list[Any] = []
+        """The requests of the buckets whose sums have started, from the first on."""
+        self._wire, self._scale, self._idents = wire, scale, idents
+        self._bucket = {entry.ident: place.bucket for entry, place in zip(layout.entries, layout.places, strict=True)}
+        self._awaited = [len(row) for row in layout.by_bucket]
+        self._ready: list[dict[str, Tensor[Any]]] = [{} for _ in layout.buckets]
+
+    def __call__(self, leaf: Tensor[Any], gradient: Tensor[Any]) -> None:
+        """Take a gradient that is complete: see `burnpy.Tensor.backward`."""
+        ident = self._idents.get(leaf._primitive.node)
+        bucket = None if ident is None else self._bucket.get(ident)
+        if ident is None or bucket is None:  # of another model, or a gradient that no rank had before
+            return
+        self._ready[bucket][ident] = gradient
+        self._awaited[bucket] -= 1
+        while len(self.requests) < len(self._awaited) and not self._awaited[len(self.requests)]:
+            self._start(self._held(len(self.requests)))
+        if self.requests:
+            self._wire.progress(self.requests[-1])
+
+    def _held(self, bucket: int) -> GradientsParams[Any]:
+        """The gradients of a bucket."""
+        values, self._ready[bucket] = self._ready[bucket], {}
+        return GradientsParams(self.layout.device, values, paths=self.layout.paths)
+
+    def _start(self, grads: GradientsParams[Any] | None) -> None:
+        self.requests.append(self._wire.begin(self.layout, len(self.requests), grads, self._scale))
+
+    def flush(self, grads: GradientsParams[Any] | None) -> None:
+        """Start the sums of all other buckets, with zeros where there is no gradient."""
+        while len(self.requests) < len(self._awaited):
+            self._start(grads)
+        self._ready.clear()
+
+    def abandon(self) -> None:
+        """Give up, after an error: the sums that have begun keep their memory."""
+        self._wire.abandon(self.requests)
+
+    def wait(self) -> list[Tensor[Any]]:
+        """Return the sums of all buckets."""
+        return [self._wire.wait(self.layout, request) for request in self.requests]
+
 
 Key: TypeAlias = tuple[object, ...]
 

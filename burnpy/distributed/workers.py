@@ -12,12 +12,11 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
-from burnpy.distributed.engines.base import Engine, Failure, Lost, Task, Worker
-from burnpy.distributed.engines.flat import Layouts
+from burnpy.distributed.engines.engine import Engine, Failure, Layouts, Lost, Task, Worker
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.base import describe
-from burnpy.train.step import batch_size
+from burnpy.train.train_step import batch_size
 from burnpy.typevars import R
 
 M = TypeVar("M")
@@ -275,7 +274,7 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Engi
         raise ArgumentError(
             f"Workers() got address={address!r:.80} for processes of this machine; other machines need engine='ray'"
         )
-    from burnpy.distributed.engines.processes import Processes
+    from burnpy.distributed.engines.local_processes import Processes
 
     return Processes()
 

@@ -22,13 +22,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.backend.lazy import missing
-from burnpy.metrics.accuracy import Accuracy
-from burnpy.metrics.confusion_matrix import ConfusionMatrix
-from burnpy.metrics.f_score import F1, FBeta, Precision, Recall
-from burnpy.metrics.mean import Mean
+from burnpy.metrics.accuracy import Accuracy, ConfusionMatrix
+from burnpy.metrics.class_counts import F1, Dice, FBeta, IoU, Precision, Recall
+from burnpy.metrics.mean import Mean, Perplexity
 from burnpy.metrics.metric import Metric, plain, total
-from burnpy.metrics.overlap import Dice, IoU
-from burnpy.metrics.perplexity import Perplexity
 from burnpy.metrics.ranking import AUROC, AveragePrecision
 from burnpy.metrics.regression import MAE, MSE, R2
 

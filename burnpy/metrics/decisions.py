@@ -11,8 +11,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.metrics.metric import doubles, plain
-from burnpy.metrics.weights import element_weights
+from burnpy.metrics.metric import doubles, element_weights, plain
 from burnpy.tensor.base import describe
 from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.index_checks import in_range

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from burnpy.backend.errors import ShapeError
-from burnpy.metrics.metric import Metric, doubles
-from burnpy.metrics.weights import element_weights
+from burnpy.metrics.metric import Metric, doubles, element_weights
 from burnpy.tensor.tensor import Tensor
 
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.backend.lazy import missing
-from burnpy.record.checkpoints import load, save
-from burnpy.record.fitting import DTypePolicy, Remap
-from burnpy.record.record import Record
-from burnpy.record.torch_export import to_torch
+from burnpy.record.checkpoint_file import load, save
+from burnpy.record.record import DTypePolicy, Record, Remap
 from burnpy.record.torch_file import read_torch
-from burnpy.record.torch_weights import from_torch
+from burnpy.record.torch_weights import from_torch, to_torch
 
 __all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save", "to_torch"]
 

@@ -14,7 +14,35 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import RecordFileError, RecordNotFoundError, path_shown
+from burnpy.backend.errors import CallError, RecordFileError, RecordNotFoundError, a, path_shown
+
+
+def path_of(path: Any, operation: str) -> str:
+    """Return a path as a string.
+
+    Raises:
+        CallError: it is not a path, or contains characters that no path can have.
+
+    >>> path_of(3, "load()")
+    Traceback (most recent call last):
+    burnpy.backend.errors.CallError: load() takes a path, a string or a pathlib.Path, got 3
+    """
+    text: object = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        raise CallError(f"{operation} takes a path, a string or a pathlib.Path, got {shown(path)}")
+    try:
+        nul = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:  # a lone surrogate
+        nul = True
+    if nul:
+        raise CallError(f"{operation} got the path {text!r:.80}, which no file can have; mend the name")
+    return text
+
+
+def shown(value: object) -> str:
+    """The repr of a plain value; the type's name for anything else."""
+    return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else a(type(value).__name__)
+
 
 locks: Any = None
 """The module `fcntl`; None on Windows, where leftover temporary files are not removed."""

@@ -27,8 +27,18 @@ from burnpy.backend.errors import (
     a,
     path_shown,
 )
-from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
-from burnpy.record.paths import path_of
+from burnpy.record.atomic_write import path_of
+from burnpy.record.safetensors_file import (
+    LARGEST,
+    brief,
+    chunks,
+    damaged,
+    fill,
+    new_bytes,
+    raw,
+    refuse_no_bools,
+    swapped,
+)
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
 from burnpy.tensor.readonly import readonly

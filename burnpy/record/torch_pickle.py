@@ -24,9 +24,8 @@ from typing import Any
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import RecordError
-from burnpy.record.memory import damaged
-from burnpy.record.torch_literals import LITERALS
-from burnpy.record.torch_machine import Instruction, Machine
+from burnpy.record.safetensors_file import damaged
+from burnpy.record.torch_literals import LITERALS, Instruction, Machine
 from burnpy.record.torch_values import called, named, refused, storage_of
 
 _LONGEST_NAME = 1000

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import RecordError
-from burnpy.record.header import MOST_DIMS
-from burnpy.record.memory import LARGEST, brief
+from burnpy.record.safetensors_file import LARGEST, MOST_DIMS, brief
 
 LONGEST_KEY = 1 << 12
 """The maximum length of a dict key: inserting a key again compares it with the existing one."""

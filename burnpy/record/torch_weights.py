@@ -1,25 +1,87 @@
-"""`from_torch`: load weights from PyTorch into a burnpy model."""
+"""`from_torch` and `to_torch`: weights from PyTorch into a burnpy model, and back, by PyTorch's names."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown
-from burnpy.record.checkpoints import MARK
-from burnpy.record.files import read
-from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
-from burnpy.record.paths import path_of
+from burnpy.nn.base import ModuleBase
+from burnpy.nn.module import Module
+from burnpy.nn.tree import joined, walk
+from burnpy.nn.variable import Variable
+from burnpy.record.atomic_write import path_of
+from burnpy.record.checkpoint_file import MARK
+from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
+from burnpy.record.safetensors_file import read
 from burnpy.record.torch_file import read_torch
-from burnpy.record.torch_names import torch_names
 from burnpy.tensor.base import TensorBase
 from burnpy.typevars import M
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TRANSPOSED = ".T"
+
+
+class TorchName(NamedTuple):
+    """PyTorch's name of a parameter or buffer, and whether PyTorch stores it transposed."""
+
+    name: str
+    transposed: bool
+
+
+def torch_names(model: Module[Any]) -> dict[str, TorchName]:
+    """Return PyTorch's name of every parameter and buffer, by path; a shared one is listed under each of its paths.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Sequential
+    >>> torch_names(Sequential(Linear(2, 3, device=NumPy)))["0.weight"]
+    TorchName(name='0.weight', transposed=True)
+    """
+    modules: dict[str, ModuleBase[Any]] = {}
+    paths = []
+    for path, item in walk(model):
+        if isinstance(item, Variable):
+            paths.append(path)
+        else:
+            modules[path] = item
+    known = {path: _names(module) for path, module in modules.items()}
+    return {path: _translated(path, known) for path in paths}
+
+
+def _names(layer: ModuleBase[Any]) -> Mapping[str, str]:
+    names: Any = getattr(layer, "torch_names", None)
+    if callable(names):
+        names = names()
+    return names or {}
+
+
+def _translated(path: str, known: Mapping[str, Mapping[str, str]]) -> TorchName:
+    """Translate a path, from the outermost module inwards: the longest name that each module's mapping has first."""
+    parts = path.split(".")
+    name, transposed = "", False
+    start = 0
+    while start < len(parts):
+        names = known.get(".".join(parts[:start]), {})
+        for end in range(len(parts), start, -1):
+            torch_name = names.get(".".join(parts[start:end]))
+            if torch_name is not None:
+                transposed = torch_name.endswith(TRANSPOSED)
+                name = joined(name, torch_name.removesuffix(TRANSPOSED))
+                start = end
+                break
+        else:
+            name = joined(name, parts[start])
+            start += 1
+    return TorchName(name, transposed)
+
 
 TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -36,7 +98,7 @@ def from_torch(
     """Return a copy of the model with the weights of a PyTorch state dict, their names and layouts translated.
 
     The model's ids are kept. Each layer defines PyTorch's names of its parameters and which are transposed there: see
-    `burnpy.record.torch_names`. A tied parameter, which the file has under several names, is required under one only.
+    `burnpy.record.torch_weights`. A tied parameter, which the file has under several names, is required under one only.
 
     Args:
         model: a model of the same architecture, on any device.
@@ -141,3 +203,38 @@ def _array(value: Any) -> Any:
     if value.dtype != torch.bfloat16:
         return value.numpy()
     return value.contiguous().view(torch.int16).numpy().view(dtype_of("bfloat16"))
+
+
+def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
+    """Return the parameters and buffers of a model as arrays, under PyTorch's names and in its layouts.
+
+    It is the way back of `from_torch`. PyTorch loads it with ``net.load_state_dict(state)``, where state is
+    ``{name: torch.from_numpy(array) for name, array in to_torch(model).items()}``, and
+    ``safetensors.numpy.save_file(to_torch(model), path)`` makes a file of it. ``torch.from_numpy`` knows no bfloat16:
+    write ``to_torch(model.astype("float32"))``, which loses nothing.
+
+    Args:
+        model: a model on any device, for whose values the device is waited for.
+
+    Returns:
+        Copies in the order of the model, of the model's dtypes. A parameter in two places of the model is there under
+        both names, as in PyTorch.
+
+    Raises:
+        KindError: ``model`` is not a module.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Sequential
+    >>> model = Sequential(Linear(2, 3, device=NumPy))
+    >>> {name: array.shape for name, array in to_torch(model).items()}
+    {'0.weight': (3, 2), '0.bias': (3,)}
+    """
+    refuse_no_model(model, "to_torch() takes a model")
+    names = torch_names(model)
+    state: dict[str, NDArray[Any]] = {}
+    for path, item in walk(model):
+        if isinstance(item, Variable):
+            name, transposed = names[path]
+            value: NDArray[Any] = item._value.to_numpy()
+            state[name] = np.array(value.T if transposed else value, order="C")
+    return state

@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING
 
 from burnpy.backend.lazy import missing
 from burnpy.train.batches import Batches, EpochLoader
-from burnpy.train.callback import Callback, Decision, Replace, Save, Stop
-from burnpy.train.checkpoints import Checkpoints
-from burnpy.train.display.dashboard import Dashboard
-from burnpy.train.display.progress import Progress
-from burnpy.train.early_stopping import EarlyStopping
-from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
-from burnpy.train.every import Epochs, Every, Steps
-from burnpy.train.jsonl import Jsonl
+from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
+from burnpy.train.display.dashboard import Dashboard, Progress
+from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
+from burnpy.train.loggers import Jsonl, TensorBoard
 from burnpy.train.lr_finder import LrRange, find_lr
-from burnpy.train.result import Result
-from burnpy.train.step import Step
+from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
 from burnpy.train.strategy import OneDevice, Strategy
-from burnpy.train.tensorboard import TensorBoard
+from burnpy.train.train_step import Step
 
 __all__ = [
     "BatchEnd",

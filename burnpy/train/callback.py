@@ -1,17 +1,17 @@
-"""`Callback`, the base class of callbacks, and their decisions `Stop`, `Save` and `Replace`."""
+"""`Callback`, the base class of callbacks; their decisions, intervals, and the values that they monitor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from burnpy.backend.errors import KindError, a
+from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.train.events import BatchEnd, EpochEnd, Event, FitStart, ValidEnd
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module
-    from burnpy.train.events import Event
 
 
 @dataclass(frozen=True)
@@ -136,3 +136,112 @@ def decided(
                 raise KindError(f"{name} returned {a(type(decision).__name__)}; it returns Stop, Save or Replace")
         decisions += chosen
     return after, decisions
+
+
+def _check(name: str, n: object) -> None:
+    if not isinstance(n, int) or n < 1:
+        raise ArgumentError(f"{name}({n!r}) is never; give an int of 1 or more")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Every ``n`` optimizer steps."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _check("Steps", self.n)
+
+    def due(self, event: Event[Any]) -> bool:
+        """Return whether it is due at an event.
+
+        >>> Steps(200).due  # doctest: +ELLIPSIS
+        <bound method Steps.due of Steps(n=200)>
+        """
+        return isinstance(event, BatchEnd) and event.updated and event.step % self.n == 0
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Every ``n`` epochs, at their end."""
+
+    n: int = 1
+
+    def __post_init__(self) -> None:
+        _check("Epochs", self.n)
+
+    def due(self, event: Event[Any]) -> bool:
+        """Return whether it is due at an event."""
+        return isinstance(event, EpochEnd) and (event.epoch + 1) % self.n == 0
+
+
+Every: TypeAlias = Steps | Epochs
+
+
+def check_every(owner: str, name: str, every: object) -> None:
+    """Check that ``every`` is an interval.
+
+    Raises:
+        KindError: it is something else, such as a plain number, which does not say whether it counts steps or epochs.
+    """
+    if not isinstance(every, (Steps, Epochs)):
+        hint = f": Steps({every}) or Epochs({every})" if isinstance(every, int) else ", as Steps(200) or Epochs(1)"
+        raise KindError(f"{owner}({name}=) got {every!r:.80}; say what is counted{hint}")
+
+
+EACH_EPOCH = Epochs(1)
+
+
+Mode: TypeAlias = Literal["min", "max"]
+
+
+def monitored(callback: str, name: str, event: Event[Any]) -> float | None:
+    """Return the monitored value if the event is the one that brings it, else None.
+
+    Values whose names begin with "valid/" come with each `ValidEnd`, all others with `EpochEnd`.
+
+    Raises:
+        ArgumentError: there is no value of this name; the message lists the names.
+    """
+    validation = name.startswith("valid/")
+    if isinstance(event, FitStart) and validation and not event.validates:
+        raise ArgumentError(
+            f"{callback} monitors {name!r}, and this run has no validation; give fit() validation batches"
+        )
+    if not isinstance(event, ValidEnd if validation else EpochEnd):
+        return None
+    if name not in event.values:
+        known = ", ".join(sorted(event.values)) or "none"
+        raise ArgumentError(f"{callback} monitors {name!r}, which this run does not have; it has {known}")
+    return event.values[name]
+
+
+def mode_of(name: str, mode: Mode | None, event: Event[Any]) -> Mode:
+    """Return the given mode, or else the metric's: "min" for losses and errors, "max" for others."""
+    if mode is not None:
+        return mode
+    metric = event.metrics.get(name) if isinstance(event, (EpochEnd, ValidEnd)) else None
+    return "min" if metric is None else metric.better
+
+
+def improved(value: float, best: float | None, mode: Mode, min_delta: float = 0.0) -> bool:
+    """Return whether a value is better than the best so far by more than ``min_delta``; NaN never is.
+
+    >>> improved(0.5, None, "min"), improved(0.5, 0.4, "min"), improved(0.5, 0.4, "max", 0.1)
+    (True, False, False)
+    """
+    if value != value:
+        return False
+    if best is None:
+        return True
+    return value < best - min_delta if mode == "min" else value > best + min_delta
+
+
+def check_mode(callback: str, mode: object) -> None:
+    """Check that a mode is "min", "max" or None.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if mode not in ("min", "max", None):
+        raise ArgumentError(f'{callback} got mode={mode!r:.80}; expected "min", "max", or None to take the metric\'s')

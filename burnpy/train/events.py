@@ -1,8 +1,4 @@
-"""The events of a training run, in the order in which `Learner.events` yields them.
-
-A run is a `FitStart`; for each epoch an `EpochStart`, a `BatchEnd` for each batch and an `EpochEnd`, with a `ValidEnd`
-before it or wherever validation is due; a `Saved` after each file; and a `FitEnd`, whatever ended the run.
-"""
+"""The events of a training run, in the order in which `Learner.events` yields them, and its `Result`."""
 
 from __future__ import annotations
 
@@ -15,8 +11,27 @@ from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.metrics.metric import Metric
+    from burnpy.optim.grad_scaler import GradScaler
+    from burnpy.optim.optimizer import Optimizer
     from burnpy.tensor.tensor import Tensor
-    from burnpy.train.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Generic[M]):
+    """The outcome of a training run."""
+
+    model: M
+    optim: Optimizer  #: with its states, to continue with; the learner's own is not changed
+    scaler: GradScaler[Any] | None  #: of the next step; None if the learner has none
+    history: tuple[Mapping[str, float], ...]  #: for each completed epoch its values by name, and "epoch" and "step"
+    stopped: str | None  #: why the run ended early, "interrupted" by a signal; None after all epochs
+    epoch: int  #: the number of completed epochs
+    step: int  #: the number of optimizer steps
+
+    def __repr__(self) -> str:
+        last = {k: round(v, 6) for k, v in self.history[-1].items()} if self.history else {}
+        why = f", stopped: {self.stopped}" if self.stopped else ""
+        return f"Result({type(self.model).__name__}, {self.epoch} epochs, {self.step} steps{why}, last {last})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,11 @@ from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.schedules.base import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
 from burnpy.train.batches import Batches
-from burnpy.train.callback import Callback, callbacks_of
-from burnpy.train.events import Event, FitEnd
-from burnpy.train.every import EACH_EPOCH, Every, check_every
+from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
+from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
-from burnpy.train.result import Result
-from burnpy.train.step import Step
-from burnpy.train.strategy import OneDevice, Strategy
-from burnpy.train.together import checked_strategy
+from burnpy.train.strategy import OneDevice, Strategy, checked_strategy
+from burnpy.train.train_step import Step
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:

@@ -1,40 +1,71 @@
-"""The training loop: a generator of events."""
+"""The training loop: a generator of events, which Ctrl-C and SIGTERM end after a step."""
 
 from __future__ import annotations
 
 import copy
 import math
+import signal
+import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.record.checkpoints import load
+from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
-from burnpy.train.batches import batches_of, check_batches, check_device, count_of
+from burnpy.train.batches import Feed, MicroBatches, batches_of, check_batches, check_device, count_of
 from burnpy.train.callback import Replace, Save, Stop, decided, names_of
-from burnpy.train.checkpoints import Checkpoints
-from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Saved, ValidEnd
-from burnpy.train.interrupts import Interrupts
-from burnpy.train.micro_batches import Feed, MicroBatches
-from burnpy.train.position import Position, parts_of, restored
-from burnpy.train.result import Result
-from burnpy.train.running import Measured, Running, added, finite_loss
-from burnpy.train.saving import Writer
-from burnpy.train.step import batch_size, checked_step
-from burnpy.train.strategy import Ranks
-from burnpy.train.together import from_leader, of_rank, random_states, set_random_states, shared, summed
-from burnpy.train.values import values_of
+from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
+from burnpy.train.loggers import values_of
+from burnpy.train.run_file import Position, Writer, parts_of, restored
+from burnpy.train.standard_callbacks import Checkpoints
+from burnpy.train.strategy import Ranks, from_leader, of_rank, random_states, set_random_states, shared, summed
+from burnpy.train.train_step import Measured, Running, added, batch_size, checked_step, finite_loss
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.train.learner import Learner
+
+
+class Interrupts:
+    """A context manager that counts SIGINT and SIGTERM in the main thread; elsewhere it does nothing.
+
+    The first signal sets `requested`. The handlers of before are then restored, so that the second does what it always
+    does: Ctrl-C raises KeyboardInterrupt, SIGTERM ends the process.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before not in (None, signal.SIG_IGN):  # None is a handler that Python did not install
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            number, before = self._before.popitem()
+            signal.signal(number, before)
 
 
 def run(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.train.batches import batches_of
-from burnpy.train.step import checked_step
+from burnpy.train.train_step import checked_step
 
 if TYPE_CHECKING:
     from burnpy.nn.module import Module

@@ -31,7 +31,7 @@ from benchmarks.processes import Job, together
 from benchmarks.report import Line, Section
 from benchmarks.results import Group, to_markdown
 from benchmarks.tasks import TASKS
-from burnpy.train import saving
+from burnpy.train import run_file
 
 pytestmark = pytest.mark.slow
 
@@ -144,19 +144,19 @@ def test_learner() -> None:
 
 
 def test_a_file_that_is_written_until_the_next_save_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    write, wait, awaited = saving._write, saving.Writer.wait, Event()
+    write, wait, awaited = run_file._write, run_file.Writer.wait, Event()
 
     def late(*parts: Any) -> None:
         assert awaited.wait(60)
         write(*parts)
 
-    def waited(writer: saving.Writer) -> None:
+    def waited(writer: run_file.Writer) -> None:
         if writer._pending is not None:
             awaited.set()
         wait(writer)
 
-    monkeypatch.setattr(saving, "_write", late)
-    monkeypatch.setattr(saving.Writer, "wait", waited)
+    monkeypatch.setattr(run_file, "_write", late)
+    monkeypatch.setattr(run_file.Writer, "wait", waited)
     assert learner.saves(1, 64)[1] > 0
 
 

@@ -27,8 +27,8 @@ from burnpy.data import (
     collate,
     from_sequence,
 )
-from burnpy.data.checksum import checksum
 from burnpy.data.collate import Collator
+from burnpy.data.loader import checksum
 from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
 

@@ -26,10 +26,10 @@ import pytest
 from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, collate
-from burnpy.data.engines import shared_memory, worker
-from burnpy.data.engines.layout import Packed
+from burnpy.data.engines import batch_process, shared_memory
+from burnpy.data.engines.batch_process import WorkerTraceback
 from burnpy.data.engines.processes import ProcessEngine
-from burnpy.data.engines.worker import WorkerTraceback
+from burnpy.data.engines.shared_memory import Packed
 from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
 
     def serve() -> None:
         with suppress(EOFError):
-            worker._serve(there)
+            batch_process._serve(there)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -127,14 +127,14 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
     packed.write(shared_memory.mapped(os.dup(descriptor)))
     try:
         here.send(packed.sizes)
-        worker.send_file(here, descriptor)
+        batch_process.send_file(here, descriptor)
         for number in range(2):
             here.send(("task", number, number, None))
         assert here.recv() == ("ready",)
         assert here.recv()[:2] == ("small", 0)
         assert not here.poll(0.3)  # it waits
         here.send(("slot", 0, None, 7))
-        worker.send_file(here, descriptor)
+        batch_process.send_file(here, descriptor)
         assert here.recv()[:3] == ("done", 0, 7)
         assert here.recv()[:2] == ("small", 1)
     finally:
@@ -148,7 +148,7 @@ def test_a_packed_object_in_a_cycle_is_collected_without_an_error() -> None:
     """The traceback of an error refers to what was packed where it was raised."""
     code = """
 import gc
-from burnpy.data.engines.layout import Packed
+from burnpy.data.engines.shared_memory import Packed
 cycle = [Packed("work")]
 cycle.append(cycle)
 del cycle

@@ -11,7 +11,7 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
 from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift
-from burnpy.data.transforms.geometry import turned
+from burnpy.data.transforms.images import turned
 from burnpy.errors import ArgumentError, DTypeError, ShapeError
 
 IMAGES = np.random.default_rng(0).uniform(0.1, 1.0, (40, 3, 7, 6))

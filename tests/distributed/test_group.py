@@ -22,12 +22,11 @@ from burnpy.backend.errors import (
     RanksLostError,
     WaitError,
 )
-from burnpy.distributed import Elastic, Group, mpi, sums
-from burnpy.distributed.buffers import BufferPool
-from burnpy.distributed.calls import Alone, Calls, Header
+from burnpy.distributed import Elastic, Group, mpi, wires
+from burnpy.distributed.calls import Alone, Calls, Header, Watchdog
 from burnpy.distributed.elastic import TolerantCalls
 from burnpy.distributed.reduction import Reduction
-from burnpy.distributed.watchdog import Watchdog
+from burnpy.distributed.wires import BufferPool
 from burnpy.nn import BatchNorm, Linear, Sequential
 from burnpy.optim import GradientsParams
 
@@ -178,12 +177,12 @@ def test_an_asynchronous_device_is_read_once_for_each_bucket(large: int, monkeyp
         read.append(x.shape)
         return to_numpy(self, x)
 
-    monkeypatch.setattr(sums, "LARGE", large)
-    sums.runs_of.cache_clear()
+    monkeypatch.setattr(wires, "LARGE", large)
+    wires.runs_of.cache_clear()
     monkeypatch.setattr(NumPy, "eager_checks", False)
     monkeypatch.setattr(NumPy, "to_numpy", noted)
     mean = Reduction(Doubled()).mean(grads, 2.0)
-    sums.runs_of.cache_clear()
+    wires.runs_of.cache_clear()
     assert read == [(44,)]
     monkeypatch.undo()
     for ident, grad in grads.items():

@@ -20,9 +20,9 @@ import pytest
 import burnpy
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.data.engines.worker import WorkerTraceback
+from burnpy.data.engines.batch_process import WorkerTraceback
 from burnpy.distributed import Workers
-from burnpy.distributed.engines.flat import Layouts, flattened
+from burnpy.distributed.engines.engine import Layouts, flattened
 from burnpy.distributed.workers import _seed
 from burnpy.errors import ArgumentError, CallError, KindError, MissingPackageError, WorkerError
 from burnpy.optim import GradientsAccumulator, GradientsParams

@@ -12,7 +12,7 @@ simulator.require()
 
 from burnpy import Autodiff, Tensor  # noqa: E402  # the kit first
 from burnpy.backend import CuPy  # noqa: E402
-from burnpy.distributed import sums  # noqa: E402
+from burnpy.distributed import wires  # noqa: E402
 from burnpy.distributed.calls import Alone, Header  # noqa: E402
 from burnpy.distributed.reduction import Reduction  # noqa: E402
 from burnpy.nn import Linear  # noqa: E402
@@ -37,10 +37,10 @@ def test_gradients_of_a_gpu_are_averaged_through_the_host(large: int, monkeypatc
     model: Any = Linear(3, 2, device=Autodiff[CuPy])
     x = Tensor[Autodiff[CuPy]].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     grads = GradientsParams.from_grads(model(x).sum().backward(), model)
-    monkeypatch.setattr(sums, "LARGE", large)
-    sums.runs_of.cache_clear()
+    monkeypatch.setattr(wires, "LARGE", large)
+    wires.runs_of.cache_clear()
     mean = Reduction(Doubled()).mean(grads, 2.0)
-    sums.runs_of.cache_clear()
+    wires.runs_of.cache_clear()
     assert mean.device is grads.device
     assert mean["weight"].tolist() == grads["weight"].tolist() == [[5.0, 5.0], [7.0, 7.0], [9.0, 9.0]]
     buckets, layout = grads.flatten()

@@ -21,7 +21,7 @@ import pytest
 
 from burnpy.backend import errors
 from burnpy.record import load, save
-from burnpy.record.files import write
+from burnpy.record.safetensors_file import write
 
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX systems")
 
@@ -92,7 +92,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException) ->
     fail = FunctionType(fail.__code__, namespace, "fail", None, fail.__closure__)
     with monkeypatch.context() as patched:
         if step == "write":
-            patched.setattr("burnpy.record.files._write_all", fail)
+            patched.setattr("burnpy.record.safetensors_file._write_all", fail)
         elif step == "FileIO":
             patched.setattr("burnpy.record.atomic_write.FileIO", fail)
         else:

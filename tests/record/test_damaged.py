@@ -19,10 +19,10 @@ from burnpy.data.sources import ImageFolder, read_csv
 from burnpy.nn.state import Entry
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.record import from_torch, load, read_torch, save
-from burnpy.record.files import write
+from burnpy.record.safetensors_file import write
 from burnpy.train import EpochEnd
-from burnpy.train.jsonl import Jsonl
-from burnpy.train.saving import Writer
+from burnpy.train.loggers import Jsonl
+from burnpy.train.run_file import Writer
 from tests.record.nets import mlp, same
 
 
@@ -194,7 +194,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_too_many_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy.record.header.LONGEST", 1000)
+    monkeypatch.setattr("burnpy.record.safetensors_file.LONGEST", 1000)
     with pytest.raises(errors.RecordError, match="keep large lists of numbers as arrays"):
         save(tmp_path / "a", x=[0] * 1000)
     assert not (tmp_path / "a").exists()

@@ -13,7 +13,7 @@ from burnpy.backend import errors
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, CosineLr, OptimizerRecord, Sgd
 from burnpy.record import load, save
-from burnpy.record.files import read
+from burnpy.record.safetensors_file import read
 from tests.record.nets import Train, mlp, same
 
 SCHEDULE = CosineLr(0.05, 10)

@@ -23,9 +23,7 @@ from burnpy.nn import Module
 from burnpy.optim import AdamW
 from burnpy.train import FitStart, Jsonl, Learner, Step
 from burnpy.train.board import __main__ as board
-from burnpy.train.board.page import figures, page
-from burnpy.train.board.runs import runs_in
-from burnpy.train.board.svg import COLORS, HEIGHT, WIDTH, ticks
+from burnpy.train.board.page import COLORS, HEIGHT, WIDTH, figures, page, runs_in, ticks
 
 from .training import Batches, net, train_step, valid_batches, valid_step
 

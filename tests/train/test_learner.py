@@ -41,7 +41,7 @@ from burnpy.train import (
     Stop,
     ValidEnd,
 )
-from burnpy.train.step import batch_size
+from burnpy.train.train_step import batch_size
 
 from .training import Batches, Net, Train, X, Y, learner, net, train_step, valid_batches, valid_step, weights
 

@@ -15,7 +15,7 @@ import pytest
 from burnpy.errors import ArgumentError, BurnpyError, RecordError
 from burnpy.record import load
 from burnpy.train import BatchEnd, Checkpoints, EarlyStopping, EpochEnd, Saved, Steps, Stop
-from burnpy.train.interrupts import Interrupts
+from burnpy.train.loop import Interrupts
 
 from .training import Batches, learner, net, valid_batches, weights
 

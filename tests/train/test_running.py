@@ -12,7 +12,7 @@ from burnpy.metrics import Mean, Metric
 from burnpy.nn import Linear
 from burnpy.optim import Sgd
 from burnpy.train import Learner, Step
-from burnpy.train.running import Measured, Running
+from burnpy.train.train_step import Measured, Running
 
 Train: TypeAlias = Autodiff[NumPy]
 

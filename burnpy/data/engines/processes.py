@@ -18,13 +18,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.errors import WorkerError
-from burnpy.data.engines import worker as program
-from burnpy.data.engines.base import Engine, Work
-from burnpy.data.engines.kept import Idle, Kept, ended
-from burnpy.data.engines.layout import Packed, unpacked
-from burnpy.data.engines.pickling import packed_for_processes
-from burnpy.data.engines.shared_memory import anonymous_file, mapped
-from burnpy.data.engines.starting import context_for, ending, refuse_unable, unguarded
+from burnpy.data.engines import batch_process as program
+from burnpy.data.engines.in_process import Engine, Work
+from burnpy.data.engines.kept_processes import Idle, Kept, context_for, ended, ending, refuse_unable, unguarded
+from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, packed_for_processes, unpacked
 
 _HELD = 4
 """The number of batches for which a worker's memory may be in use by the program; those beyond it are copied."""

@@ -12,12 +12,9 @@
 
 from __future__ import annotations
 
-from burnpy.data.sources.csv import read_csv
-from burnpy.data.sources.hugging_face import HuggingFaceStream, from_hugging_face
+from burnpy.data.sources.frameworks import HuggingFaceStream, from_hugging_face, from_torch
 from burnpy.data.sources.image_folder import ImageFolder
-from burnpy.data.sources.parquet import ParquetStream, read_parquet
-from burnpy.data.sources.tables import TableDataset
-from burnpy.data.sources.torch import from_torch
+from burnpy.data.sources.tables import ParquetStream, TableDataset, read_csv, read_parquet
 
 __all__ = [
     "HuggingFaceStream",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, path_shown
-from burnpy.data.base import Sample, checked_index
 from burnpy.data.dataset import Dataset
-from burnpy.data.sources.packages import needed
+from burnpy.data.sample_source import Sample, checked_index
+from burnpy.data.sources.tables import needed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,19 +1,36 @@
-"""`TableDataset`: the rows of a table of Apache Arrow."""
+"""Tables of Apache Arrow as datasets, from CSV and Parquet files, which pyarrow reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, DTypeError, path_shown
-from burnpy.data.base import Arrays, Sample, checked_index
+from burnpy.backend.errors import ArgumentError, DTypeError, MissingPackageError, path_shown
 from burnpy.data.dataset import Dataset
+from burnpy.data.sample_source import Arrays, Sample, checked_index
+from burnpy.data.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def needed(module: str, owner: str, package: str) -> Any:
+    """Import a module.
+
+    Raises:
+        MissingPackageError: it cannot be imported.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{owner} needs the package {package}, which cannot be imported ({error}); install it with: "
+            f'pip install "burnpy[data]"'
+        ) from None
 
 
 class TableDataset(Dataset[Sample]):
@@ -132,3 +149,106 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
         raise ArgumentError(
             f"{owner} found no column {', '.join(unknown)} in {path_shown(path)}, which has {', '.join(known)}"
         )
+
+
+def read_csv(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str = ",",
+    names: Sequence[str] | None = None,
+) -> TableDataset:
+    """Read CSV files into memory. The types of columns are inferred: int64, float64, bool, or text.
+
+    Args:
+        paths: one file, or several, whose rows follow each other.
+        columns: the columns to keep; None for all.
+        delimiter: what stands between two values.
+        names: the names of the columns, for files whose first line does not say them.
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+        ArgumentError: a file is missing or cannot be parsed, the files differ, or there is no such column.
+        DTypeError: a column of numbers has missing values.
+    """
+    files = paths_of(paths, "read_csv()")
+    csv = needed("pyarrow.csv", "read_csv()", "pyarrow")
+    invalid = needed("pyarrow", "read_csv()", "pyarrow").ArrowInvalid
+    tables = []
+    for path in files:
+        try:
+            table = csv.read_csv(
+                path,
+                read_options=csv.ReadOptions(column_names=None if names is None else list(names)),
+                parse_options=csv.ParseOptions(delimiter=delimiter),
+            )
+        except invalid as error:
+            raise ArgumentError(f"read_csv() cannot read {path_shown(path)}: {error}") from None
+        refuse_unknown(columns, table.column_names, "read_csv()", path)
+        tables.append(table if columns is None else table.select(list(columns)))
+    return TableDataset(joined(tables, files, "read_csv()"))
+
+
+def read_parquet(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, columns: Sequence[str] | None = None
+) -> TableDataset:
+    """Read Parquet files into memory; for larger ones see `ParquetStream`.
+
+    Args:
+        paths: one file, or several, whose rows follow each other.
+        columns: the columns to read; None for all.
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+        ArgumentError: a file is missing or is no Parquet file, the files differ, or there is no such column.
+        DTypeError: a column of numbers has missing values.
+    """
+    names = paths_of(paths, "read_parquet()")
+    files = [_opened(path, "read_parquet()") for path in names]
+    for file, path in zip(files, names, strict=True):
+        refuse_unknown(columns, file.schema_arrow.names, "read_parquet()", path)
+    return TableDataset(joined([file.read(columns=columns) for file in files], names, "read_parquet()"))
+
+
+class ParquetStream(Stream[Sample]):
+    """The rows of Parquet files one after another. One row group at a time is in memory.
+
+    The state lists the numbers of the file, the row group and the row. `Stream.shuffle` mixes rows.
+
+    Args:
+        paths: one file, or several.
+        columns: the columns to read; None for all.
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+        ArgumentError: a file is missing or is no Parquet file, or there is no such column.
+    """
+
+    def __init__(
+        self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, columns: Sequence[str] | None = None
+    ) -> None:
+        self.paths = paths_of(paths, "ParquetStream()")
+        self.columns = None if columns is None else list(columns)
+        for path in self.paths:
+            with _opened(path, "ParquetStream()") as file:
+                refuse_unknown(columns, file.schema_arrow.names, "ParquetStream()", path)
+
+    def samples(self, epoch: int, state: Any) -> Iterator[tuple[Sample, Any]]:
+        """The rows after a state, each with the state after it; the same in each epoch."""
+        first_file, first_group, first_row = state or (0, 0, 0)
+        for f in range(first_file, len(self.paths)):
+            with _opened(self.paths[f], "ParquetStream()") as file:
+                for g in range(first_group, file.num_row_groups):
+                    rows = TableDataset(file.read_row_group(g, columns=self.columns))
+                    for row in range(first_row, len(rows)):
+                        yield rows[row], [f, g, row + 1]
+                    first_row = 0
+            first_group = 0
+
+
+def _opened(path: str, owner: str) -> Any:
+    module = needed("pyarrow.parquet", owner, "pyarrow")
+    try:
+        return module.ParquetFile(path)
+    except needed("pyarrow", owner, "pyarrow").ArrowInvalid as error:
+        raise ArgumentError(f"{owner} cannot read {path_shown(path)} as Parquet: {error}") from None

@@ -8,8 +8,7 @@ or in a list::
 
 from __future__ import annotations
 
-from burnpy.data.transforms.colour import ColourJitter, Normalize
-from burnpy.data.transforms.geometry import Crop, Flip, Rotate, Shift
+from burnpy.data.transforms.images import ColourJitter, Crop, Flip, Normalize, Rotate, Shift
 from burnpy.data.transforms.mixing import Cutout, Mixup
 
 __all__ = ["ColourJitter", "Crop", "Cutout", "Flip", "Mixup", "Normalize", "Rotate", "Shift"]

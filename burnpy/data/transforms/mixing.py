@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DTypeError
 from burnpy.data.randomness import BatchRandom
-from burnpy.data.transforms.base import ImageTransform
+from burnpy.data.transforms.images import ImageTransform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

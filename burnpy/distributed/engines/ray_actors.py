@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, MissingPackageError, WorkerError
-from burnpy.data.engines.worker import failed, failure
-from burnpy.distributed.engines.base import Engine, Failure, Lost, Task, Worker, done
+from burnpy.data.engines.batch_process import failed, failure
+from burnpy.distributed.engines.engine import Engine, Failure, Lost, Task, Worker, done
 
 _REACHED = 10.0
 """How many seconds a cluster's address may take to accept a connection."""

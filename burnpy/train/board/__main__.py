@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.errors import path_shown
-from burnpy.train.board.page import figures, page
-from burnpy.train.board.runs import runs_in
+from burnpy.train.board.page import figures, page, runs_in
 
 HOST = "127.0.0.1"
 

@@ -1,12 +1,160 @@
-"""The page of the board: HTML that loads nothing from other places."""
+"""The page of the board: runs from their logs as HTML with inline SVG, which loads nothing from other places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
+from typing import Any
 
-from burnpy.train.board.runs import Run
-from burnpy.train.board.svg import COLORS, chart, matrix
+
+@dataclass
+class Run:
+    """A run, as read from its log."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    curves: dict[str, list[tuple[float, float]]] = field(default_factory=dict[str, list[tuple[float, float]]])
+    matrices: dict[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
+    state: str = "running"
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """Return the runs of all ``*.jsonl`` files in a folder and those inside of it, by name."""
+    return [run_of(path, folder) for path in sorted(folder.rglob("*.jsonl"))]
+
+
+def run_of(path: Path, folder: Path) -> Run:
+    """Return the run of a log; what is not a line of a log, such as one that is being written, is skipped."""
+    name = path.relative_to(folder).with_suffix("").as_posix()
+    run = Run(name.removesuffix("/log"))
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                _take(run, line)
+    return run
+
+
+def _take(run: Run, line: dict[str, Any]) -> None:
+    kind, step = line.pop("event", None), line.pop("step", 0)
+    if kind == "start":
+        run.settings |= line.get("settings") or {}
+        run.state = "running"
+        for curve in run.curves.values():  # a resumed run takes the steps after its checkpoint again
+            del curve[bisect_right(curve, step, key=lambda point: point[0]) :]
+    elif kind == "end":
+        run.state = line.get("stopped") or "done"
+    elif kind in ("batch", "valid", "epoch"):
+        run.matrices |= line.pop("matrices", {})
+        for name, value in line.items():
+            if name in ("time", "epoch", "seconds") or (kind == "epoch" and name.startswith("valid/")):
+                continue
+            if isinstance(value, (int, float)):
+                prefix = "batch/" if kind == "batch" and name != "lr" else ""
+                run.curves.setdefault(prefix + name.removeprefix("train/" if prefix else ""), []).append((step, value))
+
+
+COLORS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#db2777", "#65a30d")
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 420, 240, 56, 26, 10
+MOST_POINTS = 800
+
+Curve = Sequence[tuple[float, float]]
+
+
+def chart(title: str, curves: Mapping[str, Curve], colors: Mapping[str, str]) -> str:
+    """Return a chart of the curves of runs over the steps; runs are colored by name.
+
+    >>> "polyline" in chart("loss", {"a": [(0, 1.0), (1, 0.5)]}, {"a": COLORS[0]})
+    True
+    """
+    points = [p for curve in curves.values() for p in curve]
+    low_x, high_x = _bounds([x for x, _ in points])
+    low_y, high_y = _bounds([y for _, y in points])
+
+    def at(x: float, y: float) -> str:
+        across = LEFT + (x - low_x) / (high_x - low_x) * (WIDTH - LEFT - 10)
+        down = HEIGHT - BOTTOM - (y - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)
+        return f"{across:.1f},{down:.1f}"
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
+    for y in ticks(low_y, high_y):
+        _, down = at(low_x, y).split(",")
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{down}" y2="{down}" class="grid"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{down}" class="y">{y:.6g}</text>')
+    for x in ticks(low_x, high_x):
+        across, _ = at(x, low_y).split(",")
+        parts.append(f'<text x="{across}" y="{HEIGHT - 8}" class="x">{x:.6g}</text>')
+    for run, curve in curves.items():
+        thinned = curve[:: max(1, len(curve) // MOST_POINTS)]
+        drawn = " ".join(at(x, y) for x, y in thinned)
+        parts.append(f'<polyline points="{drawn}" stroke="{colors[run]}"><title>{escape(run)}</title></polyline>')
+        if curve:
+            x, y = curve[-1]
+            across, down = at(x, y).split(",")
+            dot = f'<circle cx="{across}" cy="{down}" r="3" fill="{colors[run]}">'
+            parts.append(f"{dot}<title>{escape(run)}: {y:.6g}</title></circle>")
+    return "".join([*parts, "</svg>"])
+
+
+def matrix(title: str, rows: Sequence[Sequence[float]]) -> str:
+    """Return a matrix as colored cells, true classes downwards and predicted ones across.
+
+    >>> matrix("confusion", [[3.0, 1.0], [0.0, 4.0]]).count("<rect")
+    4
+    """
+    size = max(len(rows), 1)
+    cell = min(48.0, 300 / size)
+    edge = cell * size + 30
+    box = f'viewBox="0 0 {edge:.0f} {edge:.0f}" width="{edge:.0f}"'
+    parts = [f'<svg {box} class="matrix" role="img" aria-label="{escape(title)}">']
+    for i, row in enumerate(rows):
+        total = sum(row) or 1.0
+        for j, count in enumerate(row):
+            share = count / total
+            x, y = 24 + j * cell, 24 + i * cell
+            ink = "cell light" if share > 0.5 else "cell"
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}" fill-opacity="{share:.3f}">'
+                f"<title>{i} taken for {j}: {count:g}</title></rect>"
+            )
+            if size <= 12:
+                parts.append(f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2:.1f}" class="{ink}">{count:g}</text>')
+        label = f"{24 + (i + 0.5) * cell:.1f}"
+        parts.append(
+            f'<text x="12" y="{label}" class="cell">{i}</text><text x="{label}" y="14" class="cell">{i}</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return three to seven round numbers from low to high.
+
+    >>> ticks(1, 80), ticks(0.198, 0.7)
+    ([20.0, 40.0, 60.0, 80.0], [0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step = next(step for step in (5 * power, 2 * power, power) if (high - low) / step >= 3)
+    slack = 1e-9 * step
+    first, last = math.ceil((low - slack) / step), math.floor((high + slack) / step)
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    if low == high:
+        pad = abs(low) * 0.1 or 1.0
+        return low - pad, high + pad
+    return low, high
+
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 24px; color: #111; background: #fff; }

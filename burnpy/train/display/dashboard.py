@@ -1,13 +1,17 @@
-"""`Dashboard`: a live view of a run."""
+"""`Dashboard`, a live view of a run, and `Progress`, a progress bar for hand-written loops."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.train.display.lines import Lines
+from burnpy.train.display.history import Lines
+from burnpy.typevars import T
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,3 +66,71 @@ def interactive() -> bool:
     """Return whether a live view can be drawn: standard output is a terminal, outside of CI, and rich is installed."""
     dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
     return sys.stdout.isatty() and not dumb and find_spec("rich") is not None
+
+
+class Progress:
+    """A progress bar with values beside it; without a terminal, a line after each tenth.
+
+    Args:
+        total: the number of steps, or None if it is not known.
+        title: what is done, in front of the bar.
+
+    >>> with Progress(3, "fit") as progress:
+    ...     for step in range(3):
+    ...         progress.advance(loss=1.0 / (step + 1))
+    fit 1/3, loss 1
+    fit 2/3, loss 0.5
+    fit 3/3, loss 0.3333
+    """
+
+    def __init__(self, total: int | None = None, title: str = "") -> None:
+        self.total, self.title, self.done = total, title, 0
+        self._bar: Any = None
+        self._shown = -1
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        if interactive():
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(compact=True),
+                TextColumn("{task.fields[values]}"),
+                expand=True,
+            )
+            self._task = self._bar.add_task(self.title, total=self.total, values="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, n: int = 1, **values: float) -> None:
+        """Move on by ``n`` steps, and show values, which are numbers."""
+        self.done += n
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        if self._bar is not None:
+            self._bar.update(self._task, advance=n, values=shown)
+            return
+        tenth = self.done * 10 // self.total if self.total else self.done // 100
+        if tenth != self._shown:
+            self._shown = tenth
+            count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
+            sys.stdout.write(f"{self.title} {count}{', ' if shown else ''}{shown}".strip() + "\n")
+            sys.stdout.flush()
+
+    def over(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and advance after each; by default the total is their number."""
+        if self.total is None and isinstance(items, Sized):
+            self.total = len(items)
+        with self:
+            for item in items:
+                yield item
+                self.advance()

@@ -1,10 +1,13 @@
-"""`History`: the values of a run as far as a display shows them."""
+"""The values of a run as far as a display shows them, and plain lines of them where there is no terminal."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, TextIO
 
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
 
@@ -65,3 +68,78 @@ class History:
     def throughput(self) -> float:
         """Return the samples per second of this epoch."""
         return self.samples / max(time.perf_counter() - self.began, 1e-9)
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 24) -> str:
+    """Return a curve of ``width`` characters at most; more values are averaged, values that are not finite are blanks.
+
+    >>> sparkline([1.0, 2.0, 3.0, 8.0]), sparkline([5.0, float("nan"), 5.0]), sparkline([])
+    ('▁▂▃█', '▁ ▁', '')
+    """
+    if len(values) > width:
+        bounds = [round(k * len(values) / width) for k in range(width + 1)]
+        values = [_mean(values[a:b]) for a, b in pairwise(bounds)]
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return " " * len(values)
+    low, high = min(finite), max(finite)
+    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BLOCKS[round((v - low) * scale)] if math.isfinite(v) else " " for v in values)
+
+
+def _mean(values: Sequence[float]) -> float:
+    finite = [v for v in values if math.isfinite(v)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def resident_megabytes() -> float | None:
+    """Return the memory that the process occupies, in MB; its peak where the system does not tell; None if neither.
+
+    >>> (resident_megabytes() or 1.0) > 0
+    True
+    """
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+        from resource import getpagesize
+
+        return pages * getpagesize() / 1e6
+    except (OSError, ImportError):
+        pass
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:  # Windows
+        return None
+    return getrusage(RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+class Lines:
+    """Writes a line at the start, one for each epoch and one at the end."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+        self.history = History()
+
+    def log(self, event: Event[Any]) -> None:
+        """Write the line of an event, if it has one."""
+        rate = self.history.throughput()
+        self.history.note(event)
+        if isinstance(event, FitStart):
+            resumed = f", resumed from {event.resumed} at step {event.step}" if event.resumed else ""
+            batches = f" of {event.batches} batches" if event.batches else ""
+            self._write(f"{event.epochs} epochs{batches}{resumed}")
+        elif isinstance(event, EpochEnd):
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in event.values.items())
+            count = f"epoch {event.epoch + 1}/{self.history.epochs}, step {event.step}"
+            self._write(f"{count}: {shown} ({event.seconds:.1f} s, {rate:,.0f} samples/s)")
+        elif isinstance(event, FitEnd):
+            self._write(f"stopped: {event.result.stopped}" if event.result.stopped else "done")
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+    def _write(self, text: str) -> None:
+        print(text, file=self.file, flush=True)

@@ -11,9 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from burnpy.train.display.history import History
-from burnpy.train.display.memory import resident_megabytes
-from burnpy.train.display.sparkline import sparkline
+from burnpy.train.display.history import History, resident_megabytes, sparkline
 from burnpy.train.events import BatchEnd, EpochStart, Event, FitEnd, FitStart
 
 if TYPE_CHECKING:

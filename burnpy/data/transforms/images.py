@@ -1,0 +1,301 @@
+"""Augmentations of batches of images: `ImageTransform`, colours, shifts, crops, flips and rotations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
+from burnpy.data.randomness import BatchRandom
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ImageTransform(ABC):
+    """An augmentation of a column of images, shape (n, channels, height, width), of any dtype."""
+
+    def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
+        """The columns, with augmented images.
+
+        Raises:
+            ArgumentError: there is no such column.
+            ShapeError: the column has no images.
+        """
+        name: str = getattr(self, "column")  # noqa: B009  # a field of each subclass, after its own ones
+        return {**columns, name: self.images(images_of(columns, name, type(self).__name__), rng)}
+
+    @abstractmethod
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The augmented images, in new memory, of the dtype of ``x``."""
+
+
+def images_of(columns: Mapping[str, Any], name: str, owner: str) -> NDArray[Any]:
+    """Return a column of images.
+
+    Raises:
+        ArgumentError: there is no such column.
+        ShapeError: it is not of shape (n, channels, height, width).
+    """
+    if name not in columns:
+        raise ArgumentError(f"{owner}() augments {name}, and the samples have {', '.join(columns)}; give column=...")
+    x: NDArray[Any] = columns[name]
+    if getattr(x, "ndim", 0) != 4:
+        shape = getattr(x, "shape", "no shape")
+        raise ShapeError(
+            f"{owner}() augments images (n, channels, height, width), and {name} has {shape}; reshape it in a "
+            "transform before"
+        )
+    return x
+
+
+_LUMA = np.array([0.299, 0.587, 0.114])
+"""The weights of red, green and blue in brightness. Source: ITU-R BT.601."""
+
+
+@dataclass(frozen=True)
+class ColourJitter(ImageTransform):
+    """Changes brightness, contrast and saturation of each image by random factors, in that order.
+
+    A factor is uniform between 1 - s and 1 + s, for the given s. Images of floats are from 0 to ``high``, and cut off
+    there; those of uint8 from 0 to 255, and are rounded. Saturation is for images of three channels.
+
+    Raises:
+        ArgumentError: a range is not between 0 and 1.
+
+    >>> from burnpy.data import BatchRandom
+    >>> x = np.full((2, 3, 4, 4), 0.5, np.float32)
+    >>> out = ColourJitter(brightness=0.2)({"x": x}, BatchRandom(0, 0, [0, 1]))["x"]
+    >>> bool((abs(out - 0.5) <= 0.1).all()), out.dtype
+    (True, dtype('float32'))
+    """
+
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    high: float = 1.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        for name in ("brightness", "contrast", "saturation"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The images in other colours.
+
+        Raises:
+            ShapeError: saturation is to change, and there are not three channels.
+            DTypeError: the images are of ints other than uint8.
+        """
+        if x.dtype.kind != "f" and x.dtype != np.uint8:
+            raise DTypeError(f"ColourJitter() got images of {x.dtype}; expected floats and uint8")
+        if self.saturation and x.shape[1] != 3:
+            raise ShapeError(f"ColourJitter() cannot change the saturation of {x.shape[1]} channels; expected 3")
+        factors = 1 + rng.uniform(-1.0, 1.0, (3,)) * np.array([self.brightness, self.contrast, self.saturation], "f4")
+        brightness, contrast, saturation = factors.astype("f4").T[:, :, None, None, None]
+        out: NDArray[Any] = x.astype(np.float32 if x.dtype == np.uint8 else x.dtype)
+        out *= brightness.astype(out.dtype)
+        if self.contrast:
+            mean = out.mean(axis=(1, 2, 3), keepdims=True)
+            out = mean + (out - mean) * contrast.astype(out.dtype)
+        if self.saturation:
+            grey = np.tensordot(out, _LUMA.astype(out.dtype), (1, 0))[:, None]
+            out = grey + (out - grey) * saturation.astype(out.dtype)
+        if x.dtype == np.uint8:
+            return np.asarray(np.rint(np.clip(out, 0, 255)), np.uint8)
+        return np.clip(out, 0, self.high, out=out)
+
+
+@dataclass(frozen=True)
+class Normalize(ImageTransform):
+    """Computes ``(x / scale - mean) / std`` for each channel, in float32; with ``scale=255`` of images of uint8.
+
+    Raises:
+        ArgumentError: a standard deviation or the scale is not positive.
+
+    >>> from burnpy.data import BatchRandom
+    >>> x = np.full((1, 1, 1, 2), 255, np.uint8)
+    >>> Normalize([0.5], [0.25], scale=255)({"x": x}, BatchRandom(0, 0, [0]))["x"].tolist()
+    [[[[2.0, 2.0]]]]
+    """
+
+    mean: Sequence[float]
+    std: Sequence[float]
+    scale: float = 1.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if min(*self.std, self.scale) <= 0:
+            raise ArgumentError(f"Normalize() got std={self.std} and scale={self.scale}; expected a positive number")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The normalized images.
+
+        Raises:
+            ShapeError: there are not as many means and deviations as channels.
+        """
+        if not len(self.mean) == len(self.std) == x.shape[1]:
+            raise ShapeError(
+                f"Normalize() has {len(self.mean)} means and {len(self.std)} deviations, and the images {x.shape[1]} "
+                "channels"
+            )
+        mean, std = (np.array(values, np.float32)[:, None, None] for values in (self.mean, self.std))
+        out = x * (1 / (self.scale * std))
+        out -= mean / std
+        return out.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True)
+class Shift(ImageTransform):
+    """Moves each image by up to ``pixels`` in each direction; what comes in is ``fill``.
+
+    Raises:
+        ArgumentError: ``pixels`` is negative.
+
+    >>> from burnpy.data import BatchRandom
+    >>> x = np.arange(4.0).reshape(1, 1, 2, 2)
+    >>> Shift(1)({"x": x}, BatchRandom(0, 0, [2]))["x"].tolist()
+    [[[[0.0, 0.0], [1.0, 0.0]]]]
+    """
+
+    pixels: int
+    fill: float = 0.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.pixels < 0:
+            raise ArgumentError(f"Shift() got pixels={self.pixels}; expected a number of at least 0")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The shifted images."""
+        p = self.pixels
+        padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=self.fill)
+        return _cut(padded, rng.integers(0, 2 * p + 1, (2,)), x.shape[2], x.shape[3])
+
+
+@dataclass(frozen=True)
+class Crop(ImageTransform):
+    """Cuts a part of ``height × width`` out of each image, at a random place, or with ``center=True`` the middle.
+
+    Raises:
+        ArgumentError: the size is not positive.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Crop(2, 3)({"x": np.zeros((5, 3, 8, 8))}, BatchRandom(0, 0, range(5)))["x"].shape
+    (5, 3, 2, 3)
+    """
+
+    height: int
+    width: int
+    center: bool = False
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.height < 1 or self.width < 1:
+            raise ArgumentError(f"Crop() got the size {self.height} × {self.width}; expected at least 1 × 1")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The parts.
+
+        Raises:
+            ShapeError: the images are smaller.
+        """
+        free = x.shape[2] - self.height, x.shape[3] - self.width
+        if min(free) < 0:
+            raise ShapeError(f"Crop() cannot cut {self.height} × {self.width} from {x.shape[2]} × {x.shape[3]} images")
+        if self.center:
+            top, left = free[0] // 2, free[1] // 2
+            return x[:, :, top : top + self.height, left : left + self.width].copy()
+        places = (rng.uniform(shape=(2,), dtype=np.float64) * (np.array(free) + 1)).astype(np.int64)
+        return _cut(x, places, self.height, self.width)
+
+
+@dataclass(frozen=True)
+class Flip(ImageTransform):
+    """Mirrors each image left to right with probability p, or with ``vertical=True`` top to bottom.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Flip(p=1.0)({"x": np.arange(3.0).reshape(1, 1, 1, 3)}, BatchRandom(0, 0, [0]))["x"].tolist()
+    [[[[2.0, 1.0, 0.0]]]]
+    """
+
+    p: float = 0.5
+    vertical: bool = False
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ArgumentError(f"Flip() got p={self.p}; a probability is between 0 and 1")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The images, some of them mirrored."""
+        chosen = rng.bernoulli(self.p)
+        out = x.copy()
+        out[chosen] = x[chosen, :, ::-1] if self.vertical else x[chosen, :, :, ::-1]
+        return out
+
+
+@dataclass(frozen=True)
+class Rotate(ImageTransform):
+    """Turns each image about its middle by up to ``degrees`` in each direction; what comes in is ``fill``.
+
+    Pixels between others are interpolated linearly; images of ints are rounded.
+
+    Raises:
+        ArgumentError: ``degrees`` is negative.
+
+    >>> from burnpy.data import BatchRandom
+    >>> Rotate(15.0)({"x": np.ones((2, 1, 8, 8))}, BatchRandom(0, 0, [0, 1]))["x"].shape
+    (2, 1, 8, 8)
+    """
+
+    degrees: float
+    fill: float = 0.0
+    column: str = "x"
+
+    def __post_init__(self) -> None:
+        if self.degrees < 0:
+            raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected a number of at least 0")
+
+    def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
+        """The turned images."""
+        return turned(x, np.deg2rad(rng.uniform(-self.degrees, self.degrees, dtype=np.float64)), self.fill)
+
+
+def turned(x: NDArray[Any], angles: NDArray[np.float64], fill: float) -> NDArray[Any]:
+    """Return images turned counter-clockwise about their middles, by bilinear interpolation."""
+    n, _, height, width = x.shape
+    rows, columns = np.mgrid[:height, :width].astype(np.float64)
+    rows, columns = rows - (height - 1) / 2, columns - (width - 1) / 2
+    cos, sin = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
+    from_row = cos * rows + sin * columns + (height - 1) / 2
+    from_column = -sin * rows + cos * columns + (width - 1) / 2
+    top, left = np.floor(from_row).astype(np.int64), np.floor(from_column).astype(np.int64)
+    down, right = from_row - top, from_column - left
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=fill)
+    image = np.arange(n)[:, None, None]
+    out = np.zeros((n, height, width, x.shape[1]), np.float32 if x.dtype == np.float32 else np.float64)
+    for row, weight in ((top, 1 - down), (top + 1, down)):
+        for column, share in ((left, 1 - right), (left + 1, right)):
+            at = np.clip(row + 1, 0, height + 1), np.clip(column + 1, 0, width + 1)
+            out += padded[image, :, at[0], at[1]] * (weight * share)[..., None].astype(out.dtype)
+    if x.dtype.kind in "iub":
+        out = np.rint(out)
+    return np.ascontiguousarray(out.transpose(0, 3, 1, 2)).astype(x.dtype, copy=False)
+
+
+def _cut(x: NDArray[Any], places: NDArray[np.int64], height: int, width: int) -> NDArray[Any]:
+    """Return a part of each image; ``places`` are the tops and lefts, shape (n, 2)."""
+    out = np.empty((*x.shape[:2], height, width), x.dtype)
+    for target, image, (top, left) in zip(out, x, places.tolist(), strict=True):
+        target[...] = image[:, top : top + height, left : left + width]
+    return out

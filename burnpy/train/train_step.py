@@ -1,0 +1,198 @@
+"""`Step`, the result of a training or validation step, and the metrics of an epoch so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple
+
+from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
+from burnpy.metrics.mean import Mean
+from burnpy.metrics.metric import Metric
+from burnpy.tensor.base import TensorBase, describe
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+
+class Step(Generic[B]):
+    """The result of one step: the mean loss of a batch, and metrics of it.
+
+    Args:
+        loss: a 0-d tensor, the mean over the batch.
+        weight: the weight of the batch among others, in the mean loss and in accumulated gradients; by default the
+            number of its samples.
+        metrics: metrics of the batch, by the name under which they are reported.
+
+    Raises:
+        KindError: the loss is not a `Tensor`, or a metric not a `burnpy.metrics.Metric`.
+        ShapeError: the loss is not 0-d.
+        ArgumentError: the weight is not positive and finite, or a metric is called "loss" or "lr".
+
+    >>> from burnpy import IntTensor, Tensor, cross_entropy
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.metrics import Accuracy
+    >>> logits, y = Tensor[NumPy].from_data([[2.0, 0.0]]), IntTensor[NumPy].from_data([0])
+    >>> Step(cross_entropy(logits, y), accuracy=Accuracy.of(logits, y))
+    Step(0.126928, accuracy=1)
+    """
+
+    __slots__ = ("loss", "metrics", "weight")
+
+    def __init__(self, loss: Tensor[B], /, *, weight: float | None = None, **metrics: Metric) -> None:
+        given: object = loss
+        if not isinstance(given, Tensor):
+            raise KindError(f"Step() takes the loss as a Tensor, got {describe(given)}")
+        if loss.shape != ():
+            raise ShapeError(f"Step() takes a 0-d loss, got one of shape {loss.shape}; write loss.mean()")
+        if weight is not None and not 0 < weight < math.inf:
+            raise ArgumentError(f"Step() got weight={weight!r:.80}; expected a positive finite number")
+        for name, metric in metrics.items():
+            value: object = metric
+            if not isinstance(value, Metric):
+                what = describe(value) if isinstance(value, TensorBase) else a(type(value).__name__)
+                raise KindError(f"Step() got {name} as {what}; give a metric, as {name}=Mean.of(x)")
+            if name in ("loss", "lr"):
+                raise ArgumentError(f"Step() got a metric called {name}, which names something else; rename it")
+        self.loss = loss
+        self.weight = weight
+        self.metrics: Mapping[str, Metric] = MappingProxyType(metrics)
+
+    def __repr__(self) -> str:
+        parts = [f"{self.loss.item():.6g}"]
+        parts += [] if self.weight is None else [f"weight={self.weight:g}"]
+        for name, metric in self.metrics.items():
+            value = metric.value()
+            parts.append(f"{name}={f'{value:.6g}' if isinstance(value, float) else value}")
+        return f"Step({', '.join(parts)})"
+
+
+def batch_size(batch: object) -> int:
+    """Return the number of samples in a batch: the length of its first tensor or array.
+
+    A batch is a tensor, an array, an object with a length of its own, or a tuple, list, dict or dataclass of these.
+
+    Raises:
+        ArgumentError: the batch has no such part.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> batch_size((Tensor[NumPy].zeros((5, 2)), Tensor[NumPy].zeros((5,))))
+    5
+    """
+    parts: list[Any] = []
+    if isinstance(batch, TensorBase) or hasattr(batch, "__array__"):
+        shape = getattr(batch, "shape", ())
+        if shape:
+            return int(shape[0])
+    elif isinstance(batch, Mapping):
+        parts = list(batch.values())
+    elif isinstance(batch, (tuple, list)):
+        parts = list(batch)
+    elif isinstance(batch, Sized):
+        return len(batch)
+    elif is_dataclass(batch):
+        parts = [getattr(batch, field.name) for field in fields(batch)]
+    for part in parts:
+        if isinstance(part, (TensorBase, Mapping, tuple, list)) or hasattr(part, "__array__") or is_dataclass(part):
+            return batch_size(part)
+    raise ArgumentError(
+        f"the number of samples in a batch, {a(type(batch).__name__)}, is not known; let the step say it: "
+        "Step(loss, weight=...)"
+    )
+
+
+def checked_step(step: object, function: str) -> Step[Any]:
+    """Return what a step function returned.
+
+    Raises:
+        KindError: it is not a `Step`.
+    """
+    if not isinstance(step, Step):
+        raise KindError(f"{function} returned {a(type(step).__name__)}; write return Step(loss, ...)")
+    return step
+
+
+class Measured(NamedTuple):
+    """The measurements of a batch."""
+
+    step: Step[Any] | None  #: None if this rank has no samples of the batch
+    size: float  #: the weight of the batch
+    loss: float | None  #: the value of the loss, if it was read
+
+
+class Running:
+    """The sums of the metrics of batches, the mean loss among them as "loss".
+
+    A loss whose value is at hand, as it was read to see that it is finite, is added up as a Python float, which is the
+    same float64 and takes no time; others on the device.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:
+        self._metrics = dict(metrics or {})
+        self._loss: tuple[float, float] | None = None  # sum and weight, in place of the metric
+        self._device: Any = None
+
+    def add(self, measured: Measured, more: Mapping[str, Metric]) -> None:
+        """Add what a batch measured, and metrics that are not its step's own."""
+        step, size, value = measured
+        if step is None:
+            self._metrics = added(self._metrics, more)
+            return
+        if value is None:
+            self._metrics = added(self.metrics, {"loss": Mean.of(step.loss, weight=size), **step.metrics, **more})
+            self._loss = None
+            return
+        if self._loss is None:
+            self._loss, self._device = self._read(), step.loss.device
+        self._loss = (self._loss[0] + value * size, self._loss[1] + size)
+        if step.metrics or more:
+            self._metrics = added(self._metrics, {**step.metrics, **more})
+
+    def _read(self) -> tuple[float, float]:
+        mean = self._metrics.pop("loss", None)
+        return (mean.sum.item(), mean.weight.item()) if isinstance(mean, Mean) else (0.0, 0.0)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics by name."""
+        if self._loss is None:
+            return dict(self._metrics)
+        device = self._device
+        while device.inner is not None:
+            device = device.inner
+        total, weight = (Tensor.full((), x, dtype="float64", device=device) for x in self._loss)
+        return {"loss": Mean(sum=total, weight=weight), **self._metrics}
+
+
+def added(metrics: Mapping[str, Metric], new: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return the sums of metrics by name; a name that only one of them has is kept."""
+    return {**metrics, **{name: metrics[name] + metric if name in metrics else metric for name, metric in new.items()}}
+
+
+def finite_loss(loss: Tensor[Any], where: Callable[[], str]) -> float | None:
+    """Check that a loss is finite, and return it if it is on the CPU; on a GPU, check at the next synchronization.
+
+    Args:
+        loss: the loss, 0-d.
+        where: called for the place that the message names.
+
+    Raises:
+        NonFiniteError: it is not finite.
+    """
+    device: Any = loss.device.discrete
+    if device.eager_checks:
+        value = loss.item()
+        if not math.isfinite(value):
+            raise _error(value, where())
+        return value
+    bad, place = (~loss.detach().isfinite()).int(), where()
+    device.defer_check((bad._primitive,), lambda bad: _error(math.nan, place) if bad else None)
+    return None
+
+
+def _error(value: float, where: str) -> NonFiniteError:
+    return NonFiniteError(
+        f"the loss is {value} in {where}; detect_anomaly() of burnpy.autodiff tells which operation made it so"
+    )
