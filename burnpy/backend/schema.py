@@ -40,6 +40,10 @@ class Algebra(Enum):
     NONDIFFERENTIABLE = "nondifferentiable"  #: the result carries no gradient
 
 
+POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
+STRUCTURAL, GENERAL, NONDIFFERENTIABLE = Algebra.STRUCTURAL, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+
+
 Flops: TypeAlias = int | Callable[..., int]
 """The floating point operations of a call: a number for each element of the (first) result, or a formula.
 

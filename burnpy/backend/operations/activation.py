@@ -12,9 +12,7 @@ from typing import Any
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Float
-from burnpy.backend.schema import Algebra, derived
-
-POINTWISE, GENERAL = Algebra.POINTWISE, Algebra.GENERAL
+from burnpy.backend.schema import POINTWISE, derived
 
 
 def elu_vjp(i: Any, g: Float, x: Float, alpha: float, scale: float, input_scale: float) -> Float:

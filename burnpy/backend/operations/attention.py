@@ -14,9 +14,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.reduction import relative, relative_softmax
 from burnpy.backend.primitives import Bool, Float, Int
-from burnpy.backend.schema import Algebra, derived
-
-GENERAL = Algebra.GENERAL
+from burnpy.backend.schema import GENERAL, derived
 
 
 def attention_vjp(

@@ -13,9 +13,7 @@ from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.pointwise import zero_vjp
 from burnpy.backend.primitives import Bool, Float, Number, Scalar
 from burnpy.backend.rules import identity
-from burnpy.backend.schema import Algebra, derived
-
-POINTWISE, NONE = Algebra.POINTWISE, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import NONDIFFERENTIABLE, POINTWISE, derived
 
 
 def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:
@@ -137,7 +135,7 @@ class Binary(OperationsBase):
         size = self.abs(x)
         return self.where(self.signbit(y), self.neg(size), size)
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def signbit(self, x: Number) -> Bool:
         """Test elementwise for a negative sign, which -0.0 has too; of a NaN the result is not specified."""
         if kind_of(x.dtype) == "int":

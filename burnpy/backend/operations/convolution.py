@@ -19,9 +19,7 @@ from burnpy.backend.operations.windows import (
     window_keys,
 )
 from burnpy.backend.primitives import Float, Shape
-from burnpy.backend.schema import Algebra, derived
-
-BILINEAR, GENERAL = Algebra.BILINEAR, Algebra.GENERAL
+from burnpy.backend.schema import BILINEAR, GENERAL, derived
 
 
 def conv2d_x_vjp(

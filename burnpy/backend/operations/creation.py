@@ -8,45 +8,43 @@ import numpy as np
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Scalar, Shape, Value
-from burnpy.backend.schema import Algebra, derived, required
-
-LINEAR, NONE = Algebra.LINEAR, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, derived, required
 
 
 class Creation(OperationsBase):
     """Operations that create a primitive, and conversions of dtype and kind."""
 
-    @required(NONE)
+    @required(NONDIFFERENTIABLE)
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Value:
         """Copy a NumPy array to this device; later changes of the array do not affect the result."""
         ...
 
-    @derived(NONE, view="array")
+    @derived(NONDIFFERENTIABLE, view="array")
     def adopt_numpy(self, array: np.ndarray[Any, Any]) -> Value:
         """Move a NumPy array to this device, sharing its memory if possible; the array must not be written to again."""
         return self.from_numpy(array)
 
-    @required(NONE)
+    @required(NONDIFFERENTIABLE)
     def to_numpy(self, x: Value) -> np.ndarray[Any, Any]:
         """Return ``x`` as a NumPy array that shares its memory if possible, and is a copy otherwise."""
         ...
 
-    @required(NONE)
+    @required(NONDIFFERENTIABLE)
     def full(self, shape: Shape, value: Scalar, dtype: DType) -> Value:
         """Return a primitive of the given shape and dtype, filled with ``value``."""
         ...
 
-    @required(NONE)
+    @required(NONDIFFERENTIABLE)
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Value:
         """Return start, start + step, … up to stop, excluded, as 1-d; stop may exceed the range of the dtype."""
         ...
 
-    @derived(NONE)
+    @derived(NONDIFFERENTIABLE)
     def linspace(self, start: Scalar, stop: Scalar, num: int, dtype: DType) -> Value:
         """Return ``num`` evenly spaced numbers from start to stop, both included; 1-d."""
         return self.from_numpy(np.linspace(start, stop, num).astype(dtype))
 
-    @derived(NONE)
+    @derived(NONDIFFERENTIABLE)
     def eye(self, rows: int, columns: int, dtype: DType) -> Value:
         """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))
@@ -56,17 +54,17 @@ class Creation(OperationsBase):
         """Convert ``x`` to another dtype of the same kind; a plain backend converts any dtype to any other."""
         ...
 
-    @derived(NONE, elementwise=True, flops=0)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0)
     def to_float(self, x: Discrete, dtype: DType) -> Float:
         """Convert ints or bools to a float dtype."""
         return self.discrete.cast(x, dtype)
 
-    @derived(NONE, elementwise=True, flops=0)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0)
     def to_int(self, x: Value, dtype: DType) -> Int:
         """Convert floats, truncated toward zero, or bools to an int dtype."""
         return self.cast(x, dtype)
 
-    @derived(NONE, elementwise=True, flops=0)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0)
     def to_bool(self, x: Value) -> Bool:
         """Convert to bool: True where ``x`` is not zero; NaN gives True."""
         return self.ne(x, 0)

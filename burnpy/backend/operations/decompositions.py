@@ -13,9 +13,7 @@ from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.linalg import by_host, column, row, symmetric_part
 from burnpy.backend.primitives import Float, Int, Shape
 from burnpy.backend.rules import precise
-from burnpy.backend.schema import Algebra, derived
-
-GENERAL = Algebra.GENERAL
+from burnpy.backend.schema import GENERAL, derived
 
 
 def half_lower(i: Any, x: Float) -> Float:

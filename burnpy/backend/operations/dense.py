@@ -10,12 +10,10 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.reduction import relative_softmax
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 if TYPE_CHECKING:
     import numpy as np
-
-LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
 
 
 def linear_x_vjp(i: Any, g: Float, weight: Float, x_shape: Shape) -> Float:
@@ -104,7 +102,7 @@ class Dense(OperationsBase):
             rows = self.where(self.discrete.reshape(self.discrete.ne(flat, padding), (flat.shape[0], 1)), rows, 0.0)
         return self.index_add(self.full(shape, 0.0, grad.dtype), 0, flat, rows)
 
-    @derived(NONE)
+    @derived(NONDIFFERENTIABLE)
     def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Bool:
         """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)

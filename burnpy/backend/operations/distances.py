@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Float
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, derived
 
 
 def cdist_x_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:
@@ -27,7 +27,7 @@ class Distances(OperationsBase):
     """Distances of rows x (…, n, k) and y (…, m, k), whose other dimensions and dtypes are the same."""
 
     @derived(
-        Algebra.GENERAL,
+        GENERAL,
         flops=lambda x, out: 3 * prod(out) * x[-1],
         vjp=(
             lambda i, g, x, y, out, p: i.cdist_backward(g, x, y, out, p),
@@ -39,7 +39,7 @@ class Distances(OperationsBase):
         """The p-norms, for p = 1 and 2, of the differences of all rows of x and y, (…, n, m); see `vector_norm`."""
         return self.vector_norm(differences(self, x, y), p, (len(x.shape),), False)
 
-    @derived(Algebra.GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])
+    @derived(GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])
     def cdist_backward(self, grad: Float, x: Float, y: Float, out: Float, p: float) -> Float:
         """Gradient of `cdist` by x; that by y is it with x and y swapped, and ``grad`` and ``out`` transposed."""
         each = self.mul(at_end(self, grad), slopes(self, x, y, out, p))

@@ -11,9 +11,7 @@ from typing import Any
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus, zero_vjp
 from burnpy.backend.primitives import Float
-from burnpy.backend.schema import Algebra, derived
-
-POINTWISE = Algebra.POINTWISE
+from burnpy.backend.schema import POINTWISE, derived
 
 
 def asin_vjp(i: Any, g: Float, x: Float) -> Float:

@@ -11,9 +11,7 @@ from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.segments import others
 from burnpy.backend.primitives import Bool, Float, Int, Key, Number, Shape, Value
 from burnpy.backend.rules import PartialGrad, identity
-from burnpy.backend.schema import Algebra, derived, required
-
-STRUCTURAL, LINEAR, GENERAL, NONE = Algebra.STRUCTURAL, Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
 
 def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
@@ -143,7 +141,7 @@ class Indexing(OperationsBase):
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
 
-    @required(NONE)
+    @required(NONDIFFERENTIABLE)
     def nonzero(self, x: Bool) -> Int:
         """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
@@ -204,7 +202,7 @@ class Indexing(OperationsBase):
         combined = combine(self.index_select(x, dim, ordered), totals)
         return self.index_put(x, dim, ordered, combined)  # the last duplicate, which holds the whole total, wins
 
-    @derived(NONE)
+    @derived(NONDIFFERENTIABLE)
     def index_order(self, index: Int, size: int) -> Int:
         """Stable argsort of a 1-d ``index`` with values in [0, size).
 
@@ -222,7 +220,7 @@ class Indexing(OperationsBase):
             order = d.index_put(order, 0, place, order)
         return order
 
-    @derived(NONE)
+    @derived(NONDIFFERENTIABLE)
     def one_hot(self, index: Int, classes: int) -> Int:
         """One-hot encoding, int64: 1 at ``index`` of a new last dimension of size ``classes``, 0 elsewhere."""
         d = self.discrete

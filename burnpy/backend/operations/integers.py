@@ -6,15 +6,13 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Int, Scalar
-from burnpy.backend.schema import Algebra, derived
-
-NONE = Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import NONDIFFERENTIABLE, derived
 
 
 class Integers(OperationsBase):
     """Elementwise operations of ints."""
 
-    @derived(NONE, elementwise=True, flops=100)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=100)
     def gcd(self, x: Int, y: Int | Scalar) -> Int:
         """Greatest common divisor, not negative; |y| for x = 0."""
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
@@ -25,7 +23,7 @@ class Integers(OperationsBase):
             first, second = self.where(done, first, second), self.where(done, second, self.remainder(first, divisor))
         return first
 
-    @derived(NONE, elementwise=True, flops=100)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=100)
     def lcm(self, x: Int, y: Int | Scalar) -> Int:
         """Least common multiple, not negative; 0 for x = 0."""
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
@@ -34,7 +32,7 @@ class Integers(OperationsBase):
         share = self.floor_divide(self.abs(first), self.where(none, self.full((), 1, divisor.dtype), divisor))
         return self.mul(share, self.abs(second))
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_left_shift(self, x: Int, y: Int | Scalar) -> Int:
         """Shift the bits of x by y places to the left: x · 2ʸ; 0 where y is negative or no less than the bits."""
         x, y = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
@@ -43,7 +41,7 @@ class Integers(OperationsBase):
         power = self.pow(self.full((), 2, x.dtype), self.minimum(self.maximum(y, 0), bits - 1))
         return self.where(fits, self.mul(x, power), 0)
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_right_shift(self, x: Int, y: Int | Scalar) -> Int:
         """Shift the bits of x by y places to the right, ⌊x / 2ʸ⌋; by all where y is negative or beyond the bits."""
         places: Any = self.full((), y, x.dtype) if isinstance(y, int) else y

@@ -15,9 +15,7 @@ import numpy as np
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import precise
-from burnpy.backend.schema import Algebra, derived
-
-GENERAL = Algebra.GENERAL
+from burnpy.backend.schema import GENERAL, derived
 
 
 def symmetric_part(i: Any, x: Float) -> Float:

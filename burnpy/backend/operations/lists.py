@@ -17,10 +17,9 @@ from typing import Any, TypeAlias
 from burnpy.backend.dtypes import float32, promote_types
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, DType, Float, Scalar
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, derived
 
 Formula: TypeAlias = Callable[..., tuple[Float, ...]]
-GENERAL = Algebra.GENERAL
 _NUMBERS = (float, int, bool)
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Dims, Float, Shape
-from burnpy.backend.schema import Algebra, derived
-
-GENERAL = Algebra.GENERAL
+from burnpy.backend.schema import GENERAL, derived
 
 
 def normalize_vjp(

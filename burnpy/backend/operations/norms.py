@@ -9,7 +9,7 @@ from typing import Any
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.reduction import ties, with_reduced_dims
 from burnpy.backend.primitives import Dims, Float
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, derived
 
 
 def slope(i: Any, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
@@ -47,7 +47,7 @@ def norm_jvp(i: Any, t: Float, x: Float, out: Float, p: float, dims: Dims, keepd
 class Norms(OperationsBase):
     """Norms over dimensions, which are as in `Reduction`."""
 
-    @derived(Algebra.GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp)
     def vector_norm(self, x: Float, p: float, dims: Dims, keepdim: bool) -> Float:
         """The p-norm over ``dims``, (Σ |x|ᵖ)^(1/p), without overflow or underflow; its gradient where it is 0 is 0.
 

@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Float, Int
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import NONDIFFERENTIABLE, derived
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.update_count import UpdateCount
-
-NONE = Algebra.NONDIFFERENTIABLE
 
 
 class Step(NamedTuple):
@@ -120,13 +118,13 @@ def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float])
 class Optimizer(OperationsBase):
     """One update step of an optimizer, over lists of parameters. `Step.weight_decay` is added as an L2 penalty."""
 
-    @derived(NONE, flops=2)
+    @derived(NONDIFFERENTIABLE, flops=2)
     def sgd_update(self, params: Sequence[Float], grads: Sequence[Float], step: Step) -> list[Float]:
         """Stochastic gradient descent: param - lr · grad."""
         numbers, flags = (step.lr, step.weight_decay), (bool(step.weight_decay), step.maximize)
         return self.foreach(sgd_step, (params, grads), numbers, flags, False, step.found_inf)[0]  # type: ignore[no-any-return]  # a list
 
-    @derived(NONE, consumes="velocities", flops=5)
+    @derived(NONDIFFERENTIABLE, consumes="velocities", flops=5)
     def momentum_update(
         self,
         params: Sequence[Float],
@@ -147,7 +145,7 @@ class Optimizer(OperationsBase):
         flags = (bool(step.weight_decay), step.maximize, nesterov)
         return self.foreach(momentum_step, (params, grads, velocities), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, consumes=("means", "squares"), flops=13)
+    @derived(NONDIFFERENTIABLE, consumes=("means", "squares"), flops=13)
     def adam_update(
         self,
         params: Sequence[Float],
@@ -170,7 +168,7 @@ class Optimizer(OperationsBase):
         flags = (bool(step.weight_decay), step.maximize, decoupled)
         return self.foreach(adam_step, (params, grads, means, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, consumes=("means", "squares", "largest"), flops=14)
+    @derived(NONDIFFERENTIABLE, consumes=("means", "squares", "largest"), flops=14)
     def amsgrad_update(
         self,
         params: Sequence[Float],
@@ -193,7 +191,7 @@ class Optimizer(OperationsBase):
         lists = (params, grads, means, squares, largest)
         return self.foreach(amsgrad_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, consumes="squares", flops=8)
+    @derived(NONDIFFERENTIABLE, consumes="squares", flops=8)
     def rmsprop_update(
         self,
         params: Sequence[Float],
@@ -211,7 +209,7 @@ class Optimizer(OperationsBase):
         flags = (bool(step.weight_decay), step.maximize)
         return self.foreach(rmsprop_step, (params, grads, squares), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, consumes=("squares", "averages", "velocities"), flops=13)
+    @derived(NONDIFFERENTIABLE, consumes=("squares", "averages", "velocities"), flops=13)
     def rmsprop_momentum_update(
         self,
         params: Sequence[Float],
@@ -236,7 +234,7 @@ class Optimizer(OperationsBase):
         lists = (params, grads, squares, averages, velocities)
         return self.foreach(rmsprop_momentum_step, lists, numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, consumes="totals", flops=7)
+    @derived(NONDIFFERENTIABLE, consumes="totals", flops=7)
     def adagrad_update(
         self,
         params: Sequence[Float],
@@ -255,7 +253,7 @@ class Optimizer(OperationsBase):
         flags = (bool(step.weight_decay), step.maximize)
         return self.foreach(adagrad_step, (params, grads, totals), numbers, flags, step.owned, step.found_inf)  # type: ignore[no-any-return]  # as many lists
 
-    @derived(NONE, flops=4)
+    @derived(NONDIFFERENTIABLE, flops=4)
     def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
         """Running averages of buffers: average · (1 - share) + mean · share.
 
@@ -268,7 +266,7 @@ class Optimizer(OperationsBase):
             new.append(self.add(self.mul(average, 1.0 - share), self.mul(mean, share)))
         return new
 
-    @derived(NONE, flops=2)
+    @derived(NONDIFFERENTIABLE, flops=2)
     def count_update(self, count: Int, total: Float) -> Int:
         """Add the number of values of a total, as in `average_update`, to a 0-d count of int64, rounded to an int."""
         number = self.reshape(split_total(self, total)[1], ())

@@ -10,16 +10,14 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.segments import part
 from burnpy.backend.primitives import Bool, Int, Number
-from burnpy.backend.schema import Algebra, derived, required
-
-GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived, required
 
 
 class Ordering(OperationsBase):
     """Sorting, selection by rank, and search in sorted sequences. Values are gathered at the indices that an operation
     without a derivative finds, so that gradients of every order go to the elements that were chosen."""
 
-    @required(NONE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length())
+    @required(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length())
     def argsort(self, x: Number, dim: int, descending: bool) -> Int:
         """Indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
         ...
@@ -30,7 +28,7 @@ class Ordering(OperationsBase):
         index = self.argsort(x, dim, descending)
         return self.gather(x, dim, index), index
 
-    @derived(NONE, flops=lambda x: prod(x))
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def topk_index(self, x: Number, dim: int, k: int, largest: bool) -> Int:
         """Indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
         return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
@@ -48,7 +46,7 @@ class Ordering(OperationsBase):
         chosen: tuple[Number, Int] = self._picked(x, dim, keepdim, index)
         return chosen
 
-    @derived(NONE, like="values", flops=lambda values: 4 * prod(values))
+    @derived(NONDIFFERENTIABLE, like="values", flops=lambda values: 4 * prod(values))
     def searchsorted(self, sequence: Number, values: Number, right: bool) -> Int:
         """Positions at which ``values`` keep the ascending ``sequence`` sorted: before or after equal elements.
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.segments import part
 from burnpy.backend.primitives import Float, Shape, Value
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import LINEAR, STRUCTURAL, derived
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 Range: TypeAlias = tuple[int, int]
@@ -20,7 +20,7 @@ class Padding(OperationsBase):
     elements off. ``how`` is "reflect", "replicate" or "circular".
     """
 
-    @derived(Algebra.STRUCTURAL, vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
+    @derived(STRUCTURAL, vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
     def pad_ends(self, x: Value, pairs: Pairs, how: str) -> Value:
         """Pad x with its own elements: the reflected ones, the outermost one, or those of the other end."""
         for dim in reversed(range(len(pairs))):
@@ -31,7 +31,7 @@ class Padding(OperationsBase):
                 x = self.cat([before, part(self, x, dim, max(-low, 0), size - max(-high, 0)), after], dim)
         return x
 
-    @derived(Algebra.LINEAR, flops=1, vjp=lambda i, g, pairs, how: i.pad_ends(g, pairs, how))
+    @derived(LINEAR, flops=1, vjp=lambda i, g, pairs, how: i.pad_ends(g, pairs, how))
     def pad_ends_backward(self, grad: Float, shape: Shape, pairs: Pairs, how: str) -> Float:
         """Gradient of `pad_ends` by x, of ``shape``."""
         for dim, (low, high) in enumerate(pairs):

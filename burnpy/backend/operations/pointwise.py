@@ -8,10 +8,7 @@ from typing import Any
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
 from burnpy.backend.rules import identity
-from burnpy.backend.schema import Algebra, derived, required
-
-POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
-NONE = Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import BILINEAR, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived, required
 
 _FMOD = 100  # the remainder of floats is computed bit by bit
 
@@ -173,67 +170,67 @@ class Arithmetic(OperationsBase):
 class Comparison(OperationsBase):
     """Comparisons and logic."""
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def eq(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x == y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def ne(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x != y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def lt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x < y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def le(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x <= y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def gt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x > y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def ge(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x >= y."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_and(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise AND of ints; logical AND of bools."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_or(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise OR of ints; logical OR of bools."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_xor(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise XOR of ints; logical XOR of bools."""
         ...
 
-    @required(NONE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_not(self, x: Discrete) -> Discrete:
         """Bitwise NOT of ints; logical NOT of bools."""
         ...
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def isnan(self, x: Float) -> Bool:
         """Test elementwise for NaN."""
         return self.ne(x, x)
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def isinf(self, x: Float) -> Bool:
         """Test elementwise for plus or minus infinity."""
         return self.eq(self.abs(x), math.inf)
 
-    @derived(NONE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True)
     def isfinite(self, x: Float) -> Bool:
         """Test elementwise for finite values: neither infinite nor NaN."""
         return self.lt(self.abs(x), math.inf)

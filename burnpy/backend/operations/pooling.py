@@ -13,9 +13,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Bool, Float, Int, Key, Shape
-from burnpy.backend.schema import Algebra, derived
-
-LINEAR, GENERAL, NONDIFFERENTIABLE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 
 def max_pool2d_jvp(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, derived
 
 if TYPE_CHECKING:
     from burnpy.backend.program import Program
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Programs(OperationsBase):
     """Programs, which a backend may compile."""
 
-    @derived(Algebra.GENERAL, flops=1)  # at the least: how many steps an element takes is up to the program
+    @derived(GENERAL, flops=1)  # at the least: how many steps an element takes is up to the program
     def run(self, program: Program, xs: Sequence[Value], numbers: tuple[float, ...]) -> list[Float]:
         """Run a program, whose results are of float dtypes, on the primitives ``xs`` and on numbers.
 

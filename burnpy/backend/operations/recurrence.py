@@ -12,9 +12,8 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Float, Int
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import GENERAL, derived
 
-GENERAL = Algebra.GENERAL
 _WHOLE = slice(None, None, 1)
 
 

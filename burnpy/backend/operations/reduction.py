@@ -8,9 +8,7 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, Float, Int, Number, Shape, Value
-from burnpy.backend.schema import Algebra, derived, required
-
-LINEAR, GENERAL, NONE = Algebra.LINEAR, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, required
 
 
 def with_reduced_dims(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
@@ -195,22 +193,22 @@ class Reduction(OperationsBase):
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(NONE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def argmax(self, x: Number, dim: int, keepdim: bool) -> Int:
         """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
-    @required(NONE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def argmin(self, x: Number, dim: int, keepdim: bool) -> Int:
         """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
-    @required(NONE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def any(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether any element over ``dims`` is true."""
         ...
 
-    @required(NONE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
     def all(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether all elements over ``dims`` are true."""
         ...

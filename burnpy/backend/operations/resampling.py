@@ -15,7 +15,7 @@ import numpy as np
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Float, Int, Shape
-from burnpy.backend.schema import Algebra, derived
+from burnpy.backend.schema import BILINEAR, LINEAR, derived
 
 _CUBIC = -0.75
 """The parameter of the cubic kernel, as PyTorch's."""
@@ -43,7 +43,7 @@ class Resampling(OperationsBase):
     """Resampling along a dimension and at given places, and the transposes."""
 
     @derived(
-        Algebra.LINEAR,
+        LINEAR,
         flops=lambda out: 4 * prod(out),
         vjp=lambda i, g, x_shape, dim, how: i.resample_backward(g, dim, x_shape[dim], how),
     )
@@ -55,7 +55,7 @@ class Resampling(OperationsBase):
         return _weighted(self, x, dim, taps(x.shape[dim], size, how))
 
     @derived(
-        Algebra.LINEAR,
+        LINEAR,
         flops=lambda grad: 4 * prod(grad),
         vjp=lambda i, g, grad_shape, dim, how: i.resample(g, dim, grad_shape[dim], how),
     )
@@ -64,7 +64,7 @@ class Resampling(OperationsBase):
         return _weighted(self, grad, dim, transposed_taps(size, grad.shape[dim], how))
 
     @derived(
-        Algebra.BILINEAR,
+        BILINEAR,
         flops=lambda x, weights: 2 * prod(weights) * x[1],
         vjp=(
             lambda i, g, places, weights, x_shape: i.weighted_scatter(g, places, weights, x_shape[2]),
@@ -86,7 +86,7 @@ class Resampling(OperationsBase):
         return self.full(shape, 0.0, x.dtype) if total is None else total
 
     @derived(
-        Algebra.BILINEAR,
+        BILINEAR,
         flops=lambda grad, weights: 2 * prod(weights) * grad[1],
         vjp=(
             lambda i, g, places, weights: i.weighted_gather(g, places, weights),
@@ -103,7 +103,7 @@ class Resampling(OperationsBase):
         return total
 
     @derived(
-        Algebra.BILINEAR,
+        BILINEAR,
         flops=lambda x, out: 2 * prod(out) * x[1],
         vjp=(
             lambda i, g, x, places: i.weighted_gather(x, places, g),

@@ -15,9 +15,7 @@ from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.operations.segments import part
 from burnpy.backend.primitives import Float, Int, Number
-from burnpy.backend.schema import Algebra, derived
-
-GENERAL, NONE = Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
+from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
 
 def reverse_recurrence(i: Any, factor: Float, g: Float, dim: int) -> Float:
@@ -86,12 +84,12 @@ class Scans(OperationsBase):
         """Cumulative log(sum(exp(x))) along ``dim``, without overflow."""
         return prefix(self, lambda x, y: _log_of_sum(self, x, y), x, dim)
 
-    @derived(NONE, like="x", flops=lambda x: prod(x))
+    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x))
     def cummax_index(self, x: Number, dim: int) -> Int:
         """Index of the largest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.maximum, x, dim), dim)
 
-    @derived(NONE, like="x", flops=lambda x: prod(x))
+    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x))
     def cummin_index(self, x: Number, dim: int) -> Int:
         """Index of the smallest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.minimum, x, dim), dim)

@@ -14,9 +14,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, DType, Float, Key, Number, Scalar, Shape, Value
 from burnpy.backend.rules import Matrices, PartialGrad
-from burnpy.backend.schema import Algebra, derived, required
-
-STRUCTURAL, BILINEAR, LINEAR = Algebra.STRUCTURAL, Algebra.BILINEAR, Algebra.LINEAR
+from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, required
 
 
 def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:

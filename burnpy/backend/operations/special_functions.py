@@ -10,9 +10,7 @@ from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
 from burnpy.backend.primitives import Float
-from burnpy.backend.schema import Algebra, derived
-
-POINTWISE = Algebra.POINTWISE
+from burnpy.backend.schema import POINTWISE, derived
 
 
 class SpecialFunctions(OperationsBase):

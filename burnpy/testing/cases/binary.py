@@ -10,7 +10,8 @@ import numpy as np
 from burnpy.testing.cases.elementwise import elementwise
 from burnpy.testing.cases.samples import Values
 
-_NONZERO, _POSITIVE = (0.4, 2.0), (0.3, 2.0)
+_POSITIVE = (0.3, 2.0)
+_NONZERO = (0.4, 2.0)
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, 3.0, math.inf, -math.inf, math.nan)
 _DIVIDENDS = (Values((3.0, 3.0, -7.0, -7.0, 6.0, 0.0)), Values((2.0, -2.0, 3.0, -3.0, 1.0, -1.0)))
 
