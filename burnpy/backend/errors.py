@@ -9,6 +9,45 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+__all__ = [
+    "AnomalyError",
+    "ArgumentError",
+    "BackendUnavailableError",
+    "BurnpyError",
+    "CallError",
+    "DTypeError",
+    "DeviceError",
+    "DimError",
+    "EscapedError",
+    "GraphError",
+    "GroupError",
+    "ImmutableError",
+    "IndexRangeError",
+    "KindError",
+    "LinAlgError",
+    "LoadingError",
+    "MissingGradientError",
+    "MissingNameError",
+    "MissingPackageError",
+    "MissingPartError",
+    "ModuleError",
+    "NonFiniteError",
+    "NotTrackedError",
+    "OutOfMemoryError",
+    "RanksLostError",
+    "RecordError",
+    "RecordFileError",
+    "RecordNotFoundError",
+    "SavedTensorsError",
+    "ScalarError",
+    "ShapeError",
+    "StateError",
+    "WaitError",
+    "WorkerError",
+    "a",
+    "path_shown",
+]
+
 
 def a(name: str) -> str:
     """Return a class's name with its indefinite article, for messages.
