@@ -26,8 +26,7 @@ from benchmarks import (
     training,
 )
 from benchmarks.measure import FULL, QUICK, SMOKE
-from benchmarks.picture import draw
-from benchmarks.report import Section, machine, to_terminal
+from benchmarks.report import Section, draw, machine, to_terminal
 from benchmarks.results import Group
 
 GROUPS = {

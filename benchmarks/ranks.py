@@ -72,7 +72,7 @@ def reduction(group: Group, repeats: int) -> dict[str, float]:
 def mlp(group: Group, repeats: int) -> dict[str, float]:
     """A training step of the MLP: on one rank, while the other waits; on both; and on both by PyTorch."""
     task: Any = TASKS["MLP"](np.random.default_rng(0), repeats <= 3)
-    from benchmarks.peers.our_models import Mlp
+    from benchmarks.peers.ours import Mlp
 
     model: Any = group.broadcast(Mlp(Train, task.sizes["sizes"]))
     x = Tensor[Train].from_data(task.inputs[group.rank], dtype="float32")
@@ -104,7 +104,7 @@ def _torch(group: Group, task: Any) -> Callable[[], None] | None:
         from torch.nn.parallel import DistributedDataParallel
     except ImportError:
         return None
-    from benchmarks.peers.pytorch_models import Mlp
+    from benchmarks.peers.pytorch import Mlp
 
     torch.set_num_threads(1)
     place = group.broadcast(f"file:///tmp/burnpy-gloo-{os.getpid()}")

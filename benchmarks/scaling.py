@@ -1,24 +1,7 @@
-"""Data parallelism on up to 1,000 ranks, simulated: ``python -m benchmarks.scaling``.
+"""A group of one process that behaves as many ranks behind delayed links: `Group.mean` and `Group.backward` run as they
+are, while the sums take the time of a modelled network, in which the processor has nothing to do.
 
-The times of a step on one rank are measured: the forward pass, the moment within the backward pass at which each
-gradient is complete (``loss.backward(on_ready=…)``), and the optimizer. Everything between ranks is a model:
-
-- Each rank computes the same amount, on cores or a GPU of its own that the network does not slow down.
-- A message of n bytes takes ``latency + n / bandwidth``. Every rank has one link, full duplex, and the network between
-  the links is never the bottleneck, whatever the number of ranks.
-- Sums of p ranks take the time of their algorithm, with d = log2(p) rounded up:
-
-  | algorithm | time |
-  | --- | --- |
-  | ring: reduce-scatter and all-gather around a ring | 2 (p - 1) (latency + n / p / bandwidth) |
-  | tree: reduced to one rank, and broadcast by it | 2 d (latency + n / bandwidth) |
-  | halving: reduce-scatter and all-gather by recursive halving and doubling | 2 d latency + 2 (1 - 1/p) n / bandwidth |
-
-  and the additions cost nothing beside the messages. Source: Thakur, Rabenseifner and Gropp, Optimization of collective
-  communication operations in MPICH, 2005.
-- Gradients are put into buckets in the order of `burnpy.optim.Layout`. Buckets are summed one after the other, each as
-  soon as it is complete on the slowest rank: all at the end without overlap, during the backward pass with it.
-- A rank is slowed down in a step by a factor of its own, ``exp(spread · z)`` with z normal. All wait for the slowest.
+Every rank is taken to have the gradients of this one, so that a sum is a multiple.
 """
 
 from __future__ import annotations
@@ -27,10 +10,69 @@ import argparse
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from burnpy.distributed import Group
+from burnpy.distributed.calls import Alone, Header
+
+
+class Delayed(Alone):
+    """The exchanges of a rank whose sums take the time of an algorithm on a link, one after the other."""
+
+    def __init__(self, ranks: int, link: Link, algorithm: str) -> None:
+        self.size = ranks
+        self._link, self._algorithm = link, ALGORITHMS[algorithm]
+        self._free = 0.0  # the moment at which the link has done what was started
+
+    def open(self, header: Header) -> list[Header]:
+        """Return the header of every rank."""
+        return [header] * self.size
+
+    def begin_sum(self, array: Any) -> float:
+        """Begin a sum; return the moment at which it will be complete."""
+        array *= self.size
+        self._free = max(self._free, perf_counter()) + self._algorithm(self.size, array.nbytes, self._link)
+        return self._free
+
+    def progress(self, request: float) -> None:
+        """Sums go on without being asked."""
+
+    def wait(self, request: float) -> None:
+        """Wait until a sum is complete."""
+        sleep(max(0.0, request - perf_counter()))
+
+    def sum(self, array: Any) -> None:
+        """Replace an array by the sum over the ranks."""
+        self.wait(self.begin_sum(array))
+
+
+def group_of(ranks: int, link: Link, algorithm: str) -> Group:
+    """Return a group of modelled ranks, all of which do what this one does."""
+    return Group(Delayed(ranks, link, algorithm))
+
+
+def executed(ranks: int, link: Link, algorithm: str, *, small: bool = False, repeats: int = 3) -> tuple[float, float]:
+    """Return the least seconds of a training step without overlap and with it, in turns."""
+    from burnpy.optim import Adam, GradientsParams
+
+    (model, loss_of), optim = model_and_loss(small), Adam()
+    group = group_of(ranks, link, algorithm)
+    least = [float("inf")] * 2
+    for turn in range(2 * repeats + 2):
+        began = perf_counter()
+        loss = loss_of(model)
+        if turn % 2:
+            grads = group.backward(loss, model)
+        else:
+            grads = group.mean(GradientsParams.from_grads(loss.backward(), model))
+        model = optim.step(1e-3, model, grads)
+        if turn > 1:  # the first turns make kernels, states and the layout
+            least[turn % 2] = min(least[turn % 2], perf_counter() - began)
+    return least[0], least[1]
+
 
 BUCKET_BYTES = 4 << 20
 RANKS = (1, 2, 4, 8, 16, 64, 256, 1000)
@@ -155,7 +197,7 @@ def simulated(
 
 def model_and_loss(small: bool) -> tuple[Any, Callable[[Any], Any]]:
     """Return a GPT of 6 layers of size 256, 4.8 million parameters, and its loss on 8 windows of 64 characters."""
-    from benchmarks.peers.our_models import Gpt
+    from benchmarks.peers.ours import Gpt
     from burnpy import Autodiff, IntTensor, cross_entropy
     from burnpy.backend import NumPy
 
@@ -221,7 +263,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--spread", type=float, default=0.0, help="of the ranks' slowdowns; such as 0.05")
     parser.add_argument("--small", action="store_true", help="a tiny model and few repeats")
     options = parser.parse_args(arguments)
-    from benchmarks.delayed import executed
 
     profile = measured(small=options.small, repeats=2 if options.small else REPEATS)
     print((__doc__ or "").split("\n\n", 1)[1])

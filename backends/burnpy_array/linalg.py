@@ -15,7 +15,7 @@ _NAMES = (
 
 
 class LinearAlgebra(ArrayBase):
-    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.lapack`."""
+    """Linear algebra, on the device of the arrays, by the functions of `burnpy.backend.numerics.lapack`."""
 
     def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return function(xp, *args), which raises NumPy's `LinAlgError` where a matrix has no result."""
@@ -23,10 +23,10 @@ class LinearAlgebra(ArrayBase):
 
 
 def _method(name: str) -> Any:
-    """Return the method of an operation that a function of `burnpy.backend.lapack` computes."""
+    """Return the method of an operation that a function of `burnpy.backend.numerics.lapack` computes."""
 
     def method(self: LinearAlgebra, *args: Any) -> Any:
-        import burnpy.backend.lapack as lapack  # at first use, as few programs need it
+        import burnpy.backend.numerics.lapack as lapack
 
         return self._lapack(getattr(lapack, name), *args)
 

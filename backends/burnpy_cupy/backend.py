@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
+from burnpy.backend.device_memory import DeviceMemory
 from burnpy.backend.dtypes import float32, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
-from burnpy.backend.memory import DeviceMemory
 from burnpy.backend.runtime import Communicator
 from burnpy.typevars import T
 from burnpy_array.base import NUMBERS, is_half

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
+from burnpy.backend.device_memory import DeviceMemory, full
 from burnpy.backend.errors import OutOfMemoryError
-from burnpy.backend.memory import DeviceMemory, full
 
 
 class PeakAllocator:

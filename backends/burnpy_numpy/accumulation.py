@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.error_origin import raised_by_other_code
+from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half

@@ -52,7 +52,7 @@ from burnpy_numpy.ufuncs import fast_methods
 from burnpy_numpy.where import BLENDED, blendable, blended, kept
 
 if TYPE_CHECKING:
-    from burnpy.backend.memory import DeviceMemory
+    from burnpy.backend.device_memory import DeviceMemory
 
 _dot: Any = np.ndarray.dot
 _where: Any = np.where

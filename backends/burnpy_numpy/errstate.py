@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.error_origin import raised_by_other_code
+from burnpy.backend.errors import raised_by_other_code
 
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import burnpy.backend.lapack as lapack
+import burnpy.backend.numerics.lapack as lapack
 from burnpy.backend.dtypes import float32, float64
 
 MIN_ROWS = 48
@@ -180,7 +180,7 @@ xp = Accelerated()
 
 
 def solve_triangular(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
-    """Compute the same as `burnpy.backend.lapack.solve_triangular`, also for a diagonal with zeros."""
+    """Compute the same as `burnpy.backend.numerics.lapack.solve_triangular`, also for a diagonal with zeros."""
     if not (fits(a) and b.size):
         return lapack.solve_triangular(np, a, b, upper, unitriangular)
 
@@ -191,7 +191,7 @@ def solve_triangular(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
 
 
 def lu_factor(x: Any) -> tuple[Any, Any, Any]:
-    """Compute the same as `burnpy.backend.lapack.lu_factor`."""
+    """Compute the same as `burnpy.backend.numerics.lapack.lu_factor`."""
     if not fits(x):
         return lapack.lu_factor(np, x)
 

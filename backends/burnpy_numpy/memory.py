@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from burnpy.backend.memory import DeviceMemory
+from burnpy.backend.device_memory import DeviceMemory
 
 _PROCESS = Path("/proc/self")
 _RESET_PEAK = "5"  # man 5 proc_pid_clear_refs

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from burnpy.backend.error_origin import raised_by_other_code
+from burnpy.backend.errors import raised_by_other_code
 from burnpy_array.pointwise import BINARY, UNARY, operation
 from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
 from burnpy_numpy.constants import known

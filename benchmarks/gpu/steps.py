@@ -15,7 +15,7 @@ from benchmarks.gpu.libraries import PRECISIONS, is_rehearsal, torch, torch_devi
 from benchmarks.gpu.timing import Effort, measured
 from benchmarks.measure import Spread
 from benchmarks.peers import Training
-from benchmarks.peers.our_models import OurTraining
+from benchmarks.peers.ours import OurTraining
 from benchmarks.report import Cell, Line, Section
 from benchmarks.tasks import CLASSES, Task, linear_weights, task
 from burnpy.backend import CuPy
@@ -107,7 +107,7 @@ def _stepping(
 
 def _cuda_training(made: Task, precision: str) -> Training:
     """Return PyTorch's training on the GPU."""
-    from benchmarks.peers.pytorch_models import TorchTraining
+    from benchmarks.peers.pytorch import TorchTraining
 
     training = TorchTraining(made)
     training.model.to(torch_device())

@@ -1,18 +1,138 @@
-"""burnpy on NumPy: untracked on ``NumPy``, tracked on ``Autodiff[NumPy]``."""
+"""The models of `benchmarks.tasks` as modules of burnpy, and their training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+import burnpy
 from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
-from benchmarks.tasks import Task
+from benchmarks.tasks import CLASSES, Task
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, stack, where
 from burnpy.backend import NumPy, Profiled
-from burnpy.nn import functional
+from burnpy.nn import (
+    BatchNorm,
+    Conv2d,
+    Embedding,
+    Gru,
+    Linear,
+    Lstm,
+    MaxPool2d,
+    Module,
+    Param,
+    TransformerEncoder,
+    functional,
+)
+from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
+from burnpy.typevars import B
+
+
+class Mlp(Module[B]):
+    def __init__(self, device: B | type[B], sizes: Sequence[int]) -> None:
+        self.layers = [Linear(inputs, outputs, device=device) for inputs, outputs in pairwise(sizes)]
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        return self.layers[-1](x)
+
+
+class Cnn(Module[B]):
+    def __init__(self, device: B | type[B], channels: Sequence[int], features: int) -> None:
+        self.convolutions = [Conv2d(a, b, 3, padding=1, bias=False, device=device) for a, b in pairwise(channels)]
+        self.norms = [BatchNorm(count, device=device) for count in channels[1:]]
+        self.pool = MaxPool2d(2)
+        self.logits = Linear(features, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = self.pool(norm(convolution(x)).relu())
+        return self.logits(x.flatten(1))
+
+
+class Gpt(Module[B]):
+    def __init__(self, device: B | type[B], alphabet: int, length: int, size: int, heads: int, layers: int) -> None:
+        self.characters = Embedding(alphabet, size, device=device)
+        self.places = Param(Tensor.zeros((length, size), device=device))
+        self.blocks = TransformerEncoder(
+            layers, size, heads, feedforward=4 * size, dropout=0.0, activation="gelu", norm_first=True, device=device
+        )
+        self.logits = Linear(size, alphabet, device=device)
+
+    def forward(self, text: IntTensor[B]) -> Tensor[B]:
+        x = self.blocks(self.characters(text) + self.places.value, causal=True)
+        return self.logits(x).flatten(0, 1)
+
+
+class LstmClassifier(Module[B]):
+    def __init__(self, device: B | type[B], inputs: int, hidden: int) -> None:
+        self.recurrent = Lstm(inputs, hidden, device=device)
+        self.logits = Linear(hidden, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+class GruClassifier(Module[B]):
+    def __init__(self, device: B | type[B], inputs: int, hidden: int) -> None:
+        self.recurrent = Gru(inputs, hidden, device=device)
+        self.logits = Linear(hidden, CLASSES, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt, "Lstm": LstmClassifier, "Gru": GruClassifier}
+
+
+def model_of(task: Task, device: Any) -> Any:
+    """Return the model of a task with its first weights."""
+    model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
+    report = model.state_report(task.weights)
+    assert len(report.applied) == len(task.weights), str(report)  # buffers keep their initial values
+    return model.load_record(task.weights, strict=False)
+
+
+def inputs_of(task: Task, device: Any) -> list[Any]:
+    """Return the batches of a task."""
+    kind: Any = Tensor if task.inputs.dtype.kind == "f" else IntTensor
+    return [kind.from_data(batch, device=device) for batch in task.inputs]
+
+
+def inference(task: Task, device: Any) -> Callable[[], Any]:
+    """Return a function that computes the logits of the first batch, on the plain backend."""
+    model, inputs = model_of(task, device), inputs_of(task, device)[0]
+    return lambda: model(inputs)
+
+
+class OurTraining(Training):
+    def __init__(self, task: Task, device: Any) -> None:
+        self.model = model_of(task, device)
+        self.inputs = inputs_of(task, device)
+        self.labels = [IntTensor.from_data(batch.reshape(-1), device=device) for batch in task.labels]
+        self.optim = {"Adam": Adam, "AdamW": AdamW}[task.optimizer]()
+        self.rate, self.max_norm = task.rate, task.max_norm
+
+    def forward(self, batch: int) -> None:
+        self.last = burnpy.cross_entropy(self.model(self.inputs[batch]), self.labels[batch])
+
+    def backward(self) -> None:
+        self.grads = self.last.backward()
+
+    def update(self) -> None:
+        grads = GradientsParams.from_grads(self.grads, self.model)
+        if self.max_norm is not None:
+            grads = clip_by_global_norm(grads, self.max_norm)
+        self.model = self.optim.step(self.rate, self.model, grads)
+        del self.grads
+
+    def loss(self) -> float:
+        return float(self.last.item())
+
 
 Train: TypeAlias = Autodiff[NumPy]
 
@@ -47,12 +167,10 @@ class Burnpy(Peer):
         return lambda: self.gradients(f, leaves)
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
-        from benchmarks.peers.our_models import OurTraining
 
         return OurTraining(task, Autodiff[Profiled[NumPy]] if profiled else Train)
 
     def inference(self, task: Task) -> Callable[[], Any]:
-        from benchmarks.peers.our_models import inference
 
         return inference(task, NumPy)
 

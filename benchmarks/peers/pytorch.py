@@ -1,18 +1,181 @@
-"""PyTorch, eager: untracked under ``no_grad``, tracked with ``requires_grad``."""
+"""The models of `benchmarks.tasks` as modules of PyTorch, and their training."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 from torch.nn import functional
 
 from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
-from benchmarks.tasks import Task
+from benchmarks.tasks import CLASSES, Task
+
+
+class Mlp(nn.Module):  # type: ignore[misc]  # mypy does not follow imports of torch
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(sizes))
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers[:-1]:
+            x = layer(x).relu()
+        return self.layers[-1](x)
+
+
+class Cnn(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self, channels: Sequence[int], features: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairwise(channels))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(count) for count in channels[1:])
+        self.pool = nn.MaxPool2d(2)
+        self.logits = nn.Linear(features, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = self.pool(norm(convolution(x)).relu())
+        return self.logits(x.flatten(1))
+
+
+class Attention(nn.Module):  # type: ignore[misc]  # as above
+    """Attention as usually written, around the fused function; ``nn.MultiheadAttention`` does more and is slower."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * size, size))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * size))
+        self.out_proj = nn.Linear(size, size)
+
+    def forward(self, x: Any) -> Any:
+        n, length, size = x.shape
+        parts = functional.linear(x, self.in_proj_weight, self.in_proj_bias).split(size, 2)
+        q, k, v = (part.view(n, length, self.heads, size // self.heads).transpose(1, 2) for part in parts)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(attended.transpose(1, 2).reshape(n, length, size))
+
+
+class Layer(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.self_attn = Attention(size, heads)
+        self.linear1, self.linear2 = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+        self.norm1, self.norm2 = nn.LayerNorm(size), nn.LayerNorm(size)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.self_attn(self.norm1(x))
+        return x + self.linear2(functional.gelu(self.linear1(self.norm2(x))))
+
+
+class Blocks(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self, size: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(size, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+class Gpt(nn.Module):  # type: ignore[misc]  # as above
+    def __init__(self, alphabet: int, length: int, size: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(alphabet, size)
+        self.places = nn.Parameter(torch.zeros(length, size))
+        self.blocks = Blocks(size, heads, layers)
+        self.logits = nn.Linear(size, alphabet)
+
+    def forward(self, text: Any) -> Any:
+        return self.logits(self.blocks(self.characters(text) + self.places)).flatten(0, 1)
+
+
+class Classifier(nn.Module):  # type: ignore[misc]  # as above
+    """A recurrent network, of a class of `torch.nn`, and a linear layer on its last output."""
+
+    def __init__(self, network: Any, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.recurrent = network(inputs, hidden, batch_first=True)
+        self.logits = nn.Linear(hidden, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.logits(self.recurrent(x)[0][:, -1])
+
+
+MODELS: dict[str, Any] = {
+    "MLP": Mlp,
+    "CNN": Cnn,
+    "mini-GPT": Gpt,
+    "Lstm": partial(Classifier, nn.LSTM),
+    "Gru": partial(Classifier, nn.GRU),
+}
+NOT_TRANSPOSED = ("characters.weight", "places")
+
+
+def model_of(task: Task) -> Any:
+    """Return the model of a task with its first weights."""
+    first = {
+        re.sub(r"layers\.0\.0\.(\w+)", r"\1_l0", path): torch.from_numpy(
+            (value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy()
+        )
+        for path, value in task.weights.items()
+    }
+    model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)
+    missing, unexpected = model.load_state_dict(first, strict=False)
+    assert not unexpected
+    assert all("running" in path or "tracked" in path for path in missing), missing
+    return model
+
+
+def inference(task: Task, *, compiled: bool = False) -> Callable[[], Any]:
+    """Return a function that computes the logits of the first batch."""
+    model, inputs = model_of(task).eval(), torch.from_numpy(task.inputs[0].copy())
+    function: Any = torch.compile(model, dynamic=False) if compiled else model
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return function(inputs)
+
+    return run
+
+
+class TorchTraining(Training):
+    """Training with PyTorch's own optimizers, which change the parameters in place."""
+
+    def __init__(self, task: Task, *, compiled: bool = False) -> None:
+        self.model = model_of(task)
+        self.inputs = [torch.from_numpy(batch.copy()) for batch in task.inputs]
+        self.labels = [torch.from_numpy(batch.reshape(-1).copy()) for batch in task.labels]
+        self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate)
+        self.max_norm = task.max_norm
+        self.loss_of: Any = torch.compile(self._loss, dynamic=False) if compiled else self._loss
+
+    def _loss(self, x: Any, labels: Any) -> Any:
+        return functional.cross_entropy(self.model(x), labels)
+
+    def forward(self, batch: int) -> None:
+        self.last = self.loss_of(self.inputs[batch], self.labels[batch])
+
+    def backward(self) -> None:
+        self.last.backward()
+
+    def update(self) -> None:
+        if self.max_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def loss(self) -> float:
+        return float(self.last.item())
+
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
@@ -46,12 +209,10 @@ class PyTorch(Peer):
         return lambda: torch.autograd.grad(f(*leaves), leaves, create_graph=True)
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
-        from benchmarks.peers.pytorch_models import TorchTraining
 
         return TorchTraining(task)
 
     def inference(self, task: Task) -> Callable[[], Any]:
-        from benchmarks.peers.pytorch_models import inference
 
         return inference(task)
 

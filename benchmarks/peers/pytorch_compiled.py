@@ -12,12 +12,12 @@ from benchmarks.tasks import Task
 
 class Compiled(PyTorch):
     def training(self, task: Task, *, profiled: bool = False) -> Training:
-        from benchmarks.peers.pytorch_models import TorchTraining
+        from benchmarks.peers.pytorch import TorchTraining
 
         return TorchTraining(task, compiled=True)
 
     def inference(self, task: Task) -> Callable[[], Any]:
-        from benchmarks.peers.pytorch_models import inference
+        from benchmarks.peers.pytorch import inference
 
         return inference(task, compiled=True)
 

@@ -10,11 +10,11 @@ from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
 from burnpy.autodiff.multi_output import pick
 from burnpy.autodiff.saved_tensors.slots import array_of
 from burnpy.backend.backend import Backend
-from burnpy.backend.decorators.finite import NonFinite, is_float, non_finite_in
+from burnpy.backend.call_origin import format_lines, lines_of, user_stack
+from burnpy.backend.decorators.checked import NonFinite, is_float, non_finite_in
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
-from burnpy.backend.source_lines import format_lines, lines_of, user_stack
 
 
 class Detector:

@@ -8,9 +8,8 @@ from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
 from burnpy.autodiff.strategy import Strategy
-from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.devices import device_of
+from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.inspect.nodes import stack_of
-from burnpy.backend.op_context import OpContext, op_context
+from burnpy.backend.call_origin import OpContext, op_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

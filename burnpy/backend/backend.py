@@ -8,32 +8,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.dtypes import float32, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
-from burnpy.backend.operations.binary import Binary
 from burnpy.backend.operations.convolution import Convolution
-from burnpy.backend.operations.creation import Creation
+from burnpy.backend.operations.creation import Creation, Random
 from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
-from burnpy.backend.operations.distances import Distances
-from burnpy.backend.operations.elementary import Elementary
+from burnpy.backend.operations.distances import Distances, Norms
+from burnpy.backend.operations.elementary import Binary, Elementary, Integers
 from burnpy.backend.operations.indexing import Indexing
-from burnpy.backend.operations.integers import Integers
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.lists import Lists
 from burnpy.backend.operations.normalization import Normalization
-from burnpy.backend.operations.norms import Norms
 from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
-from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
-from burnpy.backend.operations.special_functions import SpecialFunctions
+from burnpy.backend.operations.special import SpecialFunctions
 from burnpy.backend.primitives import DType, Float, Int, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
@@ -219,7 +215,7 @@ class Backend(
         return self.minimum(self.maximum(index, low), high)
 
     def wants_rule_context(self) -> bool:
-        """Return whether `Autodiff` should set the current rule in `burnpy.backend.op_context`.
+        """Return whether `Autodiff` should set the current rule in `burnpy.backend.call_origin`.
 
         Called once per backward pass.
         """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from burnpy.backend.backend import Backend
-    from burnpy.backend.memory import DeviceMemory
+    from burnpy.backend.device_memory import DeviceMemory
     from burnpy.backend.primitives import Value
 
     T = TypeVar("T")
@@ -76,7 +76,7 @@ class Runtime:
             DeviceError: the device does not measure its memory, as NumPy does not outside of Linux.
         """
         if self.inner is None:
-            from burnpy.backend.memory import not_measured
+            from burnpy.backend.device_memory import not_measured
 
             raise not_measured(self)
         return self.inner.memory()
@@ -90,7 +90,7 @@ class Runtime:
             DeviceError: the device does not measure its memory.
         """
         if self.inner is None:
-            from burnpy.backend.memory import not_measured
+            from burnpy.backend.device_memory import not_measured
 
             raise not_measured(self)
         self.inner.reset_peak_memory()

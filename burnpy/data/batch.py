@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import numpy as np
 
-from burnpy.backend.alias import Subscriptable
-from burnpy.backend.devices import device_of
+from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
 from burnpy.tensor.base import TensorBase, describe

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from burnpy.autodiff.modes import new_level
-from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import EscapedError, KindError
 from burnpy.backend.primitives import Value
 from burnpy.backend.schema import declarations

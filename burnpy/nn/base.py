@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
-from burnpy.backend.alias import Subscriptable
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, ModuleError
 from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.call_errors import call_error, refuse_call, signature_of

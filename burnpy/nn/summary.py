@@ -34,7 +34,7 @@ class Summary:
         self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
 
     def __str__(self) -> str:
-        from burnpy.backend.decorators.tables import scaled, table  # the decorators take long to import
+        from burnpy.backend.device_memory import scaled, table  # the decorators take long to import
         from burnpy.nn.call_trace import shapes_text
 
         total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
-from burnpy.backend.alias import Subscriptable
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.attribute_errors import missing_attribute

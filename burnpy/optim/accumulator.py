@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Generic, NoReturn, final
 
-from burnpy.backend.alias import Subscriptable
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, final
 
-from burnpy.backend.alias import Subscriptable
-from burnpy.backend.devices import device_of
+from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
 
-from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.devices import device_of
+from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import (
     ArgumentError,
     DeviceError,

@@ -13,8 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import CallError, RecordFileError, RecordNotFoundError, a, path_shown
+from burnpy.backend.errors import CallError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
 
 
 def path_of(path: Any, operation: str) -> str:

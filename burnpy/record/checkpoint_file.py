@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, RecordError, path_shown
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    CallError,
+    DTypeError,
+    RecordError,
+    path_shown,
+    raised_by_other_code,
+)
 from burnpy.nn.state import Entry
 from burnpy.nn.tree import joined
 from burnpy.record.atomic_write import path_of

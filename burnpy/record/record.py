@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import (
     ArgumentError,
     DTypeError,
@@ -18,6 +17,7 @@ from burnpy.backend.errors import (
     StateError,
     a,
     path_shown,
+    raised_by_other_code,
 )
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown
+from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
 from burnpy.record.atomic_write import replace
 from burnpy.tensor.readonly import readonly
 

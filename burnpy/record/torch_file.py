@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -26,6 +25,7 @@ from burnpy.backend.errors import (
     RecordNotFoundError,
     a,
     path_shown,
+    raised_by_other_code,
 )
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import (

@@ -22,8 +22,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any
 
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import RecordError
+from burnpy.backend.errors import RecordError, raised_by_other_code
 from burnpy.record.safetensors_file import damaged
 from burnpy.record.torch_literals import LITERALS, Instruction, Machine
 from burnpy.record.torch_values import called, named, refused, storage_of

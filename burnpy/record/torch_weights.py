@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown
+from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown, raised_by_other_code
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
 from burnpy.nn.tree import joined, walk

@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
-from burnpy.backend.alias import Subscriptable
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
 from burnpy.tensor.call_errors import adopted, copied

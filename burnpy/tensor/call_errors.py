@@ -118,7 +118,7 @@ def _name_arguments(error: DeviceError, function: Any, args: tuple[Any, ...], kw
 
 
 def _refuse_memory(operation: str, args: tuple[Any, ...], error: MemoryError) -> NoReturn:
-    from burnpy.backend.memory import not_allocated
+    from burnpy.backend.device_memory import not_allocated
 
     raise not_allocated(f"{operation}()", args, error) from error
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.backend.primitives import Bool, Int
-from burnpy.backend.value_range import value_range
+from burnpy.backend.primitives import Bool, Int, value_range
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.index_checks import in_range, out_of_range

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DTypeError,
+    KindError,
+    NotTrackedError,
+    ShapeError,
+    a,
+    raised_by_other_code,
+)
 from burnpy.backend.primitives import DType, KindName
 from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.readonly import writer

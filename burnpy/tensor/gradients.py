@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
 
 from burnpy.autodiff.graph import Leaf, untracked
-from burnpy.backend.alias import Subscriptable
+from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import (
     ArgumentError,
     DeviceError,

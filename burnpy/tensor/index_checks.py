@@ -7,8 +7,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import IndexRangeError, KindError
-from burnpy.backend.primitives import Bool, Int, Shape
-from burnpy.backend.value_range import value_range
+from burnpy.backend.primitives import Bool, Int, Shape, value_range
 from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import together
 

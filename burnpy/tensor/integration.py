@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.segments import part
+from burnpy.backend.operations.scans import part
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.int_tensor import IntTensor

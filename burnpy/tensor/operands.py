@@ -9,8 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import result_type
-from burnpy.backend.error_origin import OWN_PACKAGES, raised_by_other_code
-from burnpy.backend.errors import BurnpyError, DTypeError, KindError, OutOfMemoryError, ShapeError, a
+from burnpy.backend.errors import (
+    OWN_PACKAGES,
+    BurnpyError,
+    DTypeError,
+    KindError,
+    OutOfMemoryError,
+    ShapeError,
+    a,
+    raised_by_other_code,
+)
 from burnpy.backend.primitives import Scalar, Shape
 from burnpy.tensor.base import TensorBase, class_name, describe
 from burnpy.tensor.dims import MOST
@@ -179,7 +187,7 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
         OutOfMemoryError: there is not enough memory for the result, or for what is computed on the way to it.
     """
     if not from_other_code(error, x._device):
-        from burnpy.backend.memory import not_allocated
+        from burnpy.backend.device_memory import not_allocated
 
         raise not_allocated(operation if operation.endswith("]") else f"{operation}()", (x,), error) from error
 

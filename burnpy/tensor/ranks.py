@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.segments import part
+from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Int, Number
 from burnpy.typevars import V
 

@@ -20,13 +20,12 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.cases.properties import kinds_fit
+from burnpy.testing.cases.creation import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
-from burnpy.testing.checks import LEVELS, check_derivatives, check_values
+from burnpy.testing.checks import LEVELS, TYPICAL, check_derivatives, check_promotion, check_values, promoting
 from burnpy.testing.extent import FAST, FULL, Extent
 from burnpy.testing.failures import every_case
-from burnpy.testing.promotion import TYPICAL, check_promotion, promoting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,7 @@ import pytest
 
 from burnpy import Autodiff
 from burnpy.backend import Checked, NumPy, Profiled
-from burnpy.backend.memory import DeviceMemory, full
+from burnpy.backend.device_memory import DeviceMemory, full
 from burnpy.errors import DeviceError, OutOfMemoryError
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what memory a process has")

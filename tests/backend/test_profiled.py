@@ -26,9 +26,8 @@ from burnpy.autodiff import Forward, instrumented, track_lines
 from burnpy.autodiff.checkpointing.checkpoint import checkpoint
 from burnpy.autodiff.instrumented import propagate_watched
 from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
-from burnpy.backend.decorators.costs import cost
-from burnpy.backend.decorators.profile import Profile
-from burnpy.backend.op_context import FORWARD, op_context, recorders
+from burnpy.backend.call_origin import FORWARD, op_context, recorders
+from burnpy.backend.decorators.profile import Profile, cost
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
 
 Plain = Profiled[NumPy]

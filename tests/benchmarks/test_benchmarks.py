@@ -26,9 +26,8 @@ from benchmarks import (
 )
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, NETWORKS, load
-from benchmarks.picture import draw
 from benchmarks.processes import Job, together
-from benchmarks.report import Line, Section
+from benchmarks.report import Line, Section, draw
 from benchmarks.results import Group, to_markdown
 from benchmarks.tasks import TASKS
 from burnpy.train import run_file

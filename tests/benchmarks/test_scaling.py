@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import scaling
-from benchmarks.delayed import Delayed, group_of
-from benchmarks.scaling import ALGORITHMS, Link, Profile, Times, buckets, simulated
+from benchmarks.scaling import ALGORITHMS, Delayed, Link, Profile, Times, buckets, group_of, simulated
 from burnpy.optim import GradientsParams
 
 FREE = Link("free", 0.0, math.inf)

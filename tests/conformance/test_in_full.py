@@ -12,9 +12,8 @@ from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
-from burnpy.testing.checks import check_derivatives
+from burnpy.testing.checks import check_derivatives, promoting
 from burnpy.testing.failures import every_case
-from burnpy.testing.promotion import promoting
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from burnpy.testing import checks, promotion
+from burnpy.testing import checks
 from burnpy_cupy.deferred_checks import LateErrors
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
@@ -106,7 +106,7 @@ def _one_direction(generator: Any, shape: tuple[int, ...], elements: int) -> lis
 
 _COMPARISONS: list[tuple[Any, str, Any]] = [
     (checks, "difference", _nothing),
-    (promotion, "difference", _nothing),
+    (checks, "difference", _nothing),
     (_gradcheck, "_same", lambda *_: True),
     (_gradcheck, "_compare", _nothing),
     (_gradcheck, "_check_undefined", _nothing),

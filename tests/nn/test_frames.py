@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.peers.our_models import Mlp
+from benchmarks.peers.ours import Mlp
 from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, stack, where
 from burnpy.backend import NumPy
 from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional

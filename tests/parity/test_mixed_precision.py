@@ -37,7 +37,7 @@ and so on rounded results in PyTorch."""
 @cache
 def our_losses(model: str, dtype: str | None) -> list[float]:
     """Losses in mixed precision, scaled in float16; or in float32 for None."""
-    from benchmarks.peers.our_models import inputs_of, model_of
+    from benchmarks.peers.ours import inputs_of, model_of
 
     one, scaled = task(model, "float32", small=True), dtype == "float16"
     inner: Any = NumPy() if dtype is None else Mixed(NumPy, dtype)
@@ -59,7 +59,7 @@ def our_losses(model: str, dtype: str | None) -> list[float]:
 @cache
 def torch_losses(model: str, dtype: str) -> list[float]:
     """Losses within `torch.autocast` on the CPU, scaled in float16."""
-    from benchmarks.peers.pytorch_models import model_of
+    from benchmarks.peers.pytorch import model_of
 
     one, scaled = task(model, "float32", small=True), dtype == "float16"
     net = model_of(one)

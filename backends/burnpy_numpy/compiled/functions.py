@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from burnpy.backend.operations.approximations import LARGE, LARGE_UNDER
+from burnpy.backend.numerics.approximations import LARGE, LARGE_UNDER
 from burnpy_numpy.compiled.vectors import INTS, Vector, Writer, bits_of
 
 

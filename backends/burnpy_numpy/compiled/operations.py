@@ -14,8 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.lists import Formula
-from burnpy.backend.primitives import Dims
-from burnpy.backend.value_range import value_range
+from burnpy.backend.primitives import Dims, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.fused import alike
 from burnpy_numpy.compiled.lookups import lookup

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations.lists import Formula
+from burnpy.backend.primitives import value_range
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.fused import program_of as program_of_formula
-from burnpy.backend.value_range import value_range
 from burnpy_array.programs import program_of
 from burnpy_numpy.compiled.kernel import Kernel, enabled, kernel_of
 from burnpy_numpy.compiled.operations import LEAST, LONGEST

@@ -6,8 +6,7 @@ import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import StateError
+from burnpy.backend.errors import StateError, raised_by_other_code
 from burnpy.typevars import T
 
 

@@ -20,9 +20,9 @@ from burnpy.autodiff.checkpointing.arguments import (
 from burnpy.autodiff.graph import with_relays
 from burnpy.autodiff.modes import Mode, Watcher, current_mode, using
 from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
+from burnpy.backend.call_origin import capture_context
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
-from burnpy.backend.op_context import capture_context
 from burnpy.tensor.levels import reopened
 from burnpy.tensor.rng_state import States, completed, replayed
 

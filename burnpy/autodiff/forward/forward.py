@@ -8,9 +8,8 @@ from burnpy.autodiff.autodiff import CompiledAtFirstUse
 from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.methods import method_of
 from burnpy.autodiff.modes import current_mode
-from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
-from burnpy.backend.devices import device_of
+from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.primitives import Float, Int, Key, Value
 from burnpy.backend.schema import declarations
 from burnpy.typevars import I_co

@@ -12,9 +12,9 @@ from burnpy.autodiff.inspect.nodes import all_saved, is_freed, parents, stack_of
 from burnpy.autodiff.inspect.saved_arrays import held_by
 from burnpy.autodiff.inspect.shapes import metas
 from burnpy.autodiff.saved_tensors.slots import Stored
-from burnpy.backend.decorators.tables import scaled
+from burnpy.backend.call_origin import lines_of
+from burnpy.backend.device_memory import scaled
 from burnpy.backend.errors import ArgumentError, KindError
-from burnpy.backend.source_lines import lines_of
 from burnpy.tensor.base import TensorBase
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, 
 from burnpy.autodiff.inspect.nodes import all_saved, is_freed, note, stack_of
 from burnpy.autodiff.inspect.shapes import own_meta, parents_with_metas
 from burnpy.autodiff.saved_tensors.slots import Stored, array_of
+from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
-from burnpy.backend.source_lines import Line, lines_of
 from burnpy.tensor.base import TensorBase, new_tensor
 
 if TYPE_CHECKING:

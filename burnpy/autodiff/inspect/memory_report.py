@@ -10,8 +10,8 @@ from burnpy.autodiff.functional import _listed
 from burnpy.autodiff.graph import Leaf, Node
 from burnpy.autodiff.inspect.nodes import stack_of
 from burnpy.autodiff.inspect.saved_arrays import all_levels, held_by
-from burnpy.backend.decorators.tables import scaled, table
-from burnpy.backend.source_lines import Line, lines_of
+from burnpy.backend.call_origin import Line, lines_of
+from burnpy.backend.device_memory import scaled, table
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

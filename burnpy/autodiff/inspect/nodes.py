@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import EdgeKind, Leaf, Node, Relay, Retained, is_array, kept_of
+from burnpy.backend.call_origin import Stack
 from burnpy.backend.rules import Vjp
-from burnpy.backend.source_lines import Stack
 
 STACK = "stack"
 """The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.autodiff.inspect.nodes import STACK, note
 from burnpy.autodiff.modes import observing
-from burnpy.backend.source_lines import user_stack
+from burnpy.backend.call_origin import user_stack
 
 
 def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:

@@ -14,8 +14,7 @@ import numpy as np
 
 from burnpy.autodiff.saved_tensors.hooks import saving
 from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
-from burnpy.backend.error_origin import raised_by_other_code
-from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError
+from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError, raised_by_other_code
 
 
 def save_on_cpu() -> AbstractContextManager[None]:

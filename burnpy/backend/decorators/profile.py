@@ -1,20 +1,122 @@
-"""`Profile`: the calls of operations recorded on `Profiled` devices."""
+"""`Profile`: the calls of operations recorded on `Profiled` devices, with their costs, shown as tables."""
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from time import perf_counter_ns
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
-from burnpy.backend.decorators.costs import Cost, Meta, Metas, cost
-from burnpy.backend.decorators.tables import scaled, table, time_of
+from burnpy.backend.call_origin import Direction, Line, OpContext, Stack, lines_of, recorders
+from burnpy.backend.device_memory import scaled, table, time_of
 from burnpy.backend.entries import Operation
-from burnpy.backend.op_context import Direction, OpContext, recorders
-from burnpy.backend.source_lines import Line, Stack, lines_of
+from burnpy.backend.primitives import DType, Shape
+
+Meta: TypeAlias = tuple[Shape, DType]
+Metas: TypeAlias = tuple[tuple[Meta, ...], ...]
+"""Shape and dtype of the primitives of each argument or result: none of a number, several of a sequence."""
+
+
+class Cost(NamedTuple):
+    """The cost of one call."""
+
+    bytes: int
+    flops: int
+
+
+def cost(op: Operation, arguments: Metas, results: Metas) -> Cost:
+    """Return the cost of one call from the shapes and dtypes of its arguments and results, in order.
+
+    >>> import numpy as np
+    >>> from burnpy.backend import operations
+    >>> x, y = ((2, 3), np.dtype("float32")), ((3, 4), np.dtype("float32"))
+    >>> cost(operations()["matmul"], ((x,), (y,)), ((((2, 4), np.dtype("float32")),),))
+    Cost(bytes=104, flops=48)
+    """
+    shapes = [metas[0][0] if len(metas) == 1 else None for metas in arguments]
+    return Cost(_bytes(op, arguments, results), sum(op.flops(shapes, shape) for shape, _ in results[0]))
+
+
+def _bytes(op: Operation, arguments: Metas, results: Metas) -> int:
+    if op.view is not None:
+        return 0
+    sizes = {a.name: sum(map(_size, metas)) for a, metas in zip(op.arguments, arguments, strict=True)}
+    written = sum(_size(meta) for metas in results for meta in metas)
+    if op.indexed is None:
+        return sum(sizes.values()) + written
+    others = sum(sizes.values()) - sizes[op.indexed]
+    if op.indexed not in op.consumes:
+        return others + 2 * written
+    # Only the elements that have a counterpart in the last float argument are read, and written.
+    last = [a.name for a in op.float_arguments if a.name != op.indexed][-1]
+    return others + 2 * sizes[last]
+
+
+def _size(meta: Meta) -> int:
+    return math.prod(meta[0]) * meta[1].itemsize
+
+
+def written(path: str | PathLike[str], timeline: Iterable[tuple[Event, float, float, Cost]], began: int) -> None:
+    """Write events, each with its beginning and duration in nanoseconds and its cost, to ``path``.
+
+    Args:
+        path: the file.
+        timeline: the events.
+        began: the `perf_counter_ns` from which the beginnings count.
+    """
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"traceEvents": trace_events(timeline, began), "displayTimeUnit": "ns"}, file)
+
+
+def trace_events(timeline: Iterable[tuple[Event, float, float, Cost]], began: int) -> list[dict[str, Any]]:
+    """Return the events of the format: one complete event per call, on a GPU a second one of the host, and the names of
+    processes and threads."""
+    processes: dict[str, int] = {}
+    threads: dict[tuple[int, Any], int] = {}
+    calls: list[dict[str, Any]] = []
+    for e, begin, duration, spent in timeline:
+        details = {
+            "rule": e.place.rule,
+            "arguments": _format_metas(e.given),
+            "results": _format_metas(e.results),
+            "bytes": spent.bytes,
+            "flops": spent.flops,
+            "line": "; ".join(f"{line.file}:{line.number}" for line in lines_of(e.stack[-1:])),
+        }
+        times = [(str(e.device), begin, duration)]
+        if e.host is not None:
+            times.append((f"host of {e.device}", float(e.host[0] - began), float(e.host[1] - e.host[0])))
+        for process, start, length in times:
+            pid = processes.setdefault(process, len(processes) + 1)
+            calls.append(
+                {
+                    "name": e.op.name,
+                    "cat": e.place.direction,
+                    "ph": "X",
+                    "ts": start / 1e3,
+                    "dur": length / 1e3,
+                    "pid": pid,
+                    "tid": threads.setdefault((pid, e.thread), len(threads) + 1),
+                    "args": {name: value for name, value in details.items() if value},
+                }
+            )
+    names = [
+        *({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}} for name, pid in processes.items()),
+        *(
+            {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": thread.name}}
+            for (pid, thread), tid in threads.items()
+        ),
+    ]
+    return [*names, *calls]
+
+
+def _format_metas(metas: Metas) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for members in metas for shape, dtype in members)
 
 
 class Event(NamedTuple):
@@ -148,7 +250,6 @@ class Profile:
         There is a process for each device, with a row for each thread, and for a GPU another with what its calls took
         on the host, which queues them.
         """
-        from burnpy.backend.decorators.chrome_trace import written
 
         written(path, self.timeline(), self._began)
 

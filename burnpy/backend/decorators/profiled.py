@@ -9,11 +9,10 @@ from time import perf_counter_ns
 from typing import Any, Generic, final
 
 from burnpy.backend.backend import operations
+from burnpy.backend.call_origin import op_context, recorders, user_stack
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.profile import Event, Profile, metas
 from burnpy.backend.entries import Operation
-from burnpy.backend.op_context import op_context, recorders
-from burnpy.backend.source_lines import user_stack
 from burnpy.typevars import I
 
 
@@ -25,7 +24,7 @@ class Profiled(Decorator[I], Generic[I]):
     The calls are stored in the `Profile` of the ``with`` block, not in the device; outside of a block nothing is
     recorded. A derived operation that the inner backend implements itself is one call.
 
-    FLOPs and bytes are computed from shapes and dtypes, see `burnpy.backend.decorators.costs`. Times are the inner
+    FLOPs and bytes are computed from shapes and dtypes, see `burnpy.backend.decorators.profile`. Times are the inner
     device's: on the CPU those of each call; on a GPU from events recorded before and after it, without synchronizing.
     There the time that the call took on the host is a column of its own, and in `Profile.chrome_trace` a row.
 

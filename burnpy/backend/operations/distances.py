@@ -1,4 +1,4 @@
-"""Distances of each row of a matrix to each row of another."""
+"""Norms of vectors, and the distances of each row of a matrix to each row of another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,83 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Float
+from burnpy.backend.operations.reduction import ties, with_reduced_dims
+from burnpy.backend.primitives import Dims, Float
 from burnpy.backend.schema import GENERAL, derived
+
+
+def slope(i: Any, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
+    """The derivative of the norm by each element: sign(x) · (|x| / out)^(p - 1).
+
+    It is 0 by an element that is 0, and where the norm is 0 or infinite; for p = ±∞, divided by the number of ties.
+    """
+    if p == 0:
+        return i.full(x.shape, 0.0, x.dtype)
+    if p == 1:
+        return i.sign(x)
+    if math.isinf(p):
+        extreme, count = ties(i, i.abs(x), out, dims, keepdim)
+        return i.where(extreme, i.div(i.sign(x), count), 0.0)
+    out = with_reduced_dims(i, out, x.shape, dims, keepdim)
+    d = i.discrete
+    regular = d.bitwise_and(i.ne(out, 0.0), i.ne(out, math.inf))
+    if p == 2:
+        return i.where(regular, i.div(x, i.where(regular, out, 1.0)), 0.0)
+    regular = d.bitwise_and(regular, i.ne(x, 0.0))
+    share = i.div(i.where(regular, x, 1.0), i.where(regular, out, 1.0))
+    return i.where(regular, i.mul(i.sign(x), i.pow(i.abs(share), p - 1)), 0.0)
+
+
+def norm_vjp(i: Any, g: Float, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
+    """g times the slope."""
+    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), slope(i, x, out, p, dims, keepdim))
+
+
+def norm_jvp(i: Any, t: Float, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
+    """The sum of each tangent times the slope."""
+    return i.sum(i.mul(t, slope(i, x, out, p, dims, keepdim)), dims, keepdim)
+
+
+class Norms(OperationsBase):
+    """Norms over dimensions, which are as in `Reduction`."""
+
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp)
+    def vector_norm(self, x: Float, p: float, dims: Dims, keepdim: bool) -> Float:
+        """The p-norm over ``dims``, (Σ |x|ᵖ)^(1/p), without overflow or underflow; its gradient where it is 0 is 0.
+
+        For ∞ it is the largest magnitude, for -∞ the smallest, and for 0 the number of elements that are not 0. It is 0
+        of no elements, for p ≥ 0; of the others, the dims must not be empty.
+        """
+        if p == 0:
+            return self.sum(self.abs(self.sign(self.where(self.eq(x, x), x, 1.0))), dims, keepdim)
+        size = self.abs(x)
+        empty = any(x.shape[d] == 0 for d in dims)
+        if p == 1 or (empty and p > 0):
+            return self.sum(size, dims, keepdim)
+        if math.isinf(p):
+            return self.amax(size, dims, keepdim) if p > 0 else self.amin(size, dims, keepdim)
+        if 0 in x.shape:
+            return self.sum(size, dims, keepdim)
+        # The scale is a constant, as the derivative by it is 0 whatever its value.
+        scale = self.detach(self.amax(size, dims, True) if p > 0 else self.amin(size, dims, True))
+        usual = self.discrete.bitwise_and(self.gt(scale, 0.0), self.isfinite(scale))
+        scale = self.where(usual, scale, 1.0)
+        part = self.div(size, scale)
+        if p == 2:
+            powers = self.square(part)
+        elif p > 0 and p == int(p):
+            powers = self.pow(part, p)
+        else:  # some derivative of a power of 0 is infinite, so that it is a constant
+            positive = self.ne(part, 0.0)
+            powers = self.pow(self.where(positive, part, 1.0), p)
+            powers = self.where(positive, powers, 0.0 if p > 0 else math.inf)
+        total = self.sum(powers, dims, True)
+        regular = self.discrete.bitwise_and(self.ne(total, 0.0), self.ne(total, math.inf))
+        inside = self.where(regular, total, 1.0)
+        root = self.sqrt(inside) if p == 2 else self.pow(inside, 1 / p)
+        root = self.where(regular, self.mul(root, scale), 0.0)
+        root = self.where(self.ne(total, math.inf if p > 0 else 0.0), root, math.inf)
+        return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
 
 def cdist_x_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.operations.segments import others
+from burnpy.backend.operations.scans import others
 from burnpy.backend.primitives import Bool, Float, Int, Key, Number, Shape, Value
 from burnpy.backend.rules import PartialGrad, identity
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
@@ -192,7 +192,7 @@ class Indexing(OperationsBase):
 
         Duplicates are reduced together; NaN propagates. The default sorts by index, and copies no values to the CPU.
         """
-        from burnpy.backend.operations.segments import running
+        from burnpy.backend.operations.scans import running
 
         order = self.index_order(index, x.shape[dim])
         ordered = self.discrete.index_select(index, 0, order)

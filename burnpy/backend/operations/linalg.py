@@ -1,6 +1,6 @@
 """Linear equations, inverses, determinants and functions of matrices (…, n, m) in batches.
 
-The defaults copy to the host, compute there by `burnpy.backend.lapack`, and copy back: made of other operations, they
+The defaults copy to the host, compute there by `burnpy.backend.numerics.lapack`, and copy back: made of other operations, they
 would take a launch, or a call, for each column. A backend with a library of its own overrides them. float16 and
 bfloat16 are computed in float32.
 """
@@ -263,7 +263,7 @@ class LinearAlgebra(OperationsBase):
 
 def by_host(device: Any, name: str, *args: Any) -> Any:
     """Call a function of `lapack` with NumPy arrays, and return its result, or results, as primitives."""
-    import burnpy.backend.lapack as lapack  # at first use, as few programs need it
+    import burnpy.backend.numerics.lapack as lapack
 
     arrays = [device.to_numpy(a) if hasattr(a, "dtype") else a for a in args]
     with np.errstate(all="ignore"):

@@ -345,7 +345,7 @@ class Unary(OperationsBase):
     @derived(POINTWISE, flops=9, vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))))
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
-        from burnpy.backend.operations.approximations import erf
+        from burnpy.backend.numerics.approximations import erf
 
         return erf(self, x)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.segments import part
+from burnpy.backend.operations.scans import part
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import DimsLike, dim_of, dims_of, integer
 from burnpy.tensor.joining import cat

@@ -5,18 +5,15 @@ from __future__ import annotations
 from burnpy.testing.cases import (
     activation,
     attention,
-    binary,
     convolution,
     creation,
-    decompositions,
     dense,
+    distances,
     elementary,
     indexing,
-    integers,
     linalg,
     lists,
     normalization,
-    norms,
     optimizer,
     ordering,
     pointwise,
@@ -27,9 +24,9 @@ from burnpy.testing.cases import (
     resampling,
     scans,
     shape,
-    special_functions,
+    special,
 )
-from burnpy.testing.cases.properties import PROPERTIES
+from burnpy.testing.cases.creation import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
 __all__ = [
@@ -38,18 +35,15 @@ __all__ = [
     "Row",
     "activation",
     "attention",
-    "binary",
     "convolution",
     "creation",
-    "decompositions",
     "dense",
+    "distances",
     "elementary",
     "indexing",
-    "integers",
     "linalg",
     "lists",
     "normalization",
-    "norms",
     "optimizer",
     "ordering",
     "pointwise",
@@ -60,5 +54,5 @@ __all__ = [
     "resampling",
     "scans",
     "shape",
-    "special_functions",
+    "special",
 ]

@@ -1,14 +1,18 @@
-"""Examples of operations that create and convert primitives."""
+"""Examples of operations that create and convert primitives, and checks of random sampling."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.dtypes import bool_, float32, float64, int32, int64
+from burnpy.backend.dtypes import bool_, float32, float64, int32, int64, kind_of
 from burnpy.testing.cases.samples import CASE, ByKind, Values, x
 from burnpy.testing.cases.table import row
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
 
 _ALL: Any = ("float", "int", "bool")
 _SOME = [x(2, 3), x(), x(0, 3), x(3, 1, 2)]
@@ -50,3 +54,121 @@ row("to_float", _converted, [(a, d) for a in _SOME for d in (float32, float64)])
 row("to_int", _converted, [(a, d) for a in [*_SOME, Values((1.5, -1.5, 2.0, -0.5))] for d in (int32, int64)])
 row("to_bool", lambda x: x != 0, [(a,) for a in [*_SOME, Values((0.0, -0.0, 1.0, float("inf"), float("nan")))]])
 row("detach", lambda x: x, [(a,) for a in _SOME])
+
+
+Property: TypeAlias = "Callable[[Any, DType], None]"
+"""A function that raises an AssertionError if the operation of a device lacks a property, for a dtype."""
+
+SHAPES = ((2, 3), (), (0, 3))
+
+
+def from_numpy(device: Any, dtype: DType) -> None:
+    """Check that values, shape and dtype are preserved, for any layout, and that the array is copied."""
+    wide = np.arange(24).reshape(4, 6).astype(dtype)
+    for array in (wide, wide.T, wide[::-2, 1::3], wide[0, 0], wide[:0], np.broadcast_to(wide[:1], (3, 6))):
+        array = np.asarray(array)
+        x = device.from_numpy(array)
+        assert (x.shape, x.dtype) == (array.shape, dtype), f"from_numpy made {x.shape} and {x.dtype}"
+        assert np.array_equal(device.to_numpy(x), array), f"from_numpy changed {array} to {device.to_numpy(x)}"
+    array = np.ones((3,), dtype)
+    x = device.from_numpy(array)
+    array[0] = 0
+    assert device.to_numpy(x)[0] == 1, "a change of the array reached the primitive that from_numpy made of it"
+    swapped = np.ones((3,), dtype).astype(dtype.newbyteorder())
+    assert device.from_numpy(swapped).dtype == dtype, "from_numpy keeps a foreign byte order"
+
+
+def adopt_numpy(device: Any, dtype: DType) -> None:
+    """Check that values, shape and dtype are preserved."""
+    for shape in SHAPES:
+        array = np.ones(shape, dtype)
+        x = device.adopt_numpy(array)
+        assert (x.shape, x.dtype) == (shape, dtype), f"adopt_numpy made {x.shape} and {x.dtype}"
+        assert np.array_equal(device.to_numpy(x), np.ones(shape, dtype)), f"adopt_numpy made {device.to_numpy(x)}"
+
+
+def to_numpy(device: Any, dtype: DType) -> None:
+    """Check that values, shape and dtype are preserved, and that 0-d primitives give an array too."""
+    for shape in SHAPES:
+        array = device.to_numpy(device.full(shape, 1, dtype))
+        assert isinstance(array, np.ndarray), f"to_numpy gave a {type(array).__name__}"
+        assert (array.shape, array.dtype) == (shape, dtype), f"to_numpy gave {array.shape} and {array.dtype}"
+
+
+def _draws(name: str, mean: float, variance: float, low: float, below: float, *arguments: Any) -> Property:
+    """Return a check that samples are independent, determined by the generator, with a mean and variance, and in
+    [low, below)."""
+
+    def check(device: Any, dtype: DType) -> None:
+        def draw(seed: int, shape: tuple[int, ...]) -> Any:
+            x = getattr(device, name)(np.random.default_rng(seed), *arguments, shape, dtype)
+            assert (x.shape, x.dtype) == (shape, dtype), f"{name} gave {x.shape} and {x.dtype}"
+            return device.to_numpy(x)
+
+        for shape in SHAPES:
+            draw(0, shape)
+        sample = draw(1, (4000,)).astype(np.float64)
+        assert abs(sample.mean() - mean) < 6 * (variance / 4000) ** 0.5, (
+            f"the mean of {name} is {sample.mean()}, not {mean}"
+        )
+        assert abs(sample.var() / variance - 1) < 0.15, f"the variance of {name} is {sample.var()}, not {variance}"
+        assert low <= sample.min(), f"{name} gave {sample.min()}"
+        assert sample.max() < below, f"{name} gave {sample.max()}"
+        assert np.array_equal(sample, draw(1, (4000,))), f"{name} draws differently with the same seed"
+        assert not np.array_equal(sample, draw(2, (4000,))), f"{name} draws alike with another seed"
+        generator = np.random.default_rng(1)
+        first, second = (getattr(device, name)(generator, *arguments, (64,), dtype) for _ in range(2))
+        assert not np.array_equal(device.to_numpy(first), device.to_numpy(second)), (
+            f"{name} does not advance the generator"
+        )
+
+    return check
+
+
+def permutation(device: Any, dtype: DType) -> None:
+    """Check that each number occurs once, in an order determined by the generator."""
+    first, same, other = (
+        device.to_numpy(device.random_permutation(np.random.default_rng(seed), 50, dtype)) for seed in (1, 1, 2)
+    )
+    assert first.dtype == dtype, f"random_permutation gave {first.dtype}"
+    assert sorted(first.tolist()) == list(range(50)), f"random_permutation gave {first}"
+    assert np.array_equal(first, same), "random_permutation draws differently with the same seed"
+    assert not np.array_equal(first, other), "random_permutation draws alike with another seed"
+    assert device.random_permutation(np.random.default_rng(1), 0, dtype).shape == (0,)
+
+
+def mask(device: Any, dtype: DType) -> None:
+    """Check that elements are true with the right frequency, determined by the generator."""
+
+    def draw(seed: int, p: float, shape: tuple[int, ...] = (4000,)) -> Any:
+        x = device.random_mask(np.random.default_rng(seed), shape, p)
+        assert (x.shape, x.dtype) == (shape, dtype), f"random_mask gave {x.shape} and {x.dtype}"
+        return device.to_numpy(x)
+
+    for shape in SHAPES:
+        draw(0, 0.5, shape)
+    for p in (0.0, 0.1, 0.5, 0.9, 1.0):
+        sample = draw(1, p)
+        assert abs(sample.mean() - p) <= 6 * (p * (1 - p) / 4000) ** 0.5, (
+            f"{sample.mean()} of random_mask are true, not {p}"
+        )
+        assert np.array_equal(sample, draw(1, p)), "random_mask draws differently with the same seed"
+    assert not np.array_equal(draw(1, 0.5), draw(2, 0.5)), "random_mask draws alike with another seed"
+
+
+PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
+    "from_numpy": (frozenset({"float", "int", "bool"}), from_numpy),
+    "adopt_numpy": (frozenset({"float", "int", "bool"}), adopt_numpy),
+    "to_numpy": (frozenset({"float", "int", "bool"}), to_numpy),
+    "random_uniform": (frozenset({"float"}), _draws("random_uniform", 0.5, 1 / 12, 0.0, 1.0)),
+    "random_normal": (frozenset({"float"}), _draws("random_normal", 0.0, 1.0, -8.0, 8.0)),
+    "random_integers": (frozenset({"int"}), _draws("random_integers", 5.5, 35 / 4, 1, 11, 1, 11)),
+    "random_mask": (frozenset({"bool"}), mask),
+    "random_permutation": (frozenset({"int"}), permutation),
+}
+"""The check of each operation, and the kinds of dtypes in which it runs."""
+
+
+def kinds_fit(name: str, dtype: DType) -> bool:
+    """Return whether the property of an operation is checked in a dtype."""
+    return kind_of(dtype) in PROPERTIES[name][0]

@@ -1,10 +1,14 @@
-"""Examples of elementary functions and their inverses."""
+"""Examples of elementary functions of one and two arguments, and of ints."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from burnpy.testing.cases.elementwise import SPECIAL, elementwise
+from burnpy.testing.cases.samples import Values
 
 _NEXT_TO_0 = (*SPECIAL, 2.0**-14, -(2.0**-14))
 _POSITIVE = (0.3, 2.0)
@@ -22,3 +26,29 @@ elementwise("exp2", np.exp2)
 elementwise("log2", np.log2, x=_POSITIVE)
 elementwise("log10", np.log10, x=_POSITIVE)
 elementwise("trunc", np.trunc, special=(*SPECIAL, 2.5, -2.5, -0.5))
+
+
+_NONZERO = (0.4, 2.0)
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, 3.0, math.inf, -math.inf, math.nan)
+_DIVIDENDS = (Values((3.0, 3.0, -7.0, -7.0, 6.0, 0.0)), Values((2.0, -2.0, 3.0, -3.0, 1.0, -1.0)))
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
+
+
+elementwise("atan2", np.arctan2, x=_NONZERO, special=_SPECIAL)
+elementwise("hypot", np.hypot, x=_NONZERO, special=_SPECIAL)
+elementwise("copysign", np.copysign, x=_NONZERO, special=_SPECIAL)
+elementwise("signbit", np.signbit, special=_SPECIAL[:-1])
+elementwise("fmod", np.fmod, y=_NONZERO, special=(), also=[_DIVIDENDS])
+elementwise("fmax", np.fmax, special=_SPECIAL)
+elementwise("fmin", np.fmin, special=_SPECIAL)
+elementwise("logaddexp", np.logaddexp, special=_SPECIAL)
+elementwise("xlogy", _xlogy, y=_POSITIVE, special=_SPECIAL, loose=2)
+
+
+elementwise("gcd", np.gcd)
+elementwise("lcm", np.lcm)
+elementwise("bitwise_left_shift", np.left_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))
+elementwise("bitwise_right_shift", np.right_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))

@@ -1,16 +1,19 @@
-"""The user's source lines that called an operation: the call stack without burnpy's own frames.
-
-Only the code and line number of a frame are stored, never its variables, so that no object is kept alive.
-"""
+"""The origin of a call: the user's source lines, and the pass and rule that an operation belongs to."""
 
 from __future__ import annotations
 
 import linecache
 import os
 import sys
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from burnpy.backend.decorators.profile import Profile
 
 Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
 """Code and line number of each of the user's frames, the innermost last; `lines_of` formats it."""
@@ -75,3 +78,33 @@ def format_lines(lines: tuple[Line, ...]) -> str:
         f'  File "{line.file}", line {line.number}, in {line.function}' + (f"\n    {line.code}" if line.code else "")
         for line in lines
     )
+
+
+Direction: TypeAlias = Literal["forward", "backward"]
+
+
+class OpContext(NamedTuple):
+    """The pass, and in a backward pass the rule, in which an operation runs."""
+
+    direction: Direction = "forward"
+    rule: str = ""  #: in a backward pass, the operation whose vjp is computed or accumulated; "" before the first
+    stack: Stack = ()  #: where the forward pass recorded that operation, if within `track_lines`
+
+
+FORWARD = OpContext()
+op_context: ContextVar[OpContext] = ContextVar("burnpy_place", default=FORWARD)
+"""The current `OpContext`. Sums of gradients belong to the rule that computed the last addend."""
+recorders: ContextVar[tuple[Profile, ...]] = ContextVar("burnpy_profiles", default=())
+"""The profiles being recorded in this context, the outermost first."""
+
+
+def capture_context() -> Callable[[], None]:
+    """Return a function that copies the `OpContext` and the profiles of this context to the context it is called in,
+    for code that runs part of a backward pass in a context of its own."""
+    context, profiles = op_context.get(), recorders.get()
+
+    def restore() -> None:
+        op_context.set(context)
+        recorders.set(profiles)
+
+    return restore

@@ -21,45 +21,42 @@ class SpecialFunctions(OperationsBase):
     )
     def erfc(self, x: Float) -> Float:
         """Complementary error function, 1 - erf(x), exact where it is small."""
-        from burnpy.backend.operations.approximations import erfc, widened
+        from burnpy.backend.numerics.approximations import erfc, widened
 
         return widened(erfc, self, x)
 
     @derived(POINTWISE, flops=20, vjp=lambda i, g, out: i.mul(g, i.mul(i.exp(i.mul(out, out)), math.sqrt(math.pi) / 2)))
     def erfinv(self, x: Float) -> Float:
         """Inverse error function; ±∞ at ±1, NaN beyond."""
-        from burnpy.backend.operations.approximations import erfinv, widened
+        from burnpy.backend.numerics.approximations import erfinv, widened
 
         return widened(erfinv, self, x)
 
     @derived(POINTWISE, flops=50, vjp=lambda i, g, x: i.mul(g, i.digamma(x)))
     def lgamma(self, x: Float) -> Float:
         """Logarithm of the absolute value of the gamma function; ∞ at 0 and at negative integers."""
-        from burnpy.backend.operations.approximations import widened
-        from burnpy.backend.operations.gamma import lgamma
+        from burnpy.backend.numerics.approximations import lgamma, widened
 
         return widened(lgamma, self, x)
 
     @derived(POINTWISE, flops=50, vjp=lambda i, g, x: i.mul(g, i.polygamma(x, 1)))
     def digamma(self, x: Float) -> Float:
         """Derivative of `lgamma`; NaN at negative integers, -∞ at 0 and ∞ at -0."""
-        from burnpy.backend.operations.approximations import widened
-        from burnpy.backend.operations.gamma import digamma
+        from burnpy.backend.numerics.approximations import digamma, widened
 
         return widened(digamma, self, x)
 
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x, n: i.mul(g, i.polygamma(x, n + 1)))
     def polygamma(self, x: Float, n: int) -> Float:
         """The n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
-        from burnpy.backend.operations.approximations import widened
-        from burnpy.backend.operations.gamma import polygamma
+        from burnpy.backend.numerics.approximations import polygamma, widened
 
         return widened(polygamma, self, x, n)
 
     @derived(POINTWISE, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))
     def sinc(self, x: Float) -> Float:
         """Normalized sinc, sin(πx) / (πx), which is 1 at 0 and has all its derivatives there."""
-        from burnpy.backend.operations.approximations import widened
+        from burnpy.backend.numerics.approximations import widened
 
         return widened(_sinc, self, x)
 
@@ -75,7 +72,7 @@ class SpecialFunctions(OperationsBase):
     )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
-        from burnpy.backend.operations.approximations import widened
+        from burnpy.backend.numerics.approximations import widened
 
         return self.mul(grad, widened(_sinc_derivative, self, x, order))
 
@@ -89,7 +86,7 @@ def _sinc(b: Any, x: Float) -> Float:
 
 def _sinc_derivative(b: Any, x: Float, order: int) -> Float:
     """Compute sinc's n-th derivative by Taylor's series in [-1, 1], else from that derivative of x · sinc(x)."""
-    from burnpy.backend.operations.approximations import polynomial
+    from burnpy.backend.numerics.approximations import polynomial
 
     small = b.clamp(x, -1.0, 1.0)
     first = (order + 1) // 2
