@@ -250,7 +250,6 @@ class Profile:
         There is a process for each device, with a row for each thread, and for a GPU another with what its calls took
         on the host, which queues them.
         """
-
         written(path, self.timeline(), self._began)
 
     def timeline(self) -> Iterator[tuple[Event, float, float, Cost]]:

@@ -1,8 +1,8 @@
 """Linear equations, inverses, determinants and functions of matrices (…, n, m) in batches.
 
-The defaults copy to the host, compute there by `burnpy.backend.numerics.lapack`, and copy back: made of other operations, they
-would take a launch, or a call, for each column. A backend with a library of its own overrides them. float16 and
-bfloat16 are computed in float32.
+The defaults copy to the host, compute there by `burnpy.backend.numerics.lapack`, and copy back: made of other
+operations, they would take a launch, or a call, for each column. A backend with a library of its own overrides them.
+float16 and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
