@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from burnpy.autodiff.hooks.group_hooks import register_multi_grad_hook
     from burnpy.autodiff.hooks.tensor_hooks import HookHandle
     from burnpy.autodiff.inspect.grad_fn import GradFn
+    from burnpy.autodiff.inspect.layout import to_svg
     from burnpy.autodiff.inspect.memory_report import MemoryReport, memory_report
-    from burnpy.autodiff.inspect.render import to_dot, to_mermaid, to_svg
+    from burnpy.autodiff.inspect.render import to_dot, to_mermaid
     from burnpy.autodiff.inspect.track_lines import track_lines
     from burnpy.autodiff.modes import (
         enable_grad,
@@ -103,7 +104,8 @@ _LATER = {
     ),
     "burnpy.autodiff.rematerialize.balanced": ("Balanced",),
     "burnpy.autodiff.checkpointing.checkpoint": ("checkpoint", "checkpoint_sequential"),
-    "burnpy.autodiff.inspect.render": ("to_dot", "to_mermaid", "to_svg"),
+    "burnpy.autodiff.inspect.layout": ("to_svg",),
+    "burnpy.autodiff.inspect.render": ("to_dot", "to_mermaid"),
     "burnpy.autodiff.inspect.memory_report": ("MemoryReport", "memory_report"),
     "burnpy.autodiff.inspect.grad_fn": ("GradFn",),
     "burnpy.autodiff.modes": (

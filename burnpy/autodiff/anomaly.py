@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from burnpy.autodiff.graph import Leaf, Node, is_array, mapped, with_relays
-from burnpy.autodiff.inspect.nodes import STACK, edge_kind, note, stack_of, unwrapped
-from burnpy.autodiff.modes import Mode, Setting, Switch, current_mode, flag
+from burnpy.autodiff.current import Mode, current_mode
+from burnpy.autodiff.graph import STACK, Leaf, Node, is_array, mapped, note, stack_of, with_relays
+from burnpy.autodiff.inspect.nodes import edge_kind, unwrapped
+from burnpy.autodiff.modes import Setting, Switch, flag
 from burnpy.autodiff.multi_output import pick
 from burnpy.autodiff.saved_tensors.slots import array_of
 from burnpy.backend.backend import Backend

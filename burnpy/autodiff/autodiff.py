@@ -158,9 +158,9 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """As on any backend, recorded as one operation; operation by operation where a `Strategy` looks at each."""
         if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
             return formula(self, *xs, *numbers)
-        from burnpy.autodiff.fused import recorded as recorded_formula
+        from burnpy.autodiff.fused import record_fused
 
-        return recorded_formula(self, formula, xs, numbers)
+        return record_fused(self, formula, xs, numbers)
 
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""

@@ -18,7 +18,7 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.modes import Watcher
+    from burnpy.autodiff.current import Watcher
     from burnpy.backend.backend import Backend
 
 _creation = attrgetter("seq")

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from burnpy.autodiff.codegen.compiling import node_class
-from burnpy.autodiff.graph import Tracked, untracked
-from burnpy.autodiff.modes import new_level
+from burnpy.autodiff.current import new_level
+from burnpy.autodiff.graph import Tracked, node_class, untracked
 from burnpy.autodiff.multi_output import record_outputs
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float
@@ -20,7 +19,9 @@ from burnpy.backend.primitives import Float
 _Fused = node_class("fused", {})
 
 
-def recorded(device: Any, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...]) -> tuple[Tracked, ...]:
+def record_fused(
+    device: Any, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...]
+) -> tuple[Tracked, ...]:
     """Compute a formula on the inner device of an `Autodiff`, and record it if an argument is tracked."""
     values = [x.value for x in xs]
     outs = device.computing.fused(formula, values, numbers)

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.inspect.nodes import stack_of
+from burnpy.autodiff.graph import stack_of
 from burnpy.backend.op_context import OpContext, op_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from burnpy.autodiff.current import Watcher
     from burnpy.autodiff.engine import Ready
     from burnpy.autodiff.graph import Leaf, Node
-    from burnpy.autodiff.modes import Watcher
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
     from burnpy.backend.rules import Vjp

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from burnpy.autodiff.modes import new_level
+from burnpy.autodiff.current import new_level
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import EscapedError, KindError

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.current import Watcher, current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Tracked
 from burnpy.autodiff.instrumented import propagate_watched
-from burnpy.autodiff.modes import Watcher, current_mode
 from burnpy.autodiff.saved_tensors.slots import opened
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Float, Value

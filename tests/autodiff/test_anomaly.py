@@ -23,9 +23,10 @@ from burnpy.autodiff import (
     set_detect_anomaly,
 )
 from burnpy.autodiff.checkpointing.checkpoint import checkpoint
+from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.functional import backward, grad
-from burnpy.autodiff.modes import current_mode, no_grad
+from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.rematerialize.balanced import Balanced
 from burnpy.autodiff.saved_tensors.offload import save_on_cpu
 from burnpy.backend import NumPy

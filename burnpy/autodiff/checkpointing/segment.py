@@ -17,8 +17,8 @@ from burnpy.autodiff.checkpointing.arguments import (
     with_tensors,
     without_recipe,
 )
+from burnpy.autodiff.current import Mode, Watcher, current_mode, using
 from burnpy.autodiff.graph import with_relays
-from burnpy.autodiff.modes import Mode, Watcher, current_mode, using
 from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint

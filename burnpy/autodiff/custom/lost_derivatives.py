@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.custom.context import Context
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.host_reads import watching
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.custom.context import Context
 
 
 class Departures:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.current import new_level, observing
 from burnpy.autodiff.custom.arguments import Kept, kept_of, kept_of_tensor, lifted, tensor, tensors
 from burnpy.autodiff.custom.results import parts_of, results_of
 from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
 from burnpy.autodiff.inspect.nodes import edge_kind
-from burnpy.autodiff.modes import new_level, observing
 from burnpy.autodiff.multi_output import Opaque
 from burnpy.autodiff.rules import RULES
 from burnpy.backend.errors import ArgumentError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Generic, final
 
 from burnpy.autodiff.autodiff import CompiledAtFirstUse
+from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.forward.dual import Dual
 from burnpy.autodiff.forward.methods import method_of
-from burnpy.autodiff.modes import current_mode
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, kept_of
 from burnpy.autodiff.hooks.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
@@ -13,9 +13,6 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 class NodeHooked(Node):

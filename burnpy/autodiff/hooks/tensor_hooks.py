@@ -7,7 +7,7 @@ A node over a leaf is never freed by a backward pass, as the leaf is not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 from burnpy.autodiff.custom.arguments import Kept
 from burnpy.autodiff.custom.results import misfit
@@ -18,9 +18,6 @@ from burnpy.backend.primitives import Float
 from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 class Hook:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from burnpy.autodiff.functional import _listed
-from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array
-from burnpy.autodiff.inspect.nodes import all_saved, is_freed, parents, stack_of, walk
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, stack_of
+from burnpy.autodiff.inspect.nodes import all_saved, is_freed, parents, walk
 from burnpy.autodiff.inspect.saved_arrays import held_by
 from burnpy.autodiff.inspect.shapes import metas
 from burnpy.autodiff.saved_tensors.slots import Stored

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, untracked
-from burnpy.autodiff.inspect.nodes import all_saved, is_freed, note, stack_of
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, note, stack_of, untracked
+from burnpy.autodiff.inspect.nodes import all_saved, is_freed
 from burnpy.autodiff.inspect.shapes import own_meta, parents_with_metas
 from burnpy.autodiff.saved_tensors.slots import Stored, array_of
 from burnpy.backend.dtypes import kind_of

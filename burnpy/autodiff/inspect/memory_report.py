@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.functional import _listed
-from burnpy.autodiff.graph import Leaf, Node
-from burnpy.autodiff.inspect.nodes import stack_of
+from burnpy.autodiff.graph import Leaf, Node, stack_of
 from burnpy.autodiff.inspect.saved_arrays import all_levels, held_by
 from burnpy.backend.decorators.tables import scaled, table
 from burnpy.backend.source_lines import Line, lines_of

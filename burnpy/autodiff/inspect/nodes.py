@@ -10,10 +10,6 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import EdgeKind, Leaf, Node, Relay, Retained, is_array, kept_of
 from burnpy.backend.rules import Vjp
-from burnpy.backend.source_lines import Stack
-
-STACK = "stack"
-"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
 
 
 class Edge(NamedTuple):
@@ -116,19 +112,3 @@ def all_saved(node: Node) -> dict[str, Any]:
 
 def _equal(a: Any, b: Any) -> bool:
     return not is_array(a) and not is_array(b) and type(a) is type(b) and bool(a == b)
-
-
-def stack_of(node: Any) -> Stack:
-    """Return the user's lines that recorded a node; empty if they were not tracked."""
-    metadata: dict[str, Any] = getattr(node, "metadata", {})
-    stack: Stack = metadata.get(STACK, ())
-    return stack
-
-
-def note(node: Any) -> dict[str, Any]:
-    """Return the metadata dictionary of a node, created at first use."""
-    try:
-        metadata: dict[str, Any] = node.metadata
-    except AttributeError:
-        metadata = node.metadata = {}
-    return metadata

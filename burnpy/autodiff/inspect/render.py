@@ -1,10 +1,8 @@
-"""Drawings of graphs as text: `to_dot`, `to_mermaid`, `to_svg`."""
+"""Drawings of graphs as text: `to_dot`, `to_mermaid`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.inspect.diagram import Box, Names, arrows, picture
@@ -14,11 +12,6 @@ if TYPE_CHECKING:
 
 _FILLS = {"operation": "#eef2f7", "leaf": "#dff2dd", "note": "#fff3cd"}
 _ROOT = "#f9dcc4"
-_HEAD = (
-    "<style>text{font:11px sans-serif;text-anchor:middle}</style>"
-    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0L8 4L0 8z" fill="#667"/></marker></defs>'
-)
 
 
 def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
@@ -89,44 +82,6 @@ def _entities(text: str) -> str:
     for character in '#"<>[]':
         text = text.replace(character, f"\0{ord(character)};")
     return text.replace("\0", "#")
-
-
-def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """Draw the graph as an SVG picture, without any further dependency.
-
-    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
-
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
-    >>> to_svg(x.exp()).startswith("<svg")
-    True
-    """
-    from burnpy.autodiff.inspect.layout import HEIGHT, PAD, laid_out
-
-    boxes = picture(tensors, names, limit, "to_svg")
-    layout = laid_out([[text for text in box.lines if text] for box in boxes], arrows(boxes))
-    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-        _HEAD,
-    ]
-    for points in layout.routes:
-        path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
-        for (x0, y0), (x1, y1) in pairwise(points):
-            middle = (y0 + y1) / 2
-            path += f"C{x0:.0f} {middle:.0f} {x1:.0f} {middle:.0f} {x1:.0f} {y1:.0f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#head)"/>')
-    for box, (x, y, across, down) in zip(boxes, layout.places, strict=True):
-        parts.append(
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{across:.0f}" height="{down:.0f}" '
-            f'rx="{8 if box.kind == "leaf" else 3}" fill="{fill_of(box)}" stroke="#99a"/>'
-        )
-        for k, text in enumerate(t for t in box.lines if t):
-            weight = ' font-weight="bold"' if k == 0 else ""
-            baseline = y + PAD + (k + 0.75) * HEIGHT
-            parts.append(f'<text x="{x + across / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(text)}</text>')
-    return "\n".join([*parts, "</svg>"])
 
 
 def fill_of(box: Box) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from burnpy.autodiff.inspect.nodes import STACK, note
-from burnpy.autodiff.modes import observing
+from burnpy.autodiff.current import observing
+from burnpy.autodiff.graph import STACK, note
 from burnpy.backend.source_lines import user_stack
 
 

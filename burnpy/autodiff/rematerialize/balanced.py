@@ -7,8 +7,8 @@ from functools import partial
 from math import prod
 from typing import Any, ClassVar, Generic, final
 
+from burnpy.autodiff.current import Mode, current_mode
 from burnpy.autodiff.graph import kept_of, with_relays
-from burnpy.autodiff.modes import Mode, current_mode
 from burnpy.autodiff.rematerialize.costs import cost_of
 from burnpy.autodiff.rematerialize.recipes import Computed, Source
 from burnpy.autodiff.strategy import Strategy

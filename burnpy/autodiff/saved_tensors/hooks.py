@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
-from burnpy.autodiff.modes import observing, using
+from burnpy.autodiff.current import observing, using
 from burnpy.autodiff.saved_tensors.slots import (
     Saver,
     Stored,

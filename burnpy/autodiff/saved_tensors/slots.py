@@ -1,6 +1,6 @@
 """Replacement of saved arrays, on which saved-tensor hooks and checkpointing are built.
 
-A `Saver` is an observer (`burnpy.autodiff.modes.observing`): for every recorded node it is called with each innermost
+A `Saver` is an observer (`burnpy.autodiff.current.observing`): for every recorded node it is called with each innermost
 saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first. Of several
 savers the innermost is called first; the others skip its placeholders, which are no arrays.
 
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from burnpy.autodiff.current import current_mode
 from burnpy.autodiff.graph import Leaf, is_array, mapped, with_relays
-from burnpy.autodiff.modes import current_mode
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import Vjp
