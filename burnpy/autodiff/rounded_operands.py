@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.autodiff.graph import Tracked
 from burnpy.backend.backend import operations
 from burnpy.backend.entries import Operation
 
-if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
 
-
-def products(device: Autodiff[Any]) -> dict[str, Callable[..., Any]]:
+def products(device: Any) -> dict[str, Callable[..., Any]]:
     """Return the methods that replace those of the class on a device that rounds operands, by name."""
     return {op.name: _product(device, op) for op in _operations()}
 
@@ -29,7 +26,7 @@ def _operations() -> tuple[Operation, ...]:
     return tuple(op for op in operations().values() if op.product)
 
 
-def _product(device: Autodiff[Any], op: Operation) -> Callable[..., Any]:
+def _product(device: Any, op: Operation) -> Callable[..., Any]:
     positions = [k for k, a in enumerate(op.arguments) if a.name in op.product]
     rounded = device.computing.product_operand
 
