@@ -123,7 +123,7 @@ class Leaf:
 
     def __init__(self, value: Any) -> None:
         self.value = value  #: the inner primitive, so that `Gradients` can return its leaves as tensors
-        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.buffer_updates`
+        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.graph`
 
     @property
     def leaf(self) -> Leaf:
@@ -263,3 +263,37 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
     node.seq = next_seq()
     node.alive = True
     return node
+
+
+class BufferUpdate(Node):
+    """A node that passes its gradient on unchanged and sends an update to a leaf."""
+
+    __slots__ = ()
+
+    operation = "buffer_update"
+
+
+def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
+    """Return x such that a backward pass that reaches it delivers ``update`` for ``buffer``.
+
+    ``update`` is a primitive of the inner device. The result is tracked even if x is not, so that the update is
+    delivered. If recording is off, x itself is returned.
+    """
+    mode = device.mode()
+    if mode is not None and mode.silences(device.level):
+        return x
+    leaf = Leaf(update)
+    leaf.buffer = buffer
+    to_leaf = (leaf, constant_vjp, (update,))
+    node = new_node(BufferUpdate, [to_leaf] if x.node is None else [(x.node, identity, ()), to_leaf])
+    if mode is not None:
+        mode.record(device, node)
+    out = untracked(x.value)
+    out.node = node
+    out.meta = x.meta
+    return out
+
+
+def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
+    """The vjp of an update: the update, whatever the gradient is."""
+    return update

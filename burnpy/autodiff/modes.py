@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
 from typing import Any, Self, cast, overload
 
-from burnpy.autodiff.current import DEFAULT_MODE, Mode, current_mode, next_level, set_mode
+from burnpy.autodiff.recording import DEFAULT_MODE, Mode, current_mode, next_level, set_mode
 from burnpy.backend.errors import KindError
 from burnpy.typevars import F
 
