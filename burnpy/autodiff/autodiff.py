@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
-from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.engine import propagate, propagate_watched
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
 from burnpy.autodiff.recording import current_mode
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.entries import Operation
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float, Value
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready
+    from burnpy.backend.entries import Operation
 
 J = TypeVar("J", bound=Backend)
 
@@ -148,8 +148,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.wants_rule_context():
             return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready)
-        from burnpy.autodiff.engine import propagate_watched
-
         return propagate_watched(
             self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
         )

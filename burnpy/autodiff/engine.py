@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.autodiff.graph import Leaf, Node, absent, kept_of, stack_of
 from burnpy.backend.errors import GraphError
-from burnpy.backend.op_context import OpContext, op_context
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
 
@@ -290,34 +289,29 @@ def propagate_watched(
 
     Watchers with a method ``finish(inner, gradients)`` are called with the result.
     """
-    if not inner.wants_rule_context():
+    from burnpy.backend.op_context import OpContext, op_context
+
+    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """The watcher that sets the rule context. It stays set while the engine accumulates the vjp's result."""
+        op_context.set(OpContext("backward", node.operation, stack_of(node)))
+        return vjp(inner, grad, *kept)
+
+    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
+    try:
         gradients = propagate(
-            inner, roots, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
+            inner,
+            roots,
+            retain_graph=retain_graph,
+            targets=targets,
+            unused=unused,
+            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
+            ready=ready,
         )
-    else:
-        before = op_context.set(OpContext("backward"))
-        try:
-            # Innermost, so that operations of the other watchers are not attributed to the rule.
-            all_watchers = (tell, *watchers)
-            gradients = propagate(
-                inner,
-                roots,
-                retain_graph=retain_graph,
-                targets=targets,
-                unused=unused,
-                watchers=all_watchers,
-                ready=ready,
-            )
-        finally:
+    finally:
+        if before is not None:
             op_context.reset(before)
     for watcher in watchers:
         finish: Callable[..., None] | None = getattr(watcher, "finish", None)
         if finish is not None:
             finish(inner, gradients)
     return gradients
-
-
-def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-    """The watcher that sets the rule context. It stays set while the engine accumulates the vjp's result."""
-    op_context.set(OpContext("backward", node.operation, stack_of(node)))
-    return vjp(inner, grad, *kept)

@@ -10,12 +10,12 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import Forward, detect_anomaly, make_dual
-from burnpy.autodiff.tools import backward
+from burnpy.autodiff.tools import backward as functions
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]
-backward: Any = backward.backward  # whose misuse type checkers would find
-grad: Any = backward.grad
+backward: Any = functions.backward  # whose misuse type checkers would find
+grad: Any = functions.grad
 
 
 def plain(data: Any) -> Tensor[NumPy]:

@@ -1,8 +1,8 @@
 """Replacement of saved arrays, on which saved-tensor hooks and checkpointing are built.
 
-A `Saver` is an observer (`burnpy.autodiff.recording.observing`): for every recorded node it is called with each innermost
-saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first. Of several
-savers the innermost is called first; the others skip its placeholders, which are no arrays.
+A `Saver` is an observer (`burnpy.autodiff.recording.observing`): for every recorded node it is called with each
+innermost saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first.
+Of several savers the innermost is called first; the others skip its placeholders, which are no arrays.
 
 A strategy such as `Balanced` has deferred primitives, which can compute their array on demand. Such a primitive has
 ``peek()``, which returns the array, and its class has ``holding(array)``, which creates a primitive that has its array
