@@ -7,27 +7,9 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.anomaly import (
-        detect_anomaly,
-        is_anomaly_check_nan_enabled,
-        is_anomaly_enabled,
-        set_detect_anomaly,
-    )
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.checkpointing.checkpoint import checkpoint, checkpoint_sequential
-    from burnpy.autodiff.custom.context import Context
-    from burnpy.autodiff.custom.custom_derivatives import custom_jvp, custom_vjp
-    from burnpy.autodiff.custom.function import Function
-    from burnpy.autodiff.custom.once_differentiable import once_differentiable
-    from burnpy.autodiff.forward.duals import Unpacked, make_dual, unpack_dual
-    from burnpy.autodiff.forward.forward import Forward
-    from burnpy.autodiff.functional import backward, grad
-    from burnpy.autodiff.hooks.group_hooks import register_multi_grad_hook
-    from burnpy.autodiff.hooks.tensor_hooks import HookHandle
-    from burnpy.autodiff.inspect.grad_fn import GradFn
-    from burnpy.autodiff.inspect.memory_report import MemoryReport, memory_report
-    from burnpy.autodiff.inspect.render import to_dot, to_mermaid, to_svg
-    from burnpy.autodiff.inspect.track_lines import track_lines
+    from burnpy.autodiff.balanced import Balanced
+    from burnpy.autodiff.forward import Forward
     from burnpy.autodiff.modes import (
         enable_grad,
         inference_mode,
@@ -36,9 +18,26 @@ if TYPE_CHECKING:
         no_grad,
         set_grad_enabled,
     )
-    from burnpy.autodiff.rematerialize.balanced import Balanced
-    from burnpy.autodiff.saved_tensors.hooks import disable_saved_tensors_hooks, saved_tensors_hooks
-    from burnpy.autodiff.saved_tensors.offload import save_on_cpu, save_to_disk
+    from burnpy.autodiff.tools.anomaly import (
+        detect_anomaly,
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
+        set_detect_anomaly,
+        track_lines,
+    )
+    from burnpy.autodiff.tools.backward import backward, grad
+    from burnpy.autodiff.tools.checkpoint import checkpoint, checkpoint_sequential
+    from burnpy.autodiff.tools.custom_derivatives import custom_jvp, custom_vjp
+    from burnpy.autodiff.tools.drawing import to_dot, to_mermaid
+    from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
+    from burnpy.autodiff.tools.function import Function
+    from burnpy.autodiff.tools.function_calls import Context, once_differentiable
+    from burnpy.autodiff.tools.grad_fn import GradFn
+    from burnpy.autodiff.tools.graph_svg import to_svg
+    from burnpy.autodiff.tools.memory_report import MemoryReport, memory_report
+    from burnpy.autodiff.tools.offloading import save_on_cpu, save_to_disk
+    from burnpy.autodiff.tools.saved_tensors import disable_saved_tensors_hooks, saved_tensors_hooks
+    from burnpy.autodiff.tools.tensor_hooks import HookHandle, register_multi_grad_hook
     from burnpy.tensor.gradients import Gradients
 
 __all__ = [
@@ -86,26 +85,26 @@ __all__ = [
 _LATER = {
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.gradients": ("Gradients",),
-    "burnpy.autodiff.custom.context": ("Context",),
-    "burnpy.autodiff.custom.custom_derivatives": ("custom_jvp", "custom_vjp"),
-    "burnpy.autodiff.forward.duals": ("Unpacked", "make_dual", "unpack_dual"),
-    "burnpy.autodiff.forward.forward": ("Forward",),
-    "burnpy.autodiff.custom.function": ("Function",),
-    "burnpy.autodiff.functional": ("backward", "grad"),
-    "burnpy.autodiff.hooks.group_hooks": ("register_multi_grad_hook",),
-    "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle",),
-    "burnpy.autodiff.custom.once_differentiable": ("once_differentiable",),
-    "burnpy.autodiff.anomaly": (
+    "burnpy.autodiff.tools.function_calls": ("Context", "once_differentiable"),
+    "burnpy.autodiff.tools.custom_derivatives": ("custom_jvp", "custom_vjp"),
+    "burnpy.autodiff.tools.duals": ("Unpacked", "make_dual", "unpack_dual"),
+    "burnpy.autodiff.forward": ("Forward",),
+    "burnpy.autodiff.tools.function": ("Function",),
+    "burnpy.autodiff.tools.backward": ("backward", "grad"),
+    "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "register_multi_grad_hook"),
+    "burnpy.autodiff.tools.anomaly": (
         "detect_anomaly",
         "is_anomaly_check_nan_enabled",
         "is_anomaly_enabled",
         "set_detect_anomaly",
+        "track_lines",
     ),
-    "burnpy.autodiff.rematerialize.balanced": ("Balanced",),
-    "burnpy.autodiff.checkpointing.checkpoint": ("checkpoint", "checkpoint_sequential"),
-    "burnpy.autodiff.inspect.render": ("to_dot", "to_mermaid", "to_svg"),
-    "burnpy.autodiff.inspect.memory_report": ("MemoryReport", "memory_report"),
-    "burnpy.autodiff.inspect.grad_fn": ("GradFn",),
+    "burnpy.autodiff.balanced": ("Balanced",),
+    "burnpy.autodiff.tools.checkpoint": ("checkpoint", "checkpoint_sequential"),
+    "burnpy.autodiff.tools.graph_svg": ("to_svg",),
+    "burnpy.autodiff.tools.drawing": ("to_dot", "to_mermaid"),
+    "burnpy.autodiff.tools.memory_report": ("MemoryReport", "memory_report"),
+    "burnpy.autodiff.tools.grad_fn": ("GradFn",),
     "burnpy.autodiff.modes": (
         "enable_grad",
         "inference_mode",
@@ -114,9 +113,8 @@ _LATER = {
         "no_grad",
         "set_grad_enabled",
     ),
-    "burnpy.autodiff.saved_tensors.offload": ("save_on_cpu", "save_to_disk"),
-    "burnpy.autodiff.saved_tensors.hooks": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
-    "burnpy.autodiff.inspect.track_lines": ("track_lines",),
+    "burnpy.autodiff.tools.offloading": ("save_on_cpu", "save_to_disk"),
+    "burnpy.autodiff.tools.saved_tensors": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
 }
 """The public names by module. All are imported at first use, since the package has parts below and above tensors."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
-from burnpy.autodiff.current import current_mode
-from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.engine import propagate, propagate_watched
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
-from burnpy.autodiff.strategy import Strategy
-from burnpy.backend.backend import Backend
+from burnpy.autodiff.recording import current_mode
+from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.lists import Formula
@@ -18,9 +19,10 @@ from burnpy.backend.schema import declarations
 from burnpy.typevars import I_co
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready
+    from burnpy.backend.entries import Operation
 
 J = TypeVar("J", bound=Backend)
 
@@ -51,9 +53,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
         if self.computing.operand_dtype is not None:
-            from burnpy.autodiff.rounded_operands import products
-
-            for name, method in products(self).items():
+            for name, method in rounded_products(self).items():
                 setattr(self, name, method)
 
     @classmethod
@@ -147,8 +147,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.wants_rule_context():
             return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready)
-        from burnpy.autodiff.instrumented import propagate_watched
-
         return propagate_watched(
             self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
         )
@@ -157,9 +155,9 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """As on any backend, recorded as one operation; operation by operation where a `Strategy` looks at each."""
         if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
             return formula(self, *xs, *numbers)
-        from burnpy.autodiff.fused import recorded as recorded_formula
+        from burnpy.autodiff.joint_nodes import record_fused
 
-        return recorded_formula(self, formula, xs, numbers)
+        return record_fused(self, formula, xs, numbers)
 
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""
@@ -187,3 +185,42 @@ def recorded(name: str) -> Callable[..., Any]:
 
 for _name in declarations(Backend):
     setattr(Autodiff, _name, CompiledAtFirstUse(_name, recorded))
+
+
+class Strategy(Backend, Generic[I_co]):
+    """A backend around ``I`` that gives ``Autodiff[Strategy[I]]`` its planner. Gradients are tensors on ``I``.
+
+    `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` tells type checkers
+    where the gradients are, through `burnpy.tensor.on_autodiff`.
+    """
+
+    inner: I_co  # pyright: ignore[reportIncompatibleMethodOverride]  # a property only to allow such declarations
+    planner: Any
+    """The device whose operations recorded ones call. Its primitives may know how to compute their arrays again."""
+
+
+def rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
+    """Return the methods that replace those of the class on a device that rounds operands, by name."""
+    return {op.name: _rounded_product(device, op) for op in _products()}
+
+
+@cache
+def _products() -> tuple[Operation, ...]:
+    """Return the products of the schema; once, as `burnpy.func` makes a device for each derivative."""
+    return tuple(op for op in operations().values() if op.product)
+
+
+def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
+    positions = [k for k, a in enumerate(op.arguments) if a.name in op.product]
+    rounded = device.computing.product_operand
+
+    def method(*args: Any) -> Any:
+        narrowed = list(args)
+        for k in positions:
+            x = args[k]
+            if x.__class__ is Tracked:
+                narrowed[k] = operand = Tracked()
+                operand.value, operand.node, operand.meta = rounded(x.value), x.node, x.meta or x.measured()
+        return getattr(type(device), op.name)(device, *narrowed)
+
+    return method

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from burnpy.backend.primitives import DType, Float, Shape
 from burnpy.backend.rules import Vjp, identity
+
+if TYPE_CHECKING:
+    from burnpy.backend.call_origin import Stack
 
 Meta: TypeAlias = tuple[Shape, DType]
 
 next_seq = count().__next__
 """Creation numbers. A node's number is larger than those of its ancestors, so descending order is a valid order for
 the backward pass."""
+
+
+STACK = "stack"
+"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
 
 
 class Wrapped:
@@ -116,7 +123,7 @@ class Leaf:
 
     def __init__(self, value: Any) -> None:
         self.value = value  #: the inner primitive, so that `Gradients` can return its leaves as tensors
-        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.buffer_updates`
+        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.graph`
 
     @property
     def leaf(self) -> Leaf:
@@ -154,6 +161,13 @@ class Relay(Node):
 Node.relay = Relay
 
 
+def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
+    """Create the node class of an operation and the class of its relays."""
+    attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
+    relay = type(name, (Relay,), attributes)
+    return type(name, (Node,), attributes | {"relay": relay})
+
+
 def with_relays(node: Any) -> Sequence[Any]:
     """Return a node and its relays."""
     if not isinstance(node.parent0, Relay) and not isinstance(node.parent1, Relay):
@@ -185,6 +199,22 @@ def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
 def mapped(f: Callable[[Any], Any], x: Any) -> Any:
     """Apply ``f`` to each innermost array of a primitive; a primitive of a plain backend is such an array itself."""
     return x.mapped(f) if hasattr(x, "mapped") else f(x)
+
+
+def stack_of(node: Any) -> Stack:
+    """Return the user's lines that recorded a node; empty if they were not tracked."""
+    metadata: dict[str, Any] = getattr(node, "metadata", {})
+    stack: Stack = metadata.get(STACK, ())
+    return stack
+
+
+def note(node: Any) -> dict[str, Any]:
+    """Return the metadata dictionary of a node, created at first use."""
+    try:
+        metadata: dict[str, Any] = node.metadata
+    except AttributeError:
+        metadata = node.metadata = {}
+    return metadata
 
 
 def is_array(x: Any) -> bool:
@@ -233,3 +263,37 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
     node.seq = next_seq()
     node.alive = True
     return node
+
+
+class BufferUpdate(Node):
+    """A node that passes its gradient on unchanged and sends an update to a leaf."""
+
+    __slots__ = ()
+
+    operation = "buffer_update"
+
+
+def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
+    """Return x such that a backward pass that reaches it delivers ``update`` for ``buffer``.
+
+    ``update`` is a primitive of the inner device. The result is tracked even if x is not, so that the update is
+    delivered. If recording is off, x itself is returned.
+    """
+    mode = device.mode()
+    if mode is not None and mode.silences(device.level):
+        return x
+    leaf = Leaf(update)
+    leaf.buffer = buffer
+    to_leaf = (leaf, constant_vjp, (update,))
+    node = new_node(BufferUpdate, [to_leaf] if x.node is None else [(x.node, identity, ()), to_leaf])
+    if mode is not None:
+        mode.record(device, node)
+    out = untracked(x.value)
+    out.node = node
+    out.meta = x.meta
+    return out
+
+
+def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
+    """The vjp of an update: the update, whatever the gradient is."""
+    return update

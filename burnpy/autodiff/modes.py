@@ -12,90 +12,12 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
-from itertools import count
-from typing import Any, NamedTuple, Self, TypeAlias, cast, overload
+from typing import Any, Self, cast, overload
 
-from burnpy.autodiff.current import current_mode as current_mode
-from burnpy.autodiff.current import mode_of_context
+from burnpy.autodiff.recording import DEFAULT_MODE, Mode, current_mode, next_level, set_mode
 from burnpy.backend.errors import KindError
 from burnpy.typevars import F
-
-next_level = count(1).__next__
-"""Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
-
-
-def new_level(kind: Any, base: Any) -> Any:
-    """Return a level on a device: an `Autodiff` or a `Forward` that is no singleton.
-
-    Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
-    """
-    level = kind.unregistered(base)
-    level.inner = base
-    level.level = next_level()
-    return level
-
-
-Observer: TypeAlias = Callable[[Any, Any], None]
-"""``(device, node)``, called for every node that is recorded."""
-Taker: TypeAlias = Callable[[Any, Any], None]
-"""``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
-Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
-"""``(inner, node, vjp, grad, kept)``, called in place of ``vjp(inner, grad, *kept)``, whose result it returns."""
-
-
-class Mode(NamedTuple):
-    """The state of recording in a context: whether operations are recorded, and the observers and watchers."""
-
-    recording: bool = True
-    inference: bool = False
-    until: int = 0  #: the levels below this number are silenced; newer ones record
-    observers: tuple[Observer, ...] = ()  #: the innermost first
-    watchers: tuple[Watcher, ...] = ()
-    takers: tuple[Taker, ...] = ()
-    no_saving: str | None = None  #: the reason why `saved_tensors_hooks` are refused here, if they are
-
-    def silences(self, level: int) -> bool:
-        """Return whether a device of this level records nothing."""
-        return not self.recording and level < self.until
-
-    def record(self, device: Any, node: Any, value: Any = None) -> None:
-        """Call the observers with a node that was just recorded, and the takers with the value it computed, if any."""
-        for observe in self.observers:
-            observe(device, node)
-        if value is not None:
-            for take in self.takers:
-                take(device, value)
-
-
-_DEFAULT = Mode()
-
-
-def set_mode(mode: Mode | None) -> None:
-    """Set the mode of this context. The default mode is stored as None, which costs nothing to check."""
-    mode_of_context.set(None if mode == _DEFAULT else mode)
-
-
-@contextmanager
-def using(**changes: Any) -> Generator[None, None, None]:
-    """Change some fields of the current mode for the duration of a block."""
-    before = current_mode()
-    set_mode((before or _DEFAULT)._replace(**changes))
-    try:
-        yield
-    finally:
-        set_mode(before)
-
-
-def observing(observer: Observer) -> AbstractContextManager[None]:
-    """Return a context manager that calls ``observer`` with every recorded node, before the existing observers."""
-    return using(observers=(observer, *(current_mode() or _DEFAULT).observers))
-
-
-def watching(watcher: Watcher) -> AbstractContextManager[None]:
-    """Return a context manager that calls ``watcher`` around every vjp of a backward pass, outside existing ones."""
-    return using(watchers=(*(current_mode() or _DEFAULT).watchers, watcher))
 
 
 def is_grad_enabled() -> bool:
@@ -117,7 +39,7 @@ def is_inference_mode_enabled() -> bool:
 
 def _changed(recording: bool, inference: bool | None = None) -> Mode:
     """Return the current mode with changed flags, which apply to all levels that exist now."""
-    mode = current_mode() or _DEFAULT
+    mode = current_mode() or DEFAULT_MODE
     new_inference = mode.inference if inference is None else inference
     return Mode(recording, new_inference, 0 if recording else next_level(), *mode[3:])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from burnpy.autodiff.rules import RULES
+from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.schema import Algebra, declarations

@@ -2,8 +2,8 @@
 
 Arguments and results are plain tensors, and a function to differentiate is written, and typed, as a function of plain
 tensors. The transforms nest to any depth, and functions may close over tensors of enclosing functions
-(`burnpy.func.levels`). ``no_grad`` around a call has no effect; inside the function, values computed under ``no_grad``
-are constant.
+(`burnpy.func.derivative_levels`). ``no_grad`` around a call has no effect; inside the function, values computed under
+``no_grad`` are constant.
 
 >>> from burnpy import Tensor
 >>> from burnpy.backend import NumPy
@@ -18,13 +18,12 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
-    "burnpy.func.gradients": ("grad", "value_and_grad"),
+    "burnpy.func.gradient_functions": ("grad", "value_and_grad"),
     "burnpy.func.hessians": ("hessian", "hvp", "vhp"),
     "burnpy.func.jacobians": ("jacfwd", "jacobian", "jacrev"),
     "burnpy.func.jvps": ("jvp",),
-    "burnpy.func.linearization": ("linearize",),
+    "burnpy.func.vjps": ("linearize", "vjp"),
     "burnpy.func.pytree": ("register_tree",),
-    "burnpy.func.vjps": ("vjp",),
 }
 """The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
 

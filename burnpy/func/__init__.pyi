@@ -1,12 +1,11 @@
 """The names of `burnpy.func`, made from its table by ``python -m burnpy.docs.exports``."""
 
-from burnpy.func.gradients import grad, value_and_grad
+from burnpy.func.gradient_functions import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.jvps import jvp
-from burnpy.func.linearization import linearize
 from burnpy.func.pytree import register_tree
-from burnpy.func.vjps import vjp
+from burnpy.func.vjps import linearize, vjp
 
 __all__ = [
     "grad",

@@ -9,12 +9,19 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float, Shape
-from burnpy.func.arguments import Argnums, checked_function, select_arguments
+from burnpy.func.derivative_levels import base_for
 from burnpy.func.jvps import apply_jvp
-from burnpy.func.levels import base_for
 from burnpy.func.pytree import tensors_in
-from burnpy.func.reverse import apply_vjp, on_base, record
-from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
+from burnpy.func.user_functions import (
+    Argnums,
+    Derivative,
+    DerivativeWithAux,
+    OfOne,
+    OfOneWithAux,
+    checked_function,
+    select_arguments,
+)
+from burnpy.func.vjps import apply_vjp, on_base, record
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

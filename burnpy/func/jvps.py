@@ -6,10 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
-from burnpy.autodiff.forward.forward import Forward
-from burnpy.func.arguments import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments, several
-from burnpy.func.levels import Level, base_for, lowered, primitive_on
+from burnpy.autodiff.forward import Forward
+from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
+from burnpy.func.user_functions import (
+    Chosen,
+    checked_function,
+    flat_output,
+    matching,
+    outputs_of,
+    select_arguments,
+    several,
+)
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, R

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.buffer_updates import carrying
+from burnpy.autodiff.graph import carrying
 from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.base import ModuleBase

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.hooks.node_hooks import hook_node
-    from burnpy.autodiff.hooks.readiness import reporting
-    from burnpy.autodiff.hooks.tensor_hooks import HookHandle, hook_gradient
-    from burnpy.autodiff.inspect.grad_fn import GradFn, grad_fn_of
+    from burnpy.autodiff.tools.backward import reporting
+    from burnpy.autodiff.tools.grad_fn import GradFn, grad_fn_of
+    from burnpy.autodiff.tools.node_hooks import hook_node
+    from burnpy.autodiff.tools.tensor_hooks import HookHandle, hook_gradient
 
 __all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node", "reporting"]
 
 _LATER = {
-    "burnpy.autodiff.hooks.node_hooks": ("hook_node",),
-    "burnpy.autodiff.hooks.readiness": ("reporting",),
-    "burnpy.autodiff.hooks.tensor_hooks": ("HookHandle", "hook_gradient"),
-    "burnpy.autodiff.inspect.grad_fn": ("GradFn", "grad_fn_of"),
+    "burnpy.autodiff.tools.node_hooks": ("hook_node",),
+    "burnpy.autodiff.tools.backward": ("reporting",),
+    "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "hook_gradient"),
+    "burnpy.autodiff.tools.grad_fn": ("GradFn", "grad_fn_of"),
 }
 """The names, by the module that defines them."""
 

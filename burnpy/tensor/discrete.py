@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.forward.forward import Forward
-from burnpy.autodiff.strategy import Strategy
+from burnpy.autodiff.autodiff import Autodiff, Strategy
+from burnpy.autodiff.forward import Forward
 from burnpy.backend.backend import Backend
 from burnpy.typevars import B
 

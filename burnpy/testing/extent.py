@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.rules import RULES
+from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
 from burnpy.testing.cases.samples import LAYOUTS

@@ -17,17 +17,18 @@ from burnpy import Autodiff, Tensor, cat, where
 from burnpy.autodiff import (
     Function,
     detect_anomaly,
-    instrumented,
+    engine,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from burnpy.autodiff.checkpointing.checkpoint import checkpoint
+from burnpy.autodiff.balanced import Balanced
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.functional import backward, grad
-from burnpy.autodiff.modes import current_mode, no_grad
-from burnpy.autodiff.rematerialize.balanced import Balanced
-from burnpy.autodiff.saved_tensors.offload import save_on_cpu
+from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.recording import current_mode
+from burnpy.autodiff.tools.backward import backward, grad
+from burnpy.autodiff.tools.checkpoint import checkpoint
+from burnpy.autodiff.tools.offloading import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
 
@@ -258,7 +259,7 @@ def test_it_costs_nothing_when_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         return propagate(*args, **keywords)
 
     monkeypatch.setattr(autodiff_module, "propagate", noting)
-    monkeypatch.setattr(instrumented, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
+    monkeypatch.setattr(engine, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
     x = leaf([4.0])
     y = x.sqrt()
     y.sum().backward()

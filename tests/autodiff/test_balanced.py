@@ -15,10 +15,10 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
-from burnpy.autodiff.functional import grad
+from burnpy.autodiff.balanced import PASS, cost_of
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.rematerialize.costs import PASS, cost_of
-from burnpy.autodiff.rematerialize.recipes import LARGEST, Source
+from burnpy.autodiff.recipes import LARGEST, Source
+from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy, operations
 from burnpy.nn.functional import layer_norm
 

@@ -11,8 +11,8 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
-from burnpy.autodiff.forward.methods import method_of
-from burnpy.autodiff.rules import RULES, rule_of
+from burnpy.autodiff.forward_methods import method_of
+from burnpy.autodiff.rule_table import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
 from burnpy.backend.dtypes import float64
 from burnpy.backend.entries import operation

@@ -24,8 +24,8 @@ from burnpy.autodiff import (
     saved_tensors_hooks,
     unpack_dual,
 )
-from burnpy.autodiff.functional import grad
 from burnpy.autodiff.modes import enable_grad, no_grad
+from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy
 
 DEVICES: dict[str, Any] = {

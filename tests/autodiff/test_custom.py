@@ -12,7 +12,8 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, func
 from burnpy.autodiff import Forward, custom_jvp, custom_vjp, make_dual, unpack_dual
-from burnpy.autodiff.modes import no_grad, observing
+from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.recording import observing
 from burnpy.backend import Backend, NumPy, errors
 from burnpy.testing import gradcheck, gradgradcheck
 

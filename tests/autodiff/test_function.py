@@ -22,8 +22,9 @@ from burnpy.autodiff import (
     register_multi_grad_hook,
     unpack_dual,
 )
-from burnpy.autodiff.functional import grad
-from burnpy.autodiff.modes import no_grad, observing
+from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.recording import observing
+from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import Backend, NumPy, errors
 from burnpy.testing import gradcheck, gradgradcheck
 

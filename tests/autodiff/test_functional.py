@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor
-from burnpy.autodiff import Forward, detect_anomaly, functional, make_dual
+from burnpy.autodiff import Forward, detect_anomaly, make_dual
+from burnpy.autodiff.tools import backward as functions
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]
-backward: Any = functional.backward  # whose misuse type checkers would find
-grad: Any = functional.grad
+backward: Any = functions.backward  # whose misuse type checkers would find
+grad: Any = functions.grad
 
 
 def plain(data: Any) -> Tensor[NumPy]:

@@ -12,9 +12,10 @@ import pytest
 
 from burnpy import Autodiff, Tensor, cat
 from burnpy.autodiff import Context, Function, make_dual, register_multi_grad_hook
-from burnpy.autodiff.functional import backward, grad
 from burnpy.autodiff.graph import Node
-from burnpy.autodiff.modes import no_grad, observing
+from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.recording import observing
+from burnpy.autodiff.tools.backward import backward, grad
 from burnpy.backend import NumPy, errors
 
 Train = Autodiff[NumPy]

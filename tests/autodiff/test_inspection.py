@@ -20,8 +20,8 @@ from burnpy.autodiff import (
     to_svg,
     track_lines,
 )
-from burnpy.autodiff.inspect.nodes import walk
-from burnpy.autodiff.saved_tensors.hooks import saved_tensors_hooks
+from burnpy.autodiff.tools.graph_views import walk
+from burnpy.autodiff.tools.saved_tensors import saved_tensors_hooks
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 
@@ -398,7 +398,7 @@ def test_misuse_of_drawings(draw: Any) -> None:
 
 
 def test_layout_leaves_no_boxes_on_top_of_each_other() -> None:
-    from burnpy.autodiff.inspect.layout import laid_out
+    from burnpy.autodiff.tools.graph_svg import laid_out
 
     texts = [["a" * (k % 7 + 1)] * (k % 3 + 1) for k in range(40)]
     arrows = [(a, b) for b in range(40) for a in range(max(0, b - 9), b, 4)]

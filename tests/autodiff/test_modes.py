@@ -22,7 +22,7 @@ from burnpy.autodiff import (
     set_detect_anomaly,
     set_grad_enabled,
 )
-from burnpy.autodiff.modes import current_mode
+from burnpy.autodiff.recording import current_mode
 from burnpy.backend import NumPy
 from burnpy.backend.errors import KindError
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced, Function, checkpoint, detect_anomaly
-from burnpy.autodiff.functional import backward
 from burnpy.autodiff.graph import Leaf
-from burnpy.autodiff.modes import watching
+from burnpy.autodiff.recording import watching
+from burnpy.autodiff.tools.backward import backward
 from burnpy.backend import NumPy, errors
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
 

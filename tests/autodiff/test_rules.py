@@ -13,8 +13,8 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
 from burnpy.autodiff.codegen import source
-from burnpy.autodiff.forward.methods import method_of
-from burnpy.autodiff.rules import RULES, rule_of
+from burnpy.autodiff.forward_methods import method_of
+from burnpy.autodiff.rule_table import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, operations
 from burnpy.backend.entries import operation
 from burnpy.backend.primitives import Float

@@ -76,7 +76,7 @@ def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
 def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
     found = loaded("from burnpy import Autodiff; from burnpy.backend import NumPy; Autodiff(NumPy())")
     assert "burnpy_numpy" in found
-    assert not found & {"burnpy.autodiff.codegen", "burnpy.autodiff.rules", "burnpy.backend.entries"}
+    assert not found & {"burnpy.autodiff.codegen", "burnpy.autodiff.rule_table", "burnpy.backend.entries"}
 
 
 @pytest.mark.parametrize(

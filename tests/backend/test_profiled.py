@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat
-from burnpy.autodiff import Forward, instrumented, track_lines
-from burnpy.autodiff.checkpointing.checkpoint import checkpoint
-from burnpy.autodiff.instrumented import propagate_watched
+from burnpy.autodiff import Forward, engine, track_lines
+from burnpy.autodiff.engine import propagate_watched
+from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
 from burnpy.backend.call_origin import FORWARD, op_context, recorders
 from burnpy.backend.decorators.profile import Profile, cost
@@ -260,7 +260,7 @@ def test_autodiff_tells_only_while_recording(monkeypatch: pytest.MonkeyPatch) ->
         watched.append(True)
         return propagate_watched(*args, **keywords)
 
-    monkeypatch.setattr(instrumented, "propagate_watched", noting)
+    monkeypatch.setattr(engine, "propagate_watched", noting)
     x = ones(3).require_grad()
     x.exp().sum().backward()
     assert not watched

@@ -15,7 +15,8 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat, stack, where
 from burnpy.autodiff import Balanced, Forward, checkpoint, custom_jvp, make_dual, unpack_dual
-from burnpy.autodiff.modes import no_grad, observing
+from burnpy.autodiff.modes import no_grad
+from burnpy.autodiff.recording import observing
 from burnpy.backend import Checked, Mixed, NumPy, Profiled, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
 from burnpy.func.pytree import tensors_in

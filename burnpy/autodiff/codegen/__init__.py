@@ -30,6 +30,6 @@ generated text::
 from __future__ import annotations
 
 from burnpy.autodiff.codegen.compiling import compiled
-from burnpy.autodiff.codegen.methods import source
+from burnpy.autodiff.codegen.method_source import source
 
 __all__ = ["compiled", "source"]

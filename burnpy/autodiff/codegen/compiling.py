@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from burnpy.autodiff.codegen.expressions import saved_names
-from burnpy.autodiff.codegen.methods import rule_of, source
-from burnpy.autodiff.graph import EdgeKind, Node, Relay, Tracked, new_node, next_seq, untracked
+from burnpy.autodiff.codegen.fragments import saved_names
+from burnpy.autodiff.codegen.method_source import rule_of, source
+from burnpy.autodiff.graph import EdgeKind, Tracked, new_node, next_seq, node_class, untracked
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.rules import Vjp
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.rules import Rule
+    from burnpy.autodiff.rule_table import Rule
 
 
 def compiled(name: str) -> Callable[..., Any]:
@@ -56,19 +56,12 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
             names[f"matrix_vjp{k}"] = vjp
             kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
     if rule.joint:
-        from burnpy.autodiff.multi_output import called, called_with_one, record_outputs
+        from burnpy.autodiff.joint_nodes import called, called_with_one, record_outputs
 
         names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
         hidden = ("", "", "")  # the vjp, whether it is alone, and needs
         kinds[called] = kinds[called_with_one] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
     return names
-
-
-def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
-    """Create the node class of an operation and the class of its relays."""
-    attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
-    relay = type(name, (Relay,), attributes)
-    return type(name, (Node,), attributes | {"relay": relay})
 
 
 def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:

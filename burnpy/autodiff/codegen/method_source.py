@@ -1,0 +1,301 @@
+"""The generated source of a method for each kind of operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from burnpy.autodiff.codegen.fragments import (
+    SILENT,
+    call_of,
+    call_on_values,
+    edge,
+    edge_list,
+    edges_of,
+    fitted_edge,
+    one_edge,
+    parameter,
+    saved_by,
+    saved_values,
+    tracked_output,
+    two_edges,
+    untracked_result,
+    untracked_results,
+    value_of,
+)
+from burnpy.backend.backend import Backend
+from burnpy.backend.entries import Operation, operation
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.rule_table import Rule
+    from burnpy.backend.rules import Matrices
+
+
+def source(name: str) -> str:
+    """Return the source text of the method for one operation."""
+    op = operation(getattr(Backend, name))
+    rule = rule_of(name)
+    lines = [f"def {name}({', '.join(['self', *map(parameter, op.arguments)])}):"]
+    if (
+        not op.float_arguments
+        or not any(op.float_results)
+        or (rule is None and op.algebra.value == "nondifferentiable")
+    ):
+        lines += _unrecorded(op)
+    elif any(a.sequence for a in op.float_arguments):
+        lines += _sequence(op) if rule else _sequence_default(op)
+    elif rule is None:
+        lines += _defaulted(op)
+    elif rule.joint is not None:
+        lines += _joint(op, rule.joint)
+    elif op.elementwise and sum(a.elementwise for a in op.arguments) > 1:
+        lines += elementwise(op, rule)
+    elif len(rule.vjps) > 2:
+        lines += _many(op, rule)
+    else:
+        lines += _recorded(op, rule)
+    return "\n".join(lines)
+
+
+def rule_of(name: str) -> Rule | None:
+    """Return the rule of an operation, or None. The table is imported at first use, to keep ``import burnpy`` fast."""
+    from burnpy.autodiff.rule_table import RULES
+
+    return RULES.get(name)
+
+
+def _unrecorded(op: Operation) -> list[str]:
+    call = call_of(op, map(value_of, op.arguments))
+    if not any(op.float_results):
+        return [f"    return {call}"]
+    if len(op.results) > 1:
+        return [f"    results = {call}", f"    {untracked_results(op)}"]
+    return [f"    return {untracked_result(op, call)}"]
+
+
+def _defaulted(op: Operation) -> list[str]:
+    """Generate a method without a rule: the inner backend's operation if nothing is tracked, else the default.
+
+    The default is made of other operations, which are recorded.
+    """
+    untracked = [
+        f"({a.name}.__class__ is not Tracked or {a.name}.node is None)" if a.scalar else f"{a.name}.node is None"
+        for a in op.float_arguments
+    ]
+    lines = [f"    if {' and '.join(untracked)}:"]
+    call = call_of(op, map(value_of, op.arguments))
+    if len(op.results) == 1:
+        lines.append(f"        return untracked({call})")
+    else:
+        lines += [f"        results = {call}", f"        {untracked_results(op)}"]
+    return [*lines, f"    return default(self, {', '.join(a.name for a in op.arguments)})"]
+
+
+def _recorded(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with one float argument, or with two whose vjps undo broadcasting themselves."""
+    first = op.float_arguments[0]
+    meta = f"{first.name}.meta" if op.elementwise else "None"
+    if len(rule.vjps) == 1:
+        left = first.name
+        values = [f"{left}_" if a is first else a.name for a in op.arguments]
+        lines = [f"    {left}_ = {left}.value", f"    value = {call_of(op, values)}", *tracked_output(meta, "    ")]
+        if f"{left}_" not in saved_by(op, rule.vjps[0]):
+            lines = [f"    value = {call_of(op, map(value_of, op.arguments))}", *tracked_output(meta, "    ")]
+        return [*lines, *one_edge(left, edge("vjp0", saved_by(op, rule.vjps[0])), "    ")]
+    second = op.float_arguments[1]
+    left, right = first.name, second.name
+    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
+    lines = [f"    {left}_ = {left}.value"]
+    if second.scalar:
+        lines += [
+            f"    if {right}.__class__ is not Tracked:",
+            f"        {right}_ = {right}",
+            f"        value = {call_of(op, values)}",
+            *tracked_output(meta, "        "),
+            *one_edge(left, edge("vjp0", saved_by(op, rule.vjps[0])), "        "),
+        ]
+    lines += [f"    {right}_ = {right}.value", f"    value = {call_of(op, values)}", *tracked_output(meta, "    ")]
+    if rule.matrices is not None:
+        lines += _matrices(op, rule.matrices, left, right)
+    return [*lines, *two_edges(left, right, edges_of(op, rule), "    ")]
+
+
+def _matrices(op: Operation, rule: Matrices, left: str, right: str) -> list[str]:
+    """Generate the branch of a product for two matrices of one dtype, whose result's shape follows from theirs."""
+    row, column = f"{left}_shape[{rule.dims[0]}]", f"{right}_shape[{rule.dims[1]}]"
+    same = [f"{size} == {left}_shape[{k}]" for k, size in enumerate((row, column)) if size != f"{left}_shape[{k}]"]
+    return [
+        f"    {left}_shape, {left}_dtype = meta = {left}.meta or {left}.measured()",
+        f"    {right}_shape, {right}_dtype = {right}.meta or {right}.measured()",
+        f"    if {left}_dtype is {right}_dtype and len({left}_shape) == 2 == len({right}_shape):",
+        f"        out.meta = meta if {' and '.join(same)} else (({row}, {column}), {left}_dtype)",
+        *two_edges(left, right, edges_of(op, rule, "matrix_"), "        "),
+    ]
+
+
+def _many(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with three float arguments or more: an edge for each that is tracked."""
+    lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
+    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
+    lines += [f"    value = {call_of(op, values)}", *tracked_output("None", "    "), "    edges = []"]
+    for k, a in enumerate(op.float_arguments):
+        lines += [
+            f"    if {a.name}.node is not None:",
+            f"        edges.append(({a.name}.node, vjp{k}, {saved_by(op, rule.vjps[k])}))",
+        ]
+    return [*lines, *("    " + line for line in edge_list())]
+
+
+def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
+    """Generate a method whose results' gradients go to all arguments through one joint vjp."""
+    lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
+    values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
+    nodes = ", ".join(f"{a.name}.node" for a in op.float_arguments)
+    floats = [k for k, is_float in enumerate(op.float_results) if is_float]
+    outs = [f"outs[{floats.index(k)}]" if k in floats else f"results[{k}]" for k in range(len(op.results))]
+    return [
+        *lines,
+        f"    results = {call_of(op, values)}" + ("," if len(op.results) == 1 else ""),
+        f"    nodes = ({nodes},)",
+        "    parents = [node for node in nodes if node is not None]",
+        f"    if not parents or {SILENT}:",
+        f"        {untracked_results(op)}",
+        "    value = results[0]",
+        "    needs = tuple([node is not None for node in nodes])",
+        f"    values = [{', '.join(f'results[{k}]' for k in floats)}]",
+        f"    saved = ({', '.join(['needs', *saved_values(op, vjp)])},)",
+        "    outs = record_outputs(self, Kind, values, parents, joint, saved)",
+        f"    return {', '.join(outs)}",
+    ]
+
+
+def _sequence(op: Operation) -> list[str]:
+    """Generate the recording of ``cat``: an edge for each tracked member, whose vjp gets its shape and offset."""
+    return [
+        f"    value = {call_of(op, ['[x.value for x in xs]', 'dim'])}",
+        *tracked_output("None", "    "),
+        "    edges, start = [], 0",
+        "    for x in xs:",
+        "        shape = x.value.shape",
+        "        if x.node is not None:",
+        "            edges.append((x.node, vjp0, (shape, dim, start)))",
+        "        start += shape[dim]",
+        *("    " + line for line in edge_list()),
+    ]
+
+
+def _sequence_default(op: Operation) -> list[str]:
+    """Generate a method without a rule with arguments that are sequences, in which ints and bools may be too."""
+    values = [
+        f"[x.value if x.__class__ is Tracked else x for x in {a.name}]" if a.sequence else value_of(a)
+        for a in op.arguments
+    ]
+    xs = ", ".join(f"*{a.name}" if a.sequence else a.name for a in op.arguments if a.sequence or a.floats)
+    return [
+        f"    if all([x.__class__ is not Tracked or x.node is None for x in ({xs},)]):",
+        f"        return {untracked_result(op, call_of(op, values))}",
+        f"    return default(self, {', '.join(a.name for a in op.arguments)})",
+    ]
+
+
+def elementwise(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with several arguments that broadcast; its float arguments promote.
+
+    The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
+    """
+    floats = list(op.float_arguments)
+    if len(floats) > 2:
+        return _elementwise_many(op, rule)
+    left, right = floats[0].name, floats[-1].name
+    alone = sum(a.elementwise for a in op.arguments) == 2 == len(floats)  # nothing else broadcasts
+    lines = [f"    {left}_ = {left}.value"]
+    if len(floats) == 1:
+        return [*lines, f"    {left}_meta = {left}.meta or {left}.measured()", *_broadcasting(op, rule, 1, "    ")]
+    if floats[1].scalar:
+        lines += [f"    if {right}.__class__ is not Tracked:", f"        {right}_ = {right}"]
+        if alone:
+            lines += [
+                f"        value = {call_on_values(op)}",
+                *tracked_output(f"{left}.meta", "        "),
+                *one_edge(left, edge("vjp0", saved_by(op, rule.vjps[0])), "        "),
+            ]
+        else:
+            lines += [
+                f"        {left}_meta = {left}.meta or {left}.measured()",
+                *_broadcasting(op, rule, 1, "        "),
+            ]
+    indent = "    " if not alone else "        "
+    lines.append(f"    {right}_ = {right}.value")
+    if alone:
+        lines += [f"    meta = {left}.meta", f"    if meta is not {right}.meta or meta is None:"]
+    lines += [
+        f"{indent}{left}_meta = {left}.meta or {left}.measured()",
+        f"{indent}{right}_meta = {right}.meta or {right}.measured()",
+        f"{indent}if {left}_meta[1] != {right}_meta[1]:",
+        f"{indent}    {left}, {right} = self.promote({left}, {right})",
+        f"{indent}    return self.{op.name}({', '.join(a.name for a in op.arguments)})",
+    ]
+    if not alone:
+        return [*lines, *_broadcasting(op, rule, 2, "    ")]
+    return [
+        *lines,
+        f"        if {left}_meta[0] != {right}_meta[0]:",
+        *_broadcasting(op, rule, 2, "            "),
+        f"        meta = {right}.meta = {left}_meta",
+        f"    value = {call_on_values(op)}",
+        *tracked_output("meta", "    "),
+        *two_edges(left, right, edges_of(op, rule), "    "),
+    ]
+
+
+def _broadcasting(op: Operation, rule: Rule, count: int, indent: str) -> list[str]:
+    """Generate the call of an elementwise operation, and the recording of its ``count`` float arguments (one or two).
+
+    Any of them may differ from the result in shape.
+    """
+    floats = [a.name for a in op.float_arguments[:count]]
+    metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
+    edges = [fitted_edge(op, rule, k) for k in range(count)]
+    return [
+        f"{indent}value = {call_on_values(op)}",
+        f"{indent}shape = value.shape",
+        *tracked_output(f"{metas} else (shape, {floats[0]}_meta[1])", indent),
+        *(
+            one_edge(floats[0], edges[0], indent)
+            if count == 1
+            else two_edges(floats[0], floats[1], (edges[0], edges[1]), indent)
+        ),
+    ]
+
+
+def _elementwise_many(op: Operation, rule: Rule) -> list[str]:
+    """Generate a method with three float arguments or more that broadcast and promote, or are numbers.
+
+    A number has no node, and the first argument's shape and dtype.
+    """
+    floats = [a.name for a in op.float_arguments]
+    first, names = floats[0], ", ".join(floats)
+    lines = []
+    for a in op.float_arguments:
+        read = f"{a.name}.value, {a.name}.meta or {a.name}.measured(), {a.name}.node"
+        if a.scalar:
+            read = f"({read}) if {a.name}.__class__ is Tracked else ({a.name}, {first}_meta, None)"
+        lines.append(f"    {a.name}_, {a.name}_meta, {a.name}_node = {read}")
+    metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
+    lines += [
+        f"    if {' or '.join(f'{first}_meta[1] != {a}_meta[1]' for a in floats[1:])}:",
+        f"        {names} = promoted(self, {names})",
+        f"        return self.{op.name}({', '.join(a.name for a in op.arguments)})",
+        f"    value = {call_on_values(op)}",
+        "    shape = value.shape",
+        *tracked_output(f"{metas} else (shape, {first}_meta[1])", "    "),
+        "    edges = []",
+    ]
+    for k, (name, vjp) in enumerate(zip(floats, rule.vjps, strict=True)):
+        saved, fitted = saved_by(op, vjp), saved_by(op, vjp, f"{name}_meta[0]")
+        lines += [
+            f"    if {name}_node is not None:",
+            f"        same = shape == {name}_meta[0]",
+            f"        edges.append(({name}_node, *((vjp{k}, {saved}) if same else (unbroadcast{k}, {fitted}))))",
+        ]
+    return [*lines, *("    " + line for line in edge_list())]

@@ -1,1 +1,0 @@
-"""User-defined derivatives: `Function`, `custom_vjp`, `custom_jvp` and `once_differentiable`."""

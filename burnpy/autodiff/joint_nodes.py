@@ -1,0 +1,165 @@
+"""Nodes of operations with any number of results and arguments, whose gradients one vjp call computes together.
+
+Each result's node passes its gradient into one slot of a joint node; the joint node calls the vjp; a relay passes each
+argument its gradient. A single result needs no joint node, and a single argument no relay::
+
+    out 0 ┐                    ┌ argument 0
+    out 1 ┼ joint (the call) ─ relay ┼ argument 1
+    out 2 ┘                    └ argument 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, link, new_node, node_class, untracked
+from burnpy.autodiff.recording import new_level
+from burnpy.backend.operations.lists import Formula
+from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
+
+
+class Opaque(Node):
+    """A node of an operation whose derivative the user wrote. Each such operation has its own subclass."""
+
+    __slots__ = ()
+
+
+def node_kind(name: str) -> type[Opaque]:
+    """Create the node class of a user's operation."""
+    return type(name, (Opaque,), {"__slots__": (), "operation": name})
+
+
+def record_outputs(
+    device: Any,
+    kind: type[Node],
+    values: Sequence[Float],
+    parents: Sequence[Node | Leaf],
+    vjp: Callable[..., tuple[Float, ...]],
+    kept: tuple[Any, ...],
+) -> list[Tracked]:
+    """Record ``values`` as results of one operation and return them as tracked primitives.
+
+    Args:
+        device: the `Autodiff` that records them.
+        kind: the class of the nodes of the results, and of the joint one.
+        values: inner primitives, at least one.
+        parents: the nodes of the tracked arguments, at least one.
+        vjp: ``(inner, grads, *kept)``: takes a gradient or None for each result, returns a gradient for each parent.
+        kept: the saved values, passed to the vjp; inner primitives must be direct members of the tuple.
+    """
+    alone = len(parents) == 1
+    below = parents[0] if alone else new_node(Relay, [(parent, pick, (k,)) for k, parent in enumerate(parents)])
+    outs = [untracked(value) for value in values]
+    mode = device.mode()
+    if len(outs) == 1:
+        node = outs[0].node = link(kind, below, called_with_one, (vjp, alone, *kept))
+        if mode is not None:
+            mode.record(device, node, values[0])
+        return outs
+    center = link(kind, below, called, (vjp, alone, *kept))
+    if mode is not None:
+        mode.record(device, center)
+    for k, out in enumerate(outs):
+        node = out.node = link(kind, center, placed, (put, len(outs), k))
+        if mode is not None:
+            mode.record(device, node, values[k])
+    return outs
+
+
+def called(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
+    """The vjp of a joint node: returns the gradients of all parents, or the gradient alone if there is one parent."""
+    parts = vjp(inner, grads, *kept)
+    return parts[0] if alone else parts
+
+
+def called_with_one(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
+    """The vjp of an operation with a single result: `called` with one gradient."""
+    return called(inner, (grad,), vjp, alone, *kept)
+
+
+def placed(inner: Any, grad: Float, add: Callable[..., list[Any]], count: int, k: int) -> PartialGrad:
+    """The vjp of the k-th of several results: puts its gradient into slot k of the joint node's."""
+    return PartialGrad(add, count, k, grad)
+
+
+def put(inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
+    """Return the list of gradients of a joint node's results so far, with the k-th filled in."""
+    grads = [None] * count if total is None else total
+    grads[k] = grad
+    return grads
+
+
+def pick(inner: Any, parts: Sequence[Float], k: int) -> Float:
+    """The vjp of a relay's edge: selects the gradient of the k-th parent."""
+    return parts[k]
+
+
+_Fused = node_class("fused", {})
+
+
+def record_fused(
+    device: Any, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...]
+) -> tuple[Tracked, ...]:
+    """Compute a formula on the inner device of an `Autodiff`, and record it if an argument is tracked."""
+    values = [x.value for x in xs]
+    outs = device.computing.fused(formula, values, numbers)
+    parents = [x.node for x in xs if x.node is not None]
+    mode = device.mode()
+    if not parents or (mode is not None and mode.silences(device.level)):
+        return tuple([untracked(out) for out in outs])
+    needs = tuple([x.node is not None for x in xs])
+    return tuple(
+        record_outputs(device, _Fused, outs, parents, _fused_vjp, (device.__class__, formula, needs, numbers, *values))
+    )
+
+
+def _fused_vjp(
+    inner: Any,
+    grads: Sequence[Any],
+    kind: Any,
+    formula: Formula,
+    needs: tuple[bool, ...],
+    numbers: tuple[float, ...],
+    *xs: Float,
+) -> tuple[Float, ...]:
+    used = tuple([grad is not None for grad in grads])
+    gradient = _fused_gradient(kind, formula, needs, used)
+    parts: tuple[Float, ...] = inner.fused(gradient, [*[grad for grad in grads if grad is not None], *xs], numbers)
+    return parts
+
+
+@lru_cache(256)
+def _fused_gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: tuple[bool, ...]) -> Formula:
+    """Return the formula of the gradients of a formula, which is the same function for the same arguments.
+
+    Args:
+        kind: `Autodiff`, by which it is differentiated.
+        formula: the formula.
+        needs: for each of its primitives, whether the gradient by it is needed.
+        used: for each of its results, whether it has a gradient.
+
+    Returns:
+        A function of a backend, the gradients of the results that have one, and the arguments of the formula.
+    """
+    count = sum(used)
+
+    def gradient(b: Any, *args: Any) -> tuple[Float, ...]:
+        grads, xs, numbers = args[:count], args[count : count + len(needs)], args[count + len(needs) :]
+        level: Any = new_level(kind, b)
+        leaves = [level.lift(x) for x in xs]
+        leaves = [level.require_grad(x) if needed else x for x, needed in zip(leaves, needs, strict=True)]
+        outs = [out for out, has_grad in zip(formula(level, *leaves, *numbers), used, strict=True) if has_grad]
+        found = level.gradients(zip(outs, grads, strict=True), retain_graph=False)
+        leaves = [x for x in leaves if x.node is not None]
+        return tuple([found[x.node] if x.node in found else _zeros(b, x.value) for x in leaves])
+
+    gradient.__name__ = f"{getattr(formula, '__name__', 'formula')}_backward"
+    return gradient
+
+
+def _zeros(b: Any, x: Float) -> Float:
+    """Zeros, also where x is not finite."""
+    return b.where(b.eq(x, x), b.full((), 0.0, x.dtype), 0.0)

@@ -1,0 +1,90 @@
+"""The mode of recording: what a context records, and who observes it. `burnpy.autodiff.modes` switches it.
+
+The mode is stored in one `ContextVar`, read once for each recorded operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias
+
+next_level = count(1).__next__
+"""Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
+
+
+def new_level(kind: Any, base: Any) -> Any:
+    """Return a level on a device: an `Autodiff` or a `Forward` that is no singleton.
+
+    Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
+    """
+    level = kind.unregistered(base)
+    level.inner = base
+    level.level = next_level()
+    return level
+
+
+Observer: TypeAlias = Callable[[Any, Any], None]
+"""``(device, node)``, called for every node that is recorded."""
+Taker: TypeAlias = Callable[[Any, Any], None]
+"""``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
+Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
+"""``(inner, node, vjp, grad, kept)``, called in place of ``vjp(inner, grad, *kept)``, whose result it returns."""
+
+
+class Mode(NamedTuple):
+    """The state of recording in a context: whether operations are recorded, and the observers and watchers."""
+
+    recording: bool = True
+    inference: bool = False
+    until: int = 0  #: the levels below this number are silenced; newer ones record
+    observers: tuple[Observer, ...] = ()  #: the innermost first
+    watchers: tuple[Watcher, ...] = ()
+    takers: tuple[Taker, ...] = ()
+    no_saving: str | None = None  #: the reason why `saved_tensors_hooks` are refused here, if they are
+
+    def silences(self, level: int) -> bool:
+        """Return whether a device of this level records nothing."""
+        return not self.recording and level < self.until
+
+    def record(self, device: Any, node: Any, value: Any = None) -> None:
+        """Call the observers with a node that was just recorded, and the takers with the value it computed, if any."""
+        for observe in self.observers:
+            observe(device, node)
+        if value is not None:
+            for take in self.takers:
+                take(device, value)
+
+
+DEFAULT_MODE = Mode()
+
+mode_of_context: ContextVar[Mode | None] = ContextVar("burnpy_mode", default=None)
+current_mode = mode_of_context.get
+
+
+def set_mode(mode: Mode | None) -> None:
+    """Set the mode of this context. The default mode is stored as None, which costs nothing to check."""
+    mode_of_context.set(None if mode == DEFAULT_MODE else mode)
+
+
+@contextmanager
+def using(**changes: Any) -> Generator[None, None, None]:
+    """Change some fields of the current mode for the duration of a block."""
+    before = current_mode()
+    set_mode((before or DEFAULT_MODE)._replace(**changes))
+    try:
+        yield
+    finally:
+        set_mode(before)
+
+
+def observing(observer: Observer) -> AbstractContextManager[None]:
+    """Return a context manager that calls ``observer`` with every recorded node, before the existing observers."""
+    return using(observers=(observer, *(current_mode() or DEFAULT_MODE).observers))
+
+
+def watching(watcher: Watcher) -> AbstractContextManager[None]:
+    """Return a context manager that calls ``watcher`` around every vjp of a backward pass, outside existing ones."""
+    return using(watchers=(*(current_mode() or DEFAULT_MODE).watchers, watcher))

@@ -1,0 +1,1 @@
+"""The tools of autodiff, made of tensors: custom derivatives, hooks, inspection, checkpointing, saved tensors."""

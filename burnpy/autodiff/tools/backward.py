@@ -1,0 +1,247 @@
+"""Backward passes from several tensors at once: `backward`, and `grad` with respect to selected tensors only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
+
+from burnpy.autodiff.graph import Leaf, untracked
+from burnpy.autodiff.tools.user_code import called, probable_cause
+from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
+from burnpy.backend.primitives import Float
+from burnpy.tensor.base import TensorBase, describe, new_tensor
+from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
+from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.operands import same_device
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.engine import Ready
+    from burnpy.tensor.on_autodiff import TensorOnAutodiff
+
+
+def backward(
+    tensors: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]] | None = None,
+    on_ready: Callable[[Tensor[Any], Tensor[I]], None] | None = None,
+    **removed: Never,
+) -> Gradients[I]:
+    """Compute the gradients of the sum of several tensors in one backward pass.
+
+    Args:
+        tensors: one or several tensors of one device, each of one element or with a gradient to start from.
+        gradients: the gradient to start from for each tensor, or None for 1.
+        retain_graph: keep the graph for another pass.
+        inputs: the leaves to differentiate by; others get no gradient, and only the paths to these are walked.
+        on_ready: called with each leaf and its gradient as soon as it is complete: see `Tensor.backward`.
+        **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
+
+    Raises:
+        KindError: an argument is no float tensor, or ``on_ready`` no function.
+        ArgumentError: the number of gradients differs from the number of tensors. During the pass: ``on_ready``
+            returned something.
+        TypeError: ``create_graph`` was passed.
+        NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
+        ShapeError: a tensor of several elements has no gradient, or one of another shape.
+        GraphError: the graph was consumed by another pass.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> backward([x.sum(), (x * x).sum()])[x].tolist()
+    [3.0, 5.0]
+    """
+    if removed:
+        refuse_arguments("backward", removed)
+    outputs = _listed("backward", "tensors", tensors)
+    device, roots = _roots("backward", outputs, "gradients", gradients)
+    targets = None
+    if inputs is not None:
+        leaves = _listed("backward", "inputs", inputs)
+        same_device("backward", outputs[0], *leaves)
+        empty: Gradients[Any] = Gradients(device, {})
+        targets = [empty.key(leaf) for leaf in leaves]
+    ready = None if on_ready is None else reporting("backward", device, on_ready)
+    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready))
+
+
+@overload
+def grad(
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: Literal[False] = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: Literal[True],
+) -> tuple[Tensor[I], ...]: ...
+@overload
+def grad(
+    outputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    inputs: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
+    grad_outputs: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool,
+    materialize_grads: bool = False,
+) -> tuple[Tensor[I] | None, ...]: ...
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    retain_graph: bool = False,
+    allow_unused: bool = False,
+    materialize_grads: bool = False,
+    **removed: Any,
+) -> tuple[Any, ...]:
+    """Compute the gradients of ``outputs`` with respect to ``inputs``; only the paths between them are consumed.
+
+    To differentiate the result again, compute on ``Autodiff[Autodiff[B]]``: its gradients are tensors on
+    ``Autodiff[B]``. There is no ``create_graph``.
+
+    Args:
+        outputs: one or several tensors of one device, each of one element or with a gradient to start from.
+        inputs: one or several tensors of that device, leaves or not; outputs and repeated tensors are allowed.
+        grad_outputs: the gradient to start from for each output, or None for 1.
+        retain_graph: keep the graph for another pass.
+        allow_unused: return None instead of raising for an input that the outputs do not depend on, or for which the
+            backward() of a `Function` returned None.
+        materialize_grads: return zeros instead of None; implies ``allow_unused``.
+        **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
+
+    Raises:
+        ArgumentError: an output does not depend on an input, which the message names.
+        NotTrackedError: an output or an input is not tracked.
+        ShapeError: an output of several elements has no gradient, or one of another shape.
+        TypeError: ``create_graph`` was passed.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[Autodiff[NumPy]]].from_data(2.0).require_grad()
+    >>> (first,) = grad(x * x * x, x)
+    >>> (second,) = grad(first, x.inner())
+    >>> first.item(), second.item()
+    (12.0, 12.0)
+    """
+    if removed:
+        refuse_arguments("grad", removed)
+    results = _listed("grad", "outputs", outputs)
+    sources = _listed("grad", "inputs", inputs)
+    device, roots = _roots("grad", results, "grad_outputs", grad_outputs)
+    same_device("grad", results[0], *sources)
+    keys = [_node(k, source) for k, source in enumerate(sources)]
+
+    def refuse(unused: Collection[Any]) -> None:
+        _refuse_unused(
+            [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key in unused]
+        )
+
+    allowed = allow_unused or materialize_grads
+    grads = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in grads]
+    if absent and not allowed:
+        _refuse_unused(absent, "for which each backward() on the way returned None")
+    return tuple(_result(source, grads.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
+
+
+def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
+    sequence = [tensors] if isinstance(tensors, TensorBase) else tensors
+    members: list[Any] = list(sequence) if isinstance(sequence, Iterable) else []
+    if not members or not all(isinstance(t, Tensor) for t in members):
+        wrong = next((t for t in members if not isinstance(t, Tensor)), tensors)
+        raise KindError(
+            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {describe(tensors)}"
+            f"{probable_cause(wrong)}"
+        )
+    for t in members:
+        inner_of(t, f"{operation}()")
+    return members
+
+
+def _roots(
+    operation: str, tensors: list[Tensor[Any]], argument: str, gradients: Any
+) -> tuple[Any, list[tuple[Any, Any]]]:
+    same_device(operation, *tensors)
+    if gradients is None:
+        gradients = [None] * len(tensors)
+    elif not isinstance(gradients, (list, tuple)):  # a single gradient, or a wrong argument, which seed_of reports
+        gradients = [gradients]
+    if len(gradients) != len(tensors):
+        raise ArgumentError(
+            f"{operation}() got {len(tensors)} tensor{'' if len(tensors) == 1 else 's'}, but {len(gradients)} in "
+            f"{argument}; pass one for each"
+        )
+    roots = [(t._primitive, seed_of(t, g, operation, argument)) for t, g in zip(tensors, gradients, strict=True)]
+    return tensors[0].device, roots
+
+
+def _node(position: int, source: Tensor[Any]) -> Any:
+    node = source._primitive.node
+    if node is None:
+        raise NotTrackedError(
+            f"grad() got input {position}, of shape {source.shape}, which is not tracked; "
+            "use what require_grad() returned"
+        )
+    return node.target
+
+
+def _refuse_unused(unused: list[tuple[int, Tensor[Any]]], why: str = "on which no output depends") -> NoReturn:
+    names = " and ".join(f"{position}, of shape {source.shape}" for position, source in unused)
+    raise ArgumentError(
+        f"grad() got input {names}, {why}; allow_unused=True gives None for it, materialize_grads=True zeros"
+    )
+
+
+def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
+    inner = source.device.inner
+    if value is None:
+        if not materialize:
+            return None
+        value = inner.full(source.shape, 0.0, source.dtype)
+    return new_tensor(Tensor, inner, value)
+
+
+def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
+    """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
+
+    Updates of buffers are not reported, as they are not gradients.
+
+    Raises:
+        KindError: ``on_ready`` is no function. During the pass also ArgumentError: it does not take two arguments, or
+            it returned something.
+    """
+    if not callable(on_ready):
+        raise KindError(
+            f"{operation}(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}"
+        )
+    who = f"the function given to {operation}(on_ready=…)"
+
+    def ready(leaf: Leaf, gradient: Float) -> None:
+        if leaf.buffer is not None:
+            return
+        primitive = untracked(leaf.value)
+        primitive.node = leaf
+        x, grad = new_tensor(Tensor, device, primitive), new_tensor(Tensor, device.inner, gradient)
+        result = called(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
+        if result is not None:
+            raise ArgumentError(
+                f"{who} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can, and "
+                "grads.map(f) after the pass"
+            )
+
+    return ready

@@ -1,0 +1,138 @@
+"""Reverse mode from a forward-mode rule, by transposition.
+
+The rule runs with zero tangents; its operations on them, which must be linear, are recorded on a separate level, and a
+backward pass through this recording computes the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
+from burnpy.autodiff.joint_nodes import Opaque
+from burnpy.autodiff.recording import new_level, observing
+from burnpy.autodiff.rule_table import RULES
+from burnpy.autodiff.tools.graph_views import edge_kind
+from burnpy.autodiff.tools.user_values import (
+    Kept,
+    kept_of,
+    kept_of_tensor,
+    lifted,
+    parts_of,
+    results_of,
+    tensor,
+    tensors,
+)
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
+from burnpy.backend.schema import Algebra
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.levels import Door, working_on
+
+
+class Linear:
+    """A recorded linear map from tangents of arguments to tangents of results."""
+
+    __slots__ = ("leaves", "level", "likes", "places", "roots")
+
+    level: Autodiff[Any]
+    leaves: list[Leaf]  #: one for each argument to differentiate by,
+    likes: list[Kept]  #: and its class, shape and dtype
+    roots: list[Tracked]  #: the tangents of the results that depend on these arguments
+    places: list[int]  #: the positions of these results
+
+
+def traced(
+    who: str,
+    jvp: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, Any]],
+    inner: Any,
+    kept: Sequence[Kept | None],
+    values: Sequence[Any],
+    needs: Sequence[bool],
+) -> tuple[Any, tuple[TensorBase[Any], ...], Linear]:
+    """Run a forward-mode rule with zero tangents and record its operations on them.
+
+    Args:
+        who: the rule, for messages.
+        jvp: takes primals and tangents, returns the result and its tangent.
+        inner: the device to compute on.
+        kept: the class, shape and dtype of each argument, None for a plain value.
+        values: the arguments' primitives on ``inner``.
+        needs: for each argument, whether to differentiate by it.
+
+    Returns:
+        The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.
+
+    Raises:
+        ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
+    """
+    level: Any = new_level(Autodiff, inner)
+    linear = Linear()
+    linear.level, linear.leaves, linear.likes = level, [], []
+    tangents: list[Any] = []
+    for like, needed in zip(kept, needs, strict=True):
+        if like is None or not like.floats:
+            tangents.append(None)
+            continue
+        zero = untracked(inner.expand(inner.full((), 0.0, like.dtype), like.shape))
+        if needed:
+            zero.node = Leaf(zero.value)
+            linear.leaves.append(zero.node)
+            linear.likes.append(like)
+        tangents.append(tensor(like, level, zero))
+    level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
+    with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
+        result, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
+    outs = results_of(who, result, level)
+    results: list[TensorBase[Any]] = []
+    for k, out in enumerate(outs):
+        like = kept_of_tensor(out)
+        if like.floats and out._primitive.node is not None:
+            raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
+        results.append(tensor(like, inner, level.lower(out._primitive) if like.floats else out._primitive))
+    linear.roots, linear.places = [], []
+    for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
+        if part is not None and part.node is not None:
+            root = untracked(None)  # only the node is needed, not the array
+            root.node = part.node
+            linear.roots.append(root)
+            linear.places.append(k)
+    return result, tuple(results), linear
+
+
+def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, device: Any) -> list[Float | None]:
+    """Check the tangents of results and return their primitives; None for zero."""
+    return parts_of(who, "tangent", tangent, [kept_of(out) for out in outs], device)
+
+
+def transposed(inner: Any, grads: Sequence[Any], linear: Linear) -> tuple[Float, ...]:
+    """The vjp of a `custom_jvp`: the transposed linear map, applied to the gradients of the results."""
+    roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
+    by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
+    return tuple(
+        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, like.shape, like.dtype)
+        for leaf, like in zip(linear.leaves, linear.likes, strict=True)
+    )
+
+
+def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
+    """The observer that raises an error for an operation on tangents that is not linear in them."""
+    if device is not level or isinstance(node, Opaque):
+        return
+    rule = RULES.get(node.operation)
+    if rule is None or rule.operation.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL):
+        return
+    if node.parent1 is None:
+        if rule.operation.algebra is Algebra.BILINEAR:
+            return
+        kind = edge_kind(node, node.vjp0)
+        if node.operation == "div" and kind is not None and kind.argument == "x":
+            return
+    raise ArgumentError(
+        f"{who} applied {node.operation} to the tangents, which is not linear in them; tangents may be added, and "
+        "multiplied or divided by values that do not depend on them"
+    )

@@ -1,0 +1,289 @@
+"""Functions to differentiate: the selection of their arguments, checks of arguments and outputs, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+
+from burnpy.autodiff.tools.user_code import probable_cause
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
+from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+Argnums: TypeAlias = "int | tuple[int, ...]"
+"""The position of the argument to differentiate by, or a tuple of positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The arguments of a call that are differentiated, as one tree: a single argument, or a tuple of several."""
+
+    args: tuple[Any, ...]
+    positions: tuple[int, ...]
+    single: bool
+    leaves: list[Tensor[Any]]
+    structure: Structure
+
+    def replaced(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return all arguments, with the leaves of the differentiated ones replaced."""
+        tree = self.structure.unflatten(leaves)
+        args = list(self.args)
+        for position, argument in zip(self.positions, [tree] if self.single else tree, strict=True):
+            args[position] = argument
+        return args
+
+
+def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
+    """Check that ``f`` is callable, and that ``argnums`` are not the arguments that it is to be called with.
+
+    Raises:
+        KindError: ``f`` is not callable, or ``argnums`` holds tensors.
+    """
+    numbers = argnums if isinstance(argnums, (tuple, list)) else [argnums]
+    if any(isinstance(each, TensorBase) or hasattr(each, "named_params") for each in numbers):
+        raise KindError(
+            f"{api}() got {describe_tree(argnums)} as argnums, which are positions of arguments; it returns a "
+            f"function, which takes the arguments themselves: {api}(f)(x)"
+        )
+    if not callable(f):
+        other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
+        raise KindError(f"{api}() takes a function to differentiate, got {describe_tree(f)}{other}")
+
+
+def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
+    """Return the arguments at the positions ``argnums``, after checking that their leaves are float tensors.
+
+    Raises:
+        ArgumentError: a position is out of range or repeated, or there is none.
+        KindError: a leaf is not a float tensor.
+    """
+    single = not isinstance(argnums, (tuple, list))
+    numbers: Any = (argnums,) if single else argnums
+    positions = []
+    for number in numbers:
+        try:
+            position = index(number)
+        except TypeError:
+            raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; expected an int or a tuple of ints") from None
+        if not -len(args) <= position < len(args):
+            raise ArgumentError(
+                f"{api}() cannot differentiate by argument {position} (argnums={argnums!r}) of a function that "
+                f"was called with {len(args)} by position; they count from 0, without those given by keyword"
+            )
+        positions.append(position % len(args))
+    if not positions and not args:
+        raise ArgumentError(f"{api}() got no argument to differentiate by; give the function at least one tensor")
+    if not positions or len(set(positions)) < len(positions):
+        raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; name each argument once, and at least one")
+    tree = args[positions[0]] if single else tuple([args[p] for p in positions])
+    leaves, structure = flatten(tree)
+    for leaf in leaves:
+        _need_float(api, leaf)
+    return Chosen(args, tuple(positions), single, leaves, structure)
+
+
+def _need_float(api: str, leaf: Any) -> None:
+    if isinstance(leaf, Tensor):
+        return
+    by_number = api in ("grad", "value_and_grad", "jacobian", "jacrev", "jacfwd", "hessian")
+    where = " of argnums" if by_number else " and let the function close over it"
+    if isinstance(leaf, TensorBase):
+        raise KindError(
+            f"{api}() cannot differentiate by an argument that holds {type(leaf).__name__}{leaf.shape} of dtype "
+            f"{leaf.dtype}; only float tensors have derivatives: convert it with .float(), or leave it out{where}"
+        )
+    raise KindError(
+        f"{api}() cannot differentiate by an argument that holds {leaf!r}; only float tensors have derivatives: "
+        f"make one with Tensor.from_data(...), or leave it out{where}"
+    )
+
+
+def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
+    """Split the return value of a function into the output and, with ``has_aux``, the auxiliary data, else None.
+
+    Raises:
+        ArgumentError: ``has_aux`` is set, and the function did not return a pair.
+    """
+    if not has_aux:
+        return returned, None
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise ArgumentError(
+            f"{api}(..., has_aux=True) takes a function that returns a pair (output, aux), and it returned "
+            f"{describe_tree(returned)}{probable_cause(returned)}"
+        )
+    return returned
+
+
+def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
+    """Flatten a function's output, which must be a tree of float tensors, at least one.
+
+    A None in the output, as a function without a return statement returns, is refused unless the tree of arguments
+    ``given`` contains None too: the gradient with respect to parameters that are None in places has None there.
+
+    Raises:
+        KindError: a leaf is not a float tensor, or there is none.
+    """
+    leaves, structure = flatten(output)
+    missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
+    if missing or not all(isinstance(leaf, Tensor) for leaf in leaves):
+        _refuse_output(api, "float tensors", output)
+    return leaves, structure
+
+
+def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
+    """Flatten a function's output, which must be a float tensor with one element, as a gradient requires.
+
+    Raises:
+        KindError: the output is not a float tensor.
+        ShapeError: the output has several elements, or none.
+    """
+    if not isinstance(output, Tensor):
+        _refuse_output(api, "a float tensor of one element", output)
+    if output.numel() != 1:
+        raise ShapeError(
+            f"{api}() takes a function that returns one element, and it returned a tensor of shape {output.shape}; "
+            "reduce it, as with .sum(), or use vjp() or jacobian()"
+        )
+    return [output], LEAF
+
+
+_WITH_AUX = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jacrev", "jacfwd")
+
+
+def _refuse_output(api: str, expected: str, output: Any) -> NoReturn:
+    """Raise an error that describes what a function returned, and the probable cause."""
+    leaves, structure = flatten(output)
+    wrong = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+    if wrong or holds_none(structure):
+        cause = probable_cause(wrong[0] if wrong else None)
+    else:
+        cause = "" if leaves else ", which holds no tensor"
+    has_more = structure.children and api in _WITH_AUX
+    hint = "; to return more beside the output, return a pair and say has_aux=True" if has_more else ""
+    raise KindError(
+        f"{api}() takes a function that returns {expected}, and it returned {describe_tree(output)}{cause}{hint}"
+    )
+
+
+def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of: str) -> list[Tensor[Any]]:
+    """Return the leaves of ``tree``, which must be float tensors in the structure, shapes and dtypes of ``like``.
+
+    Args:
+        api: the function that is called, for messages.
+        what: the name of the tree in messages, such as "tangents".
+        structure: the structure of ``like``.
+        tree: the tree to check.
+        like: the tree with the expected structure, shapes and dtypes.
+        of: the name of ``like`` in messages.
+
+    Raises:
+        ArgumentError: the structures differ.
+        KindError: a leaf is not a float tensor.
+        ShapeError: a shape or a dtype differs.
+    """
+    try:
+        leaves = structure.leaves_of(tree)
+    except MismatchError:
+        raise ArgumentError(
+            f"{api}() got {what} of structure {describe_tree(tree)} for {of} of structure {describe_tree(like)}; "
+            "they must be nested in the same way"
+        ) from None
+    for k, (leaf, original) in enumerate(zip(leaves, structure.leaves_of(like), strict=True)):
+        if not isinstance(leaf, Tensor):
+            raise KindError(f"{api}() got {what} {describe_tree(tree)}; leaf {k} is not a float tensor")
+        if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
+            raise ShapeError(
+                f"{api}() got {what} whose leaf {k} has shape {leaf.shape} and dtype {leaf.dtype}, expected "
+                f"shape {original.shape} and dtype {original.dtype}, as in {of}"
+            )
+    return leaves
+
+
+def several(api: str, primals: Any, what: str = "primals") -> tuple[tuple[Any, ...], bool]:
+    """Return the arguments as a tuple, and whether a single tensor was passed in place of the tuple."""
+    if isinstance(primals, TensorBase):
+        return (primals,), True
+    if not isinstance(primals, tuple):
+        raise ArgumentError(
+            f"{api}() takes {what} as the tuple of the function's arguments, or as its only one where that is a "
+            f"tensor, got {describe_tree(primals)}; write ({what},)"
+        )
+    return primals, False
+
+
+# ruff: noqa: D102  # the docstring of the class documents ``__call__``
+
+
+A_co = TypeVar("A_co", covariant=True)
+
+
+class OfOne(Protocol):
+    """A function of one tensor."""
+
+    def __call__(self, x: Tensor[B], /) -> Tensor[B]: ...
+
+
+class OfOneWithAux(Protocol[A_co]):
+    """A function of one tensor that returns a pair (output, aux)."""
+
+    def __call__(self, x: Tensor[B], /) -> tuple[Tensor[B], A_co]: ...
+
+
+class OfTwo(Protocol):
+    """A function of two tensors."""
+
+    def __call__(self, x: Tensor[B], y: Tensor[B], /) -> Tensor[B]: ...
+
+
+class Derivative(Protocol):
+    """The derivative of a function with respect to its first argument, a tensor."""
+
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
+
+
+class DerivativeWithAux(Protocol[A_co]):
+    """The derivative of a function with respect to its first argument, and the function's auxiliary data."""
+
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], A_co]: ...
+
+
+class DerivativeByOne(Protocol):
+    """The derivative of a function of two tensors with respect to one of them."""
+
+    def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
+
+
+class DerivativeByBoth(Protocol):
+    """The derivative of a function of two tensors with respect to both."""
+
+    def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
+
+
+class ValueAndDerivative(Protocol):
+    """The value of a function and its derivative with respect to its first argument, a tensor."""
+
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
+
+
+class ValueAndDerivativeWithAux(Protocol[A_co]):
+    """The value of a function, its auxiliary data, and its derivative with respect to its first argument."""
+
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[B], A_co], Tensor[B]]: ...
+
+
+class ValueAndDerivativeByOne(Protocol):
+    """The value of a function of two tensors and its derivative with respect to one of them."""
+
+    def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
+
+
+class ValueAndDerivativeByBoth(Protocol):
+    """The value of a function of two tensors and its derivative with respect to both."""
+
+    def __call__(
+        self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor[B], tuple[Tensor[B], Tensor[B]]]: ...
