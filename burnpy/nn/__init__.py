@@ -23,7 +23,6 @@ _LATER = {
     ),
     "burnpy.nn.layers.activations": (
         "Gelu",
-        "Identity",
         "LogSoftmax",
         "Relu",
         "Sigmoid",
@@ -52,17 +51,14 @@ _LATER = {
     ),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
+        "BceWithLogitsLoss",
+        "CrossEntropyLoss",
         "GaussianNllLoss",
         "KlDivLoss",
+        "NllLoss",
         "PoissonNllLoss",
     ),
     "burnpy.nn.layers.linear": ("Linear",),
-    "burnpy.nn.layers.losses": (
-        "BceWithLogitsLoss",
-        "CrossEntropyLoss",
-        "MseLoss",
-        "NllLoss",
-    ),
     "burnpy.nn.layers.lstm": (
         "Lstm",
         "LstmCell",
@@ -118,6 +114,7 @@ _LATER = {
     "burnpy.nn.layers.regression_losses": (
         "HuberLoss",
         "L1Loss",
+        "MseLoss",
         "SmoothL1Loss",
     ),
     "burnpy.nn.layers.rnn": (
@@ -125,7 +122,7 @@ _LATER = {
         "RnnCell",
     ),
     "burnpy.nn.layers.rotary": ("RotaryEncoding",),
-    "burnpy.nn.layers.sequential": ("Sequential",),
+    "burnpy.nn.layers.sequential": ("Identity", "Sequential"),
     "burnpy.nn.layers.smooth_activations": (
         "Celu",
         "Elu",

@@ -3,7 +3,7 @@
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
-from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
+from burnpy.nn.layers.activations import Gelu, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
 from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
@@ -17,9 +17,16 @@ from burnpy.nn.layers.group_norm import GroupNorm
 from burnpy.nn.layers.gru import Gru, GruCell
 from burnpy.nn.layers.instance_norm import InstanceNorm
 from burnpy.nn.layers.layer_norm import LayerNorm
-from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
+from burnpy.nn.layers.likelihood_losses import (
+    BceLoss,
+    BceWithLogitsLoss,
+    CrossEntropyLoss,
+    GaussianNllLoss,
+    KlDivLoss,
+    NllLoss,
+    PoissonNllLoss,
+)
 from burnpy.nn.layers.linear import Linear
-from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
@@ -43,11 +50,11 @@ from burnpy.nn.layers.piecewise_activations import (
 )
 from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
-from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
+from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, MseLoss, SmoothL1Loss
 from burnpy.nn.layers.rms_norm import RmsNorm
 from burnpy.nn.layers.rnn import Rnn, RnnCell
 from burnpy.nn.layers.rotary import RotaryEncoding
-from burnpy.nn.layers.sequential import Sequential
+from burnpy.nn.layers.sequential import Identity, Sequential
 from burnpy.nn.layers.smooth_activations import (
     Celu,
     Elu,

@@ -28,8 +28,6 @@ _LATER = {
     ),
     "burnpy.nn.functional.activations_along_dims": (
         "glu",
-        "gumbel_softmax",
-        "normalize",
         "softmin",
         "swiglu",
     ),
@@ -42,7 +40,7 @@ _LATER = {
         "conv_transpose1d",
         "conv_transpose2d",
     ),
-    "burnpy.nn.functional.regularization": ("dropout",),
+    "burnpy.nn.functional.regularization": ("dropout", "gumbel_softmax"),
     "burnpy.nn.functional.embeddings": ("embedding",),
     "burnpy.nn.functional.dense": (
         "bilinear",
@@ -51,6 +49,7 @@ _LATER = {
     "burnpy.nn.functional.group_normalization": (
         "group_norm",
         "instance_norm",
+        "normalize",
         "rms_norm",
     ),
     "burnpy.nn.functional.likelihood_losses": (

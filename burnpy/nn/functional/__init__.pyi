@@ -16,7 +16,7 @@ from burnpy.nn.functional.activations import (
     tanhshrink,
     threshold,
 )
-from burnpy.nn.functional.activations_along_dims import glu, gumbel_softmax, normalize, softmin, swiglu
+from burnpy.nn.functional.activations_along_dims import glu, softmin, swiglu
 from burnpy.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -28,7 +28,7 @@ from burnpy.nn.functional.convolution import conv1d, conv2d
 from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.functional.embeddings import embedding
 from burnpy.nn.functional.grid_sampling import affine_grid, grid_sample
-from burnpy.nn.functional.group_normalization import group_norm, instance_norm, rms_norm
+from burnpy.nn.functional.group_normalization import group_norm, instance_norm, normalize, rms_norm
 from burnpy.nn.functional.interpolation import interpolate
 from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
 from burnpy.nn.functional.margin_losses import (
@@ -44,7 +44,7 @@ from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
-from burnpy.nn.functional.regularization import dropout
+from burnpy.nn.functional.regularization import dropout, gumbel_softmax
 from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from burnpy.nn.functional.unfolding import fold, unfold

@@ -1,4 +1,4 @@
-"""Group normalization, instance normalization, and root mean square normalization."""
+"""Group normalization, instance normalization, root mean square normalization, and division by a norm."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
 from burnpy.nn.functional.normalization import batch_norm
 from burnpy.nn.sizes import whole
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import number
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -146,6 +148,38 @@ def rms_norm(
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
+
+
+@explained
+def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
+    """x divided by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
+
+    A vector of zeros stays one, and the gradient there is finite. 16-bit floats are computed in float32.
+
+    Args:
+        x: of any shape.
+        p: the exponent of the norm, as of `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
+            number of elements that are not 0.
+        dim: the dimension, or dimensions, of the vectors.
+        eps: the smallest divisor.
+
+    Raises:
+        ArgumentError: ``eps`` is negative, or ``p`` is NaN.
+        ShapeError: ``p`` is negative, and there are no elements.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    from burnpy.tensor.distances import vector_norm  # which no layer needs
+
+    (x,) = floats("normalize", 1, x=x)
+    if not number(x, eps, "normalize") >= 0:
+        raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
+    wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
+    out: Tensor[B] = wide / vector_norm("normalize", wide, p, dim, True).clamp_min(eps)
+    return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
 
 
 def _resolution(dtype: DType) -> float:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from burnpy.backend.backend import Backend
 from burnpy.nn.module import Stateless
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
     from burnpy.tensor.tensor import Tensor
-
-    N = TypeVarWithDefault("N", bound=Backend, default=Any)  # so that Identity() needs no annotation
-else:
-    N = TypeVar("N", bound=Backend)
 
 
 class Relu(Stateless):
@@ -110,14 +101,3 @@ class LogSoftmax(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
         return x.log_softmax(self.dim)
-
-
-class Identity(Stateless, Generic[N]):
-    """The identity function: returns its input.
-
-    Its type may name a backend, as in ``Identity[B] | Sequential[B]``, although it takes tensors of any.
-    """
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Return x."""
-        return x

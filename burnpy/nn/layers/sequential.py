@@ -1,10 +1,11 @@
-"""A chain of layers."""
+"""`Sequential`, a chain of layers, and `Identity`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.errors import IndexRangeError, ModuleError, a
 from burnpy.nn.base import ModuleBase
 from burnpy.nn.call_errors import refuse_call
@@ -12,8 +13,14 @@ from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.tensor import Tensor
+
+    N = TypeVarWithDefault("N", bound=Backend, default=Any)  # so that Identity() needs no annotation
+else:
+    N = TypeVar("N", bound=Backend)
 
 
 class Sequential(Module[B]):
@@ -90,3 +97,14 @@ class Sequential(Module[B]):
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:
         """Return the same layers on the inner backend."""
         return rebound(self)
+
+
+class Identity(Stateless, Generic[N]):
+    """The identity function: returns its input.
+
+    Its type may name a backend, as in ``Identity[B] | Sequential[B]``, although it takes tensors of any.
+    """
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Return x."""
+        return x
