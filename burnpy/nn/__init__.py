@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-import burnpy.nn.pytree  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
+import burnpy.nn.module_base
 from burnpy.backend.lazy import attached
 
 _LATER = {
@@ -21,34 +21,44 @@ _LATER = {
         "record_update",
         "stepped",
     ),
-    "burnpy.nn.layers.activations": (
+    "burnpy.nn.layers.activation": (
+        "Celu",
+        "Elu",
         "Gelu",
+        "Glu",
+        "Hardshrink",
+        "Hardsigmoid",
+        "Hardswish",
+        "Hardtanh",
+        "LeakyRelu",
+        "LogSigmoid",
         "LogSoftmax",
+        "Mish",
+        "PRelu",
         "Relu",
+        "Relu6",
+        "Selu",
         "Sigmoid",
         "Silu",
         "Softmax",
+        "Softmin",
         "Softplus",
+        "Softshrink",
+        "Softsign",
+        "SwiGlu",
         "Tanh",
+        "Tanhshrink",
+        "Threshold",
     ),
-    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
-    "burnpy.nn.layers.attention_cache": ("DecoderCache", "KeyValueCache"),
-    "burnpy.nn.layers.batch_norm": ("BatchNorm",),
-    "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d"),
-    "burnpy.nn.layers.transposed_convolution": ("ConvTranspose1d", "ConvTranspose2d"),
+    "burnpy.nn.layers.attention": ("DecoderCache", "KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
+    "burnpy.nn.layers.normalization": ("BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"),
+    "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
     "burnpy.nn.layers.dropout": ("Dropout",),
     "burnpy.nn.layers.embedding": ("Embedding",),
-    "burnpy.nn.layers.flatten": ("Flatten",),
-    "burnpy.nn.layers.bilinear": ("Bilinear",),
-    "burnpy.nn.layers.group_norm": ("GroupNorm",),
-    "burnpy.nn.layers.instance_norm": ("InstanceNorm",),
-    "burnpy.nn.layers.layer_norm": ("LayerNorm",),
-    "burnpy.nn.layers.rms_norm": ("RmsNorm",),
-    "burnpy.nn.layers.upsample": ("Upsample",),
-    "burnpy.nn.layers.gru": (
-        "Gru",
-        "GruCell",
-    ),
+    "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
+    "burnpy.nn.layers.dense": ("Bilinear", "Linear"),
+    "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
+    "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
     "burnpy.nn.layers.likelihood_losses": (
         "BceLoss",
         "BceWithLogitsLoss",
@@ -57,12 +67,6 @@ _LATER = {
         "KlDivLoss",
         "NllLoss",
         "PoissonNllLoss",
-    ),
-    "burnpy.nn.layers.linear": ("Linear",),
-    "burnpy.nn.layers.lstm": (
-        "Lstm",
-        "LstmCell",
-        "LstmState",
     ),
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss",
@@ -79,37 +83,19 @@ _LATER = {
         "ReplicationPad",
         "ZeroPad",
     ),
-    "burnpy.nn.layers.piecewise_activations": (
-        "Hardshrink",
-        "Hardsigmoid",
-        "Hardswish",
-        "Hardtanh",
-        "LeakyRelu",
-        "PRelu",
-        "Relu6",
-        "Softshrink",
-        "Threshold",
-    ),
-    "burnpy.nn.layers.adaptive_pooling": (
+    "burnpy.nn.layers.pooling": (
         "AdaptiveAvgPool1d",
         "AdaptiveAvgPool2d",
         "AdaptiveMaxPool1d",
         "AdaptiveMaxPool2d",
-    ),
-    "burnpy.nn.layers.pixels": (
-        "ChannelShuffle",
-        "PixelShuffle",
-        "PixelUnshuffle",
-    ),
-    "burnpy.nn.layers.unfolding": (
-        "Fold",
-        "Unfold",
-    ),
-    "burnpy.nn.layers.pooling": (
         "AvgPool1d",
         "AvgPool2d",
         "MaxPool1d",
         "MaxPool2d",
+    ),
+    "burnpy.nn.layers.windows": (
+        "Fold",
+        "Unfold",
     ),
     "burnpy.nn.layers.regression_losses": (
         "HuberLoss",
@@ -117,25 +103,7 @@ _LATER = {
         "MseLoss",
         "SmoothL1Loss",
     ),
-    "burnpy.nn.layers.rnn": (
-        "Rnn",
-        "RnnCell",
-    ),
-    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
-    "burnpy.nn.layers.sequential": ("Identity", "Sequential"),
-    "burnpy.nn.layers.smooth_activations": (
-        "Celu",
-        "Elu",
-        "Glu",
-        "LogSigmoid",
-        "Mish",
-        "Selu",
-        "Softmin",
-        "Softsign",
-        "SwiGlu",
-        "Tanhshrink",
-    ),
-    "burnpy.nn.layers.transformer_encoder": (
+    "burnpy.nn.layers.transformer": (
         "TransformerEncoder",
         "TransformerEncoderLayer",
     ),
@@ -148,8 +116,8 @@ _LATER = {
         "Stateless",
         "rebound",
     ),
-    "burnpy.nn.select": ("Where",),
-    "burnpy.nn.state": (
+    "burnpy.nn.module_paths": ("Where",),
+    "burnpy.nn.module_state": (
         "Entry",
         "State",
         "StateReport",

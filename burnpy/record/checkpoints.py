@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, RecordError, path_shown
-from burnpy.nn.state import Entry
+from burnpy.nn.module_state import Entry
 from burnpy.record.files import DIGEST, read, write
 from burnpy.record.memory import brief, damaged
 from burnpy.record.paths import path_of

@@ -9,9 +9,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError, a
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
-from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
 from burnpy.typevars import M

@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.errors import MissingPartError, RecordError, a, path_shown
 from burnpy.nn.module import Module
-from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, remapped
 from burnpy.typevars import M, T
 

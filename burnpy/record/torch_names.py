@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
+from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import joined, walk
 from burnpy.nn.variable import Variable
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DTypeError, RecordError
-from burnpy.nn.state import Entry
+from burnpy.nn.module_state import Entry
 from burnpy.nn.tree import joined
 from burnpy.record.header import METADATA
 from burnpy.tensor.base import TensorBase

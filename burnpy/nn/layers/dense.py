@@ -1,13 +1,13 @@
-"""The bilinear layer."""
+"""The linear and the bilinear layer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.functional.dense import bilinear
+from burnpy.nn.argument_checks import positive
+from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
 
@@ -15,6 +15,67 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
+
+
+class Linear(Module[B]):
+    """A linear layer, ``x @ weight + bias``, from (…, in_features) to (…, out_features).
+
+    The weight is (in_features, out_features), the transpose of PyTorch's.
+
+    Args:
+        in_features: the size of the last dimension of the input.
+        out_features: the size of the last dimension of the output.
+        bias: whether the layer has a bias.
+        device: the device of the layer.
+        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√in_features.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Linear(3, 4, device=NumPy)(Tensor[NumPy].ones((2, 3))).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        bias: bool = True,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive("Linear", in_features=in_features, out_features=out_features)
+        default = around_zero(in_features)
+        fans = (in_features, out_features)
+        self.weight = Param((initializer or default)(fans, device=device, fans=fans, generator=generator))
+        self.bias = Param(default((out_features,), device=device, generator=generator)) if bias else None
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Map (…, in_features) to (…, out_features)."""
+        return linear(x, self.weight.value, None if self.bias is None else self.bias.value)
+
+    @property
+    def in_features(self) -> int:
+        """The size of the last dimension of the input."""
+        return self.weight.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        """The size of the last dimension of the output."""
+        return self.weight.shape[1]
+
+    def torch_names(self) -> dict[str, str]:
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        return {"weight": "weight.T"}
+
+    def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
+        """Return the same layer on the inner backend."""
+        return rebound(self)
 
 
 class Bilinear(Module[B]):

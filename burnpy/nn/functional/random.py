@@ -8,7 +8,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.checks import floats, probability
+from burnpy.nn.argument_checks import floats, probability
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.operands import number
