@@ -1,52 +1,52 @@
-"""Pooling of sequences and images: maxima or means over windows, of a given size or for an output of a given size."""
+"""Pooling of sequences and images: maxima or means over windows, of a given size or for an output of a given size.
+
+A sequence is pooled as an image of height 1.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, floats, output_pair, pair, single, whole
-from burnpy.nn.functional.windows import as_given, batch_of, pooling_windows, refuse_no_images, refuse_no_sequences
+from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, output_pair, pair, single, whole
+from burnpy.nn.functional.windows import as_given, as_images, checked_windows
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from burnpy.tensor.int_tensor import IntTensor
     from burnpy.tensor.tensor import Tensor
 
+    class SequenceWindows(TypedDict, total=False):
+        """The windows of `max_pool1d`, for type checkers."""
+
+        stride: Single | None
+        padding: Single
+        dilation: Single
+        ceil_mode: bool
+
+    class ImageWindows(TypedDict, total=False):
+        """The windows of `max_pool2d`, for type checkers."""
+
+        stride: Pair | None
+        padding: Pair
+        dilation: Pair
+        ceil_mode: bool
+
 
 @overload
 def max_pool1d(
-    x: Tensor[B],
-    kernel_size: Single,
-    *,
-    stride: Single | None = None,
-    padding: Single = 0,
-    dilation: Single = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[SequenceWindows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B],
-    kernel_size: Single,
-    *,
-    stride: Single | None = None,
-    padding: Single = 0,
-    dilation: Single = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[True],
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[SequenceWindows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B],
-    kernel_size: Single,
-    *,
-    stride: Single | None = None,
-    padding: Single = 0,
-    dilation: Single = 1,
-    ceil_mode: bool = False,
-    return_indices: bool,
+    x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[SequenceWindows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool1d(
@@ -87,36 +87,15 @@ def max_pool1d(
 
 @overload
 def max_pool2d(
-    x: Tensor[B],
-    kernel_size: Pair,
-    *,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[False] = False,
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[ImageWindows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B],
-    kernel_size: Pair,
-    *,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    ceil_mode: bool = False,
-    return_indices: Literal[True],
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[ImageWindows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B],
-    kernel_size: Pair,
-    *,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    ceil_mode: bool = False,
-    return_indices: bool,
+    x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[ImageWindows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool2d(
@@ -228,58 +207,6 @@ def avg_pool2d(
     return _avg_pool("avg_pool2d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """Return a validated ``divisor_override``; None stays None.
-
-    Raises:
-        ArgumentError: it is not an int, or is 0.
-    """
-    if divisor is None:
-        return None
-    number = whole(operation, "divisor_override", divisor)
-    if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; nothing is divided by 0")
-    return number
-
-
-def _max_pool(
-    operation: str,
-    x: Tensor[B],
-    kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    dilation: Size,
-    ceil_mode: bool,
-    return_indices: bool,
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Return the maxima of the windows of sequences or images, and their indices if those are asked for."""
-    images, window = pooling_windows(operation, x, kernel_size, stride, padding, dilation, ceil_mode)
-    device: Any = images.device
-    settings = (images._primitive, *window, bool(ceil_mode))
-    out = as_given(operation, images._like(device.max_pool2d(*settings)), x)
-    if not return_indices:
-        return out
-    return out, as_given(operation, images._int(device.max_pool2d_indices(*settings)), x)
-
-
-def _avg_pool(
-    operation: str,
-    x: Tensor[B],
-    kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Tensor[B]:
-    """Return the means of the windows of sequences or images."""
-    images, window = pooling_windows(operation, x, kernel_size, stride, padding, 1, ceil_mode)
-    device: Any = images.device
-    flags = (bool(ceil_mode), bool(count_include_pad))
-    out = device.avg_pool2d(images._primitive, *window[:3], *flags, divisor_of(operation, divisor))
-    return as_given(operation, images._like(out), x)
-
-
 @explained
 def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
     """Adaptive average pooling of sequences: the means of windows chosen so that the output has ``output_size``.
@@ -295,10 +222,7 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
         ShapeError: x has another number of dimensions.
         ArgumentError: the size is not positive.
     """
-    (x,) = floats("adaptive_avg_pool1d", 1, x=x)
-    refuse_no_sequences("adaptive_avg_pool1d", x.shape)
-    size = single("adaptive_avg_pool1d", "output_size", output_size)
-    return adaptive_avg_pool2d(x.unsqueeze(-2), (1, size)).squeeze(-2)
+    return _adaptive_avg_pool("adaptive_avg_pool1d", x, output_size)
 
 
 @explained
@@ -318,12 +242,7 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputPair) -> Tensor[B]:
         ShapeError: x has another number of dimensions.
         ArgumentError: a size is not positive.
     """
-    (x,) = floats("adaptive_avg_pool2d", 1, x=x)
-    refuse_no_images("adaptive_avg_pool2d", x.shape)
-    size = _output_size("adaptive_avg_pool2d", x, output_size)
-    device: Any = x.device
-    out = x._like(device.adaptive_avg_pool2d(batch_of(x)._primitive, size))
-    return out if x.ndim == 4 else out.squeeze(0)
+    return _adaptive_avg_pool("adaptive_avg_pool2d", x, output_size)
 
 
 @overload
@@ -354,11 +273,7 @@ def adaptive_max_pool1d(
         ShapeError: x has another number of dimensions, or no elements to choose from.
         ArgumentError: the size is not positive.
     """
-    (x,) = floats("adaptive_max_pool1d", 1, x=x)
-    refuse_no_sequences("adaptive_max_pool1d", x.shape)
-    size = single("adaptive_max_pool1d", "output_size", output_size)
-    values, indices = _adaptive_maxima("adaptive_max_pool1d", x.unsqueeze(-2), (1, size))
-    return (values.squeeze(-2), indices.squeeze(-2)) if return_indices else values.squeeze(-2)
+    return _adaptive_max_pool("adaptive_max_pool1d", x, output_size, return_indices)
 
 
 @overload
@@ -399,28 +314,93 @@ def adaptive_max_pool2d(
     >>> adaptive_max_pool2d(Tensor[NumPy].arange(9).reshape(1, 3, 3), 2).tolist()
     [[[4.0, 5.0], [7.0, 8.0]]]
     """
-    (x,) = floats("adaptive_max_pool2d", 1, x=x)
-    refuse_no_images("adaptive_max_pool2d", x.shape)
-    values, indices = _adaptive_maxima("adaptive_max_pool2d", x, _output_size("adaptive_max_pool2d", x, output_size))
-    return (values, indices) if return_indices else values
+    return _adaptive_max_pool("adaptive_max_pool2d", x, output_size, return_indices)
 
 
-def _output_size(operation: str, x: Tensor[Any], output_size: OutputPair) -> tuple[int, int]:
-    """Return the height and width of the output; None keeps the size of x."""
-    high, wide = output_pair(operation, output_size)
-    if high is None or wide is None:  # whose size may be 0
-        return pair(operation, "output_size", (high or x.shape[-2], wide or x.shape[-1]))
-    return high, wide
+def divisor_of(operation: str, divisor: int | None) -> int | None:
+    """Return a validated ``divisor_override``; None stays None.
+
+    Raises:
+        ArgumentError: it is not an int, or is 0.
+    """
+    if divisor is None:
+        return None
+    number = whole(operation, "divisor_override", divisor)
+    if number == 0:
+        raise ArgumentError(f"{operation}() got divisor_override=0; nothing is divided by 0")
+    return number
 
 
-def _adaptive_maxima(operation: str, x: Tensor[B], size: tuple[int, int]) -> tuple[Tensor[B], IntTensor[B]]:
-    """Return the maxima of adaptive windows of the last two dims, and their flat indices in the plane."""
-    lead, (high, wide) = x.shape[:-2], x.shape[-2:]
+def _max_pool(
+    operation: str,
+    x: Tensor[B],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Return the maxima of windows, and their indices if ``return_indices``."""
+    images = as_images(operation, x)
+    windows = checked_windows(operation, images, kernel_size, stride, padding, dilation, ceil_mode)
+    device: Any = images.device
+    settings = (images._primitive, *windows, bool(ceil_mode))
+    out = as_given(operation, x, images._like(device.max_pool2d(*settings)))
+    if not return_indices:
+        return out
+    return out, as_given(operation, x, images._int(device.max_pool2d_indices(*settings)))
+
+
+def _avg_pool(
+    operation: str,
+    x: Tensor[B],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Tensor[B]:
+    """Return the means of windows."""
+    images = as_images(operation, x)
+    windows = checked_windows(operation, images, kernel_size, stride, padding, 1, ceil_mode)
+    device: Any = images.device
+    flags = (bool(ceil_mode), bool(count_include_pad))
+    out = device.avg_pool2d(images._primitive, *windows[:3], *flags, divisor_of(operation, divisor))
+    return as_given(operation, x, images._like(out))
+
+
+def _adaptive_avg_pool(operation: str, x: Tensor[B], output_size: Single | OutputPair) -> Tensor[B]:
+    """Return the means of windows that fit the size of the output."""
+    images = as_images(operation, x)
+    device: Any = images.device
+    out = device.adaptive_avg_pool2d(images._primitive, _output_size(operation, images, output_size))
+    return as_given(operation, x, images._like(out))
+
+
+def _adaptive_max_pool(
+    operation: str, x: Tensor[B], output_size: Single | OutputPair, return_indices: bool
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Return the maxima of windows that fit the size of the output, and their indices if ``return_indices``."""
+    images = as_images(operation, x)
+    size = _output_size(operation, images, output_size)
+    n, channels, high, wide = images.shape
     if not high or not wide:
         raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
-    b: Any = x._backend
-    planes = x if len(lead) == 2 else x.unsqueeze(0)
-    index = b.adaptive_max_pool2d_indices(planes._primitive, size)
-    flat = b.discrete.reshape(index, (*planes.shape[:2], size[0] * size[1]))
-    values = x._like(b.gather(planes.flatten(2)._primitive, 2, flat)).reshape((*lead, *size))
-    return values, x._int(b.discrete.reshape(index, (*lead, *size)))
+    device: Any = images.device
+    index = device.adaptive_max_pool2d_indices(images._primitive, size)
+    flat = device.discrete.reshape(index, (n, channels, size[0] * size[1]))
+    values = images._like(device.gather(images.flatten(2)._primitive, 2, flat)).reshape((n, channels, *size))
+    out = as_given(operation, x, values)
+    return (out, as_given(operation, x, images._int(index))) if return_indices else out
+
+
+def _output_size(operation: str, images: Tensor[Any], output_size: Any) -> tuple[int, int]:
+    """Return the height and width of the output of adaptive pooling; None keeps the size of the images."""
+    if operation.endswith("1d"):
+        return 1, single(operation, "output_size", output_size)
+    high, wide = output_pair(operation, output_size)
+    if high is None or wide is None:  # whose size may be 0
+        return pair(operation, "output_size", (high or images.shape[-2], wide or images.shape[-1]))
+    return high, wide

@@ -1,4 +1,4 @@
-"""The windows of sequences and images: their checks, `unfold` and `fold` (im2col and col2im)."""
+"""`unfold` and `fold` (im2col and col2im), and the checks of windows that convolution and pooling share."""
 
 from __future__ import annotations
 
@@ -16,113 +16,11 @@ if TYPE_CHECKING:
     from burnpy.nn.argument_checks import Size
     from burnpy.tensor.base import TensorBase
 
-T = TypeVar("T", bound="TensorBase[Any]")
 
+Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
 
-def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of images, (N, channels, height, width), or one image without N.
-
-    Raises:
-        ShapeError: it has another number of dimensions.
-    """
-    if len(shape) not in (3, 4):
-        raise ShapeError(
-            f"{operation}() got x of shape {shape}, expected (N, {channels}, height, width), or ({channels}, height, "
-            "width) for one image"
-        )
-
-
-def refuse_no_sequences(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of sequences, (N, channels, length), or one sequence without N.
-
-    Raises:
-        ShapeError: it has another number of dimensions.
-    """
-    if len(shape) not in (2, 3):
-        raise ShapeError(
-            f"{operation}() got x of shape {shape}, expected (N, {channels}, length), or ({channels}, length) for one "
-            "sequence"
-        )
-
-
-def batch_of(x: Tensor[B]) -> Tensor[B]:
-    """Return images as a batch, adding N = 1 to a single image."""
-    return x.unsqueeze(0) if x.ndim == 3 else x
-
-
-def refuse_too_small(
-    operation: str,
-    shape: Shape,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
-    ceil_mode: bool = False,
-) -> None:
-    """Check that the kernel fits into padded images of a shape.
-
-    Raises:
-        ShapeError: it does not.
-    """
-    if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
-        if operation.endswith("1d"):
-            long = shape[-1] + 2 * padding[1]
-            raise ShapeError(
-                f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
-                f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
-            )
-        high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
-        reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
-        raise ShapeError(
-            f"{operation}() got images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
-            f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
-        )
-
-
-def pooling_windows(
-    operation: str,
-    x: Tensor[B],
-    kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    dilation: Size,
-    ceil_mode: bool,
-) -> tuple[Tensor[B], tuple[tuple[int, int], ...]]:
-    """Return x as a batch of images, and kernel size, stride, padding and dilation as pairs, all validated.
-
-    Sequences become images of height 1.
-
-    Raises:
-        KindError: x is not a float tensor.
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
-    """
-    (x,) = floats(operation, 1, x=x)
-    sequences = operation.endswith("1d")
-    if sequences:
-        refuse_no_sequences(operation, x.shape)
-        x = x.unsqueeze(-2)
-    else:
-        refuse_no_images(operation, x.shape)
-    size = row if sequences else pair
-    kernel = size(operation, "kernel_size", kernel_size)
-    strides = kernel if stride is None else size(operation, "stride", stride)
-    pads, gaps = size(operation, "padding", padding, 0), size(operation, "dilation", dilation)
-    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
-        pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
-        raise ArgumentError(
-            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
-        )
-    refuse_too_small(operation, x.shape, kernel, strides, pads, gaps, bool(ceil_mode))
-    return batch_of(x), (kernel, strides, pads, gaps)
-
-
-def as_given(operation: str, pooled: T, x: Tensor[Any]) -> T:
-    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
-    sequences = operation.endswith("1d")
-    out: Any = pooled
-    out = out.squeeze(-2) if sequences else out
-    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # a T
+_FORMS = {1: ("length", "sequence"), 2: ("height, width", "image")}
+"""The sizes of sequences, of one dimension, and of images, of two."""
 
 
 @explained
@@ -150,10 +48,10 @@ def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair
     [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     """
     (x,) = floats("unfold", 1, x=x)
-    refuse_no_images("unfold", x.shape)
+    check_form("unfold", x.shape, 2)
     kernel, strides = pair("unfold", "kernel_size", kernel_size), pair("unfold", "stride", stride)
     pads, gaps = pair("unfold", "padding", padding, 0), pair("unfold", "dilation", dilation)
-    refuse_too_small("unfold", x.shape, kernel, strides, pads, gaps)
+    check_kernel("unfold", x.shape, kernel, strides, pads, gaps)
     device: Any = x.device
     images = batch_of(x)
     n, c = images.shape[:2]
@@ -211,7 +109,7 @@ def fold(
     size = pair("fold", "output_size", output_size)
     kernel, strides = pair("fold", "kernel_size", kernel_size), pair("fold", "stride", stride)
     pads, gaps = pair("fold", "padding", padding, 0), pair("fold", "dilation", dilation)
-    refuse_too_small("fold", size, kernel, strides, pads, gaps)
+    check_kernel("fold", size, kernel, strides, pads, gaps)
     counts, area = window_counts(size, kernel, strides, pads, gaps), kernel[0] * kernel[1]
     length = counts[0] * counts[1]
     if x.shape[-1] != length or x.shape[-2] % area:
@@ -231,3 +129,100 @@ def fold(
         total = device.accumulate_slice(total, key, device.slice(columns, (everything, everything, k)))
     out = x._like(total if whole == shape else device.slice(total, inside(shape, pads)))
     return out if x.ndim == 3 else out.squeeze(0)
+
+
+def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
+    """Check that a shape describes a batch of sequences (``dims`` 1) or images (``dims`` 2), or one of them without N.
+
+    Raises:
+        ShapeError: it has another number of dimensions.
+    """
+    if len(shape) not in (dims + 1, dims + 2):
+        sizes, word = _FORMS[dims]
+        raise ShapeError(
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, {sizes}), or ({channels}, {sizes}) for "
+            f"one {word}"
+        )
+
+
+def batch_of(x: Tensor[B]) -> Tensor[B]:
+    """Return images as a batch, adding N = 1 to a single image."""
+    return x.unsqueeze(0) if x.ndim == 3 else x
+
+
+def check_kernel(
+    operation: str,
+    shape: Shape,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int],
+    ceil_mode: bool = False,
+) -> None:
+    """Check that the kernel fits into padded images of a shape.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
+        if operation.endswith("1d"):
+            long = shape[-1] + 2 * padding[1]
+            raise ShapeError(
+                f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
+                f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
+            )
+        high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
+        reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
+        raise ShapeError(
+            f"{operation}() got images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
+            f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
+        )
+
+
+def as_images(operation: str, x: Tensor[B]) -> Tensor[B]:
+    """Return sequences or images, which the end of the operation's name says, as a batch of images.
+
+    Raises:
+        KindError: x is not a float tensor.
+        ShapeError: x has another number of dimensions.
+    """
+    (x,) = floats(operation, 1, x=x)
+    sequences = operation.endswith("1d")
+    check_form(operation, x.shape, 1 if sequences else 2)
+    return batch_of(x.unsqueeze(-2) if sequences else x)
+
+
+def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
+    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
+    sequences = operation.endswith("1d")
+    out: Any = pooled.squeeze(-2) if sequences else pooled  # type: ignore[attr-defined]  # every tensor has it
+    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
+
+
+def checked_windows(
+    operation: str,
+    images: Tensor[Any],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+) -> tuple[tuple[int, int], ...]:
+    """Return kernel size, stride, padding and dilation as pairs, after a check that the windows fit into the images.
+
+    Raises:
+        ShapeError: the images are smaller than a window.
+        ArgumentError: a setting is invalid.
+    """
+    sequences = operation.endswith("1d")
+    size = row if sequences else pair
+    kernel = size(operation, "kernel_size", kernel_size)
+    strides = kernel if stride is None else size(operation, "stride", stride)
+    pads, gaps = size(operation, "padding", padding, 0), size(operation, "dilation", dilation)
+    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
+        pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
+        raise ArgumentError(
+            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
+        )
+    check_kernel(operation, images.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return kernel, strides, pads, gaps
