@@ -17,8 +17,8 @@ from burnpy.distributed.mpi import forgotten, import_mpi, launched, stop_all_on_
 from burnpy.distributed.reduction import Reduction
 from burnpy.distributed.same_models import bits_of, digest_of, refuse_differences, structure_of
 from burnpy.distributed.wait import Waits
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
+from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.tensor import Tensor

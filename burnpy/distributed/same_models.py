@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from burnpy.backend.errors import GroupError
 from burnpy.distributed.calls import Alone, Header
-from burnpy.nn.base import ModuleBase
+from burnpy.nn.module_base import ModuleBase
 
 Facts: TypeAlias = dict[str, tuple[Any, ...]]
 """Properties that must be equal on all ranks, by the path of a parameter or buffer."""

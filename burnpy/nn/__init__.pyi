@@ -3,24 +3,49 @@
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
-from burnpy.nn.layers.activations import Gelu, Identity, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Softplus, Tanh
-from burnpy.nn.layers.adaptive_pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool1d, AdaptiveMaxPool2d
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
-from burnpy.nn.layers.batch_norm import BatchNorm
-from burnpy.nn.layers.bilinear import Bilinear
-from burnpy.nn.layers.convolution import Conv1d, Conv2d
+from burnpy.nn.layers.activation import (
+    Celu,
+    Elu,
+    Gelu,
+    Glu,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PRelu,
+    Relu,
+    Relu6,
+    Selu,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softshrink,
+    Softsign,
+    SwiGlu,
+    Tanh,
+    Tanhshrink,
+    Threshold,
+)
+from burnpy.nn.layers.attention import DecoderCache, KeyValueCache, MultiHeadAttention, RotaryEncoding
+from burnpy.nn.layers.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from burnpy.nn.layers.dense import Bilinear, Linear
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding
-from burnpy.nn.layers.flatten import Flatten
-from burnpy.nn.layers.group_norm import GroupNorm
-from burnpy.nn.layers.gru import Gru, GruCell
-from burnpy.nn.layers.instance_norm import InstanceNorm
-from burnpy.nn.layers.layer_norm import LayerNorm
-from burnpy.nn.layers.likelihood_losses import BceLoss, GaussianNllLoss, KlDivLoss, PoissonNllLoss
-from burnpy.nn.layers.linear import Linear
-from burnpy.nn.layers.losses import BceWithLogitsLoss, CrossEntropyLoss, MseLoss, NllLoss
-from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
+from burnpy.nn.layers.likelihood_losses import (
+    BceLoss,
+    BceWithLogitsLoss,
+    CrossEntropyLoss,
+    GaussianNllLoss,
+    KlDivLoss,
+    NllLoss,
+    PoissonNllLoss,
+)
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -29,45 +54,28 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
-from burnpy.nn.layers.piecewise_activations import (
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyRelu,
-    PRelu,
-    Relu6,
-    Softshrink,
-    Threshold,
+from burnpy.nn.layers.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
 )
-from burnpy.nn.layers.pixels import ChannelShuffle, PixelShuffle, PixelUnshuffle
-from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
-from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, SmoothL1Loss
-from burnpy.nn.layers.rms_norm import RmsNorm
-from burnpy.nn.layers.rnn import Rnn, RnnCell
-from burnpy.nn.layers.rotary import RotaryEncoding
-from burnpy.nn.layers.sequential import Sequential
-from burnpy.nn.layers.smooth_activations import (
-    Celu,
-    Elu,
-    Glu,
-    LogSigmoid,
-    Mish,
-    Selu,
-    Softmin,
-    Softsign,
-    SwiGlu,
-    Tanhshrink,
-)
+from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
+from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, MseLoss, SmoothL1Loss
+from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
+from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
+from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
-from burnpy.nn.layers.transformer_encoder import TransformerEncoder, TransformerEncoderLayer
-from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d
-from burnpy.nn.layers.unfolding import Fold, Unfold
-from burnpy.nn.layers.upsample import Upsample
+from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.select import Where
-from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.module_paths import Where
+from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [

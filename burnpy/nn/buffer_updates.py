@@ -17,7 +17,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import carrying
 from burnpy.backend.errors import ModuleError, ShapeError
 from burnpy.backend.primitives import DType
-from burnpy.nn.base import ModuleBase
+from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import own_variables
 from burnpy.tensor.base import TensorBase

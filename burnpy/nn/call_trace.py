@@ -22,7 +22,7 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
+    from burnpy.nn.module_base import ModuleBase
 
 Input: TypeAlias = TensorBase[Any] | Sequence[int]
 """An input of a model: a tensor, or the shape of a tensor of zeros."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from burnpy.backend.errors import NotTrackedError, a
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.buffer_updates import Updatable
-from burnpy.nn.state import Stateful
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_state import Stateful
 from burnpy.nn.summary import Summarized
 from burnpy.tensor.call_errors import composed, explained
 from burnpy.typevars import B2, B, F, I, R

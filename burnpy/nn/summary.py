@@ -1,16 +1,146 @@
-"""`Summary`: a table of the layers of a model with output shapes, parameter counts and FLOPs."""
+"""The text of modules: the repr, a tree with a line per part, and `Summary`, a table of layers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.display import Displayed
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_errors import signature_of
+from burnpy.nn.tree import TreeNode, children
+from burnpy.nn.variable import Param, Variable
+from burnpy.tensor.base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.nn.call_trace import Input
+
+_UNKNOWN: Any = Parameter.empty
+
+
+def settings(module: TreeNode) -> str:
+    """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
+
+    >>> from burnpy.nn import Flatten, MaxPool2d
+    >>> settings(MaxPool2d(3, stride=2)), settings(Flatten())
+    ('3, stride=2', '1, -1')
+    """
+    arguments: list[str] = []
+    by_position = True
+    for p in signature_of(type(module)).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        value = _setting(module, p)
+        by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
+        if by_position:
+            arguments.append(describe(value))
+        elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
+            arguments.append(f"{p.name}={describe(value)}")
+    return ", ".join(arguments)
+
+
+def _setting(module: TreeNode, p: Parameter) -> Any:
+    """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
+    fields, annotation = vars(module), str(p.annotation)
+    if p.name in fields:
+        value = fields[p.name]
+    elif p.name != "device" and isinstance(getattr(type(module), p.name, None), property):
+        try:
+            value = getattr(module, p.name)
+        except AttributeError:  # the property reads a part that was replaced by another
+            return _UNKNOWN
+    else:
+        return _UNKNOWN
+    if "bool" in annotation and (value is None or p.name in module._parts):
+        return value is not None  # a flag such as bias=True creates an optional part
+    return _UNKNOWN if p.name in module._parts else _short(value, annotation)
+
+
+def _short(value: Any, annotation: str) -> Any:
+    """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
+    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
+        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
+        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
+            return value[0]
+    return value
+
+
+class Displayed(ModuleBase[B]):
+    """The methods of a module that show it as text."""
+
+    __slots__ = ()
+
+    def extra_repr(self) -> str:
+        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
+        return settings(self)
+
+    def __repr__(self) -> str:
+        return render(self)
+
+
+def render(module: Displayed[Any]) -> str:
+    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> print(render(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
+    Sequential()  33 parameters, 24 of them frozen
+      0  Linear(2, 8)  24 parameters, 24 of them frozen
+        weight  (2, 8) frozen
+        bias  (8,) frozen
+      1  Relu()
+      2  Linear(8, 1)  9 parameters
+        weight  (8, 1)
+        bias  (1,)
+    """
+    if not module._sealed:
+        return f"<{type(module).__name__} under construction>"
+    return "\n".join(_lines(module, "", {}, "", None))
+
+
+def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
+    """The lines of a module; ``override`` is the train/eval override of the enclosing module."""
+    lines = [_headline(module, override)]
+    for name, part in _flat(module):
+        inside = f"{path}.{name}" if path else name
+        start = f"{indent}  {name}  "
+        known = seen.setdefault(id(part), inside)
+        if known != inside and (isinstance(part, Variable) or part._variables()):
+            lines.append(f"{start}is {known}")
+        elif isinstance(part, Variable):
+            word = "" if isinstance(part, Param) else " buffer"
+            lines.append(f"{start}{part.shape}{word}{' frozen' if part.frozen else ''}")
+        else:
+            first, *rest = _lines(part, inside, seen, indent + "  ", module._override)
+            lines += [start + first, *rest]
+    return lines
+
+
+def _flat(tree: Any) -> list[tuple[str, Any]]:
+    """The direct parts of a module with their names, including those inside tuples and dicts."""
+    parts: list[tuple[str, Any]] = []
+    for name, part in children(tree):
+        if isinstance(part, (tuple, dict)):
+            parts += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
+        elif isinstance(part, (TreeNode, Variable)):
+            parts.append((name, part))
+    return parts
+
+
+def _headline(module: Displayed[Any], override: bool | None) -> str:
+    """The first line of a module: its class and settings, parameter counts, and its mode if it is overridden."""
+    notes: list[str] = []
+    count = module.num_params
+    if count:
+        notes.append(f"{count:,} parameter{'s' if count != 1 else ''}")
+        frozen = sum(p.numel() for p in module.params() if p.frozen)
+        if frozen:
+            notes.append(f"{frozen:,} of them frozen")
+    if module._override is not override:
+        notes.append({True: "training mode", False: "eval mode", None: "as the device says"}[module._override])
+    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(notes)}{', '.join(notes)}"
 
 
 class SummaryRow(NamedTuple):

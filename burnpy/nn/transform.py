@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
-from burnpy.nn.base import ModuleBase
-from burnpy.nn.replace import replaced
-from burnpy.nn.select import Where, selected
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_paths import Where, replaced, selected
 from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param, Variable, new_id
 from burnpy.tensor.base import TensorBase, new_tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
-from burnpy.nn.attribute_errors import missing_attribute
+from burnpy.nn.module_errors import missing_attribute
 from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.call_errors import composed
 from burnpy.typevars import B

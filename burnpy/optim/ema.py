@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
-from burnpy.nn.base import ModuleBase
+from burnpy.nn.module_base import ModuleBase
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import M

@@ -16,7 +16,7 @@ from burnpy.backend.errors import (
     MissingGradientError,
     a,
 )
-from burnpy.nn.select import meets, suggestion
+from burnpy.nn.module_paths import meets, suggestion
 from burnpy.nn.variable import Param
 from burnpy.optim.layout import BUCKET_BYTES, Layout
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.select import Where, selected
+from burnpy.nn.module_paths import Where, selected
 from burnpy.nn.variable import Param
 from burnpy.optim.checks import at_least_zero
 
 if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
+    from burnpy.nn.module_base import ModuleBase
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
-from burnpy.nn.base import ModuleBase
-from burnpy.nn.select import suggestion
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_paths import suggestion
 from burnpy.nn.variable import Param
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.gradients import Gradients

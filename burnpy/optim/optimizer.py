@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overl
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
 from burnpy.backend.operations.optimizer import Step
-from burnpy.nn.attribute_errors import missing_attribute
 from burnpy.nn.buffer_updates import buffer_values
-from burnpy.nn.call_errors import Explaining
 from burnpy.nn.module import Module
+from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of

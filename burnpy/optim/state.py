@@ -12,7 +12,7 @@ from burnpy.backend.errors import BurnpyError, StateError, a
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.nn.base import ModuleBase
+    from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.variable import Param
 
 

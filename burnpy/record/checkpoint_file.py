@@ -19,7 +19,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
-from burnpy.nn.state import Entry
+from burnpy.nn.module_state import Entry
 from burnpy.nn.tree import joined
 from burnpy.record.atomic_write import path_of
 from burnpy.record.record import Record

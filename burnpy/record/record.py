@@ -19,9 +19,9 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
-from burnpy.nn.state import Entry, State, StateReport
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
 from burnpy.typevars import M, T

@@ -11,8 +11,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown, raised_by_other_code
-from burnpy.nn.base import ModuleBase
 from burnpy.nn.module import Module
+from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import joined, walk
 from burnpy.nn.variable import Variable
 from burnpy.record.atomic_write import path_of

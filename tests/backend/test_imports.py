@@ -65,12 +65,12 @@ def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
 
 def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
     found = loaded("import burnpy.nn")
-    assert "burnpy.nn.base" in found
+    assert "burnpy.nn.module_base" in found
     assert not any(
         name.startswith(("burnpy.nn.layers", "burnpy.nn.functional", "burnpy.hints.missing")) for name in found
     )
     assert {name for name in found if name.startswith("burnpy.func")} == {"burnpy.func", "burnpy.func.pytree"}
-    assert "burnpy.nn.layers.lstm" not in loaded("from burnpy.nn import Linear")
+    assert "burnpy.nn.layers.recurrence" not in loaded("from burnpy.nn import Linear")
 
 
 def test_making_a_device_makes_none_of_the_methods_that_record() -> None:

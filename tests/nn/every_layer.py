@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy import Generator, IntTensor, Tensor, nn
-from burnpy.nn.base import ModuleBase
+from burnpy.nn.module_base import ModuleBase
 
 
 class Example(NamedTuple):

@@ -44,7 +44,7 @@ from burnpy.nn import (
     stepped,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
-from burnpy.nn.pytree import ModuleStructure, unflatten_module
+from burnpy.nn.module_base import ModuleStructure, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]

@@ -16,7 +16,7 @@ import pytest
 from burnpy import Generator
 from burnpy.backend import errors
 from burnpy.data.sources import ImageFolder, read_csv
-from burnpy.nn.state import Entry
+from burnpy.nn.module_state import Entry
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.record import from_torch, load, read_torch, save
 from burnpy.record.safetensors_file import write

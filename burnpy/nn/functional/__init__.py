@@ -10,9 +10,10 @@ from burnpy.backend.lazy import attached
 
 _LATER = {
     "burnpy.tensor.distances": ("cosine_similarity", "pairwise_distance", "pdist"),
-    "burnpy.nn.functional.activations": (
+    "burnpy.nn.functional.activation": (
         "celu",
         "elu",
+        "glu",
         "hardsigmoid",
         "hardswish",
         "hardtanh",
@@ -21,36 +22,29 @@ _LATER = {
         "mish",
         "relu6",
         "selu",
+        "softmin",
         "softshrink",
         "softsign",
+        "swiglu",
         "tanhshrink",
         "threshold",
     ),
-    "burnpy.nn.functional.activations_along_dims": (
-        "glu",
-        "gumbel_softmax",
-        "normalize",
-        "softmin",
-        "swiglu",
-    ),
-    "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
-    "burnpy.nn.functional.convolution": (
-        "conv1d",
-        "conv2d",
-    ),
-    "burnpy.nn.functional.transposed_convolution": (
-        "conv_transpose1d",
-        "conv_transpose2d",
-    ),
-    "burnpy.nn.functional.regularization": ("dropout",),
+    "burnpy.nn.functional.attention": ("rotary_encoding", "scaled_dot_product_attention"),
+    "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"),
+    "burnpy.nn.functional.random": ("dropout", "gumbel_softmax"),
     "burnpy.nn.functional.embeddings": ("embedding",),
     "burnpy.nn.functional.dense": (
         "bilinear",
         "linear",
     ),
-    "burnpy.nn.functional.group_normalization": (
+    "burnpy.nn.functional.normalization": (
+        "BatchNormed",
+        "batch_norm",
+        "batch_normed",
         "group_norm",
         "instance_norm",
+        "layer_norm",
+        "normalize",
         "rms_norm",
     ),
     "burnpy.nn.functional.likelihood_losses": (
@@ -72,40 +66,29 @@ _LATER = {
         "l1_loss",
         "smooth_l1_loss",
     ),
-    "burnpy.nn.functional.normalization": (
-        "BatchNormed",
-        "batch_norm",
-        "batch_normed",
-        "layer_norm",
-    ),
     "burnpy.nn.functional.padding": ("pad",),
     "burnpy.nn.functional.pooling": (
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
         "avg_pool1d",
         "avg_pool2d",
         "max_pool1d",
         "max_pool2d",
     ),
-    "burnpy.nn.functional.adaptive_pooling": (
-        "adaptive_avg_pool1d",
-        "adaptive_avg_pool2d",
-        "adaptive_max_pool1d",
-        "adaptive_max_pool2d",
-    ),
-    "burnpy.nn.functional.grid_sampling": (
+    "burnpy.nn.functional.resampling": (
         "affine_grid",
-        "grid_sample",
-    ),
-    "burnpy.nn.functional.interpolation": ("interpolate",),
-    "burnpy.nn.functional.unfolding": (
-        "fold",
-        "unfold",
-    ),
-    "burnpy.nn.functional.pixels": (
         "channel_shuffle",
+        "grid_sample",
+        "interpolate",
         "pixel_shuffle",
         "pixel_unshuffle",
     ),
-    "burnpy.nn.functional.rotary": ("rotary_encoding",),
+    "burnpy.nn.functional.windows": (
+        "fold",
+        "unfold",
+    ),
     "burnpy.tensor.losses": (
         "binary_cross_entropy_with_logits",
         "cross_entropy",

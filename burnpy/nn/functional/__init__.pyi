@@ -1,8 +1,9 @@
 """The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.exports``."""
 
-from burnpy.nn.functional.activations import (
+from burnpy.nn.functional.activation import (
     celu,
     elu,
+    glu,
     hardsigmoid,
     hardswish,
     hardtanh,
@@ -11,25 +12,17 @@ from burnpy.nn.functional.activations import (
     mish,
     relu6,
     selu,
+    softmin,
     softshrink,
     softsign,
+    swiglu,
     tanhshrink,
     threshold,
 )
-from burnpy.nn.functional.activations_along_dims import glu, gumbel_softmax, normalize, softmin, swiglu
-from burnpy.nn.functional.adaptive_pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-)
-from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.convolution import conv1d, conv2d
+from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
+from burnpy.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.functional.embeddings import embedding
-from burnpy.nn.functional.grid_sampling import affine_grid, grid_sample
-from burnpy.nn.functional.group_normalization import group_norm, instance_norm, rms_norm
-from burnpy.nn.functional.interpolation import interpolate
 from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
@@ -39,15 +32,38 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from burnpy.nn.functional.normalization import BatchNormed, batch_norm, batch_normed, layer_norm
+from burnpy.nn.functional.normalization import (
+    BatchNormed,
+    batch_norm,
+    batch_normed,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    normalize,
+    rms_norm,
+)
 from burnpy.nn.functional.padding import pad
-from burnpy.nn.functional.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from burnpy.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from burnpy.nn.functional.random import dropout, gumbel_softmax
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
-from burnpy.nn.functional.regularization import dropout
-from burnpy.nn.functional.rotary import rotary_encoding
-from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
-from burnpy.nn.functional.unfolding import fold, unfold
+from burnpy.nn.functional.resampling import (
+    affine_grid,
+    channel_shuffle,
+    grid_sample,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
+from burnpy.nn.functional.windows import fold, unfold
 from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 

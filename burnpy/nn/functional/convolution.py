@@ -1,4 +1,9 @@
-"""Convolution of images and of sequences."""
+"""Convolution of images and of sequences, and its transposes, the transposed convolutions.
+
+A sequence is convolved as an image of height 1, so that `conv1d` is `conv2d` with one size in place of two.
+
+Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import floats
-from burnpy.nn.functional.windows import refuse_no_images, refuse_no_sequences, refuse_too_small
-from burnpy.nn.sizes import Pair, Single, pair, single, whole
+from burnpy.nn.argument_checks import Pair, Single, Size, floats, pair, row, whole
+from burnpy.nn.functional.windows import check_form, check_kernel
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
@@ -58,18 +62,7 @@ def conv1d(
     >>> conv1d(Tensor[NumPy].arange(4).reshape(1, 4), Tensor[NumPy].ones((1, 1, 2)), padding=(1, 0)).tolist()
     [[0.0, 1.0, 3.0, 5.0]]
     """
-    x, weight, bias = floats("conv1d", 2, x=x, weight=weight, bias=bias)
-    refuse_no_sequences("conv1d", x.shape, "in")
-    if weight.ndim != 3:
-        raise ShapeError(f"conv1d() takes weight of shape (out, in / groups, kernel length), got {weight.shape}")
-    steps, gaps = single("conv1d", "stride", stride), single("conv1d", "dilation", dilation)
-    groups = _checked_channels("conv1d", x.shape, weight.shape, None if bias is None else bias.shape, groups, 1)
-    sides = sides_of("conv1d", padding, (steps,))
-    across = (0, 0)
-    images, weight = x.unsqueeze(-2), weight.unsqueeze(-2)
-    return _convolved(
-        "conv1d", images, weight, bias, (1, steps), None if sides is None else (across, sides[0]), (1, gaps), groups
-    ).squeeze(-2)
+    return _convolved("conv1d", x, weight, bias, stride, padding, dilation, groups)
 
 
 @explained
@@ -111,17 +104,91 @@ def conv2d(
     >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
-    x, weight, bias = floats("conv2d", 2, x=x, weight=weight, bias=bias)
-    shape, sizes = x.shape, weight.shape
-    refuse_no_images("conv2d", shape, "in")
-    if len(sizes) != 4:
-        raise ShapeError(
-            f"conv2d() takes weight of shape (out, in / groups, kernel height, kernel width), got shape {sizes}"
-        )
-    strides, dilations = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
-    groups = _checked_channels("conv2d", shape, sizes, None if bias is None else bias.shape, groups, 2)
-    sides = sides_of("conv2d", padding, strides)
-    return _convolved("conv2d", x, weight, bias, strides, sides, dilations, groups)
+    return _convolved("conv2d", x, weight, bias, stride, padding, dilation, groups)
+
+
+@explained
+def conv_transpose1d(
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None = None,
+    *,
+    stride: Single = 1,
+    padding: Single = 0,
+    output_padding: Single = 0,
+    groups: int = 1,
+    dilation: Single = 1,
+) -> Tensor[B]:
+    """1-D transposed convolution of sequences, as `torch.nn.functional.conv_transpose1d`.
+
+    Args:
+        x: shape (N, in, length), or (in, length) for a single sequence.
+        weight: shape (in, out / groups, kernel length), as PyTorch's.
+        bias: shape (out,).
+        stride: the step between the positions of the kernel in the output.
+        padding: elements removed from each end of the output.
+        output_padding: elements added to one end of the output; less than the stride or the dilation.
+        groups: the number of groups of channels, each with its own part of the weight.
+        dilation: the step between elements of the kernel.
+
+    Returns:
+        Shape (N, out, length'), or without N for a single sequence; length' is
+        (length - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1.
+
+    Raises:
+        ShapeError: the shapes do not match, or nothing is left of the output.
+        DTypeError: x is wider than the weights.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, weight = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].ones((1, 1, 3))
+    >>> conv_transpose1d(x, weight, stride=2).tolist()
+    [[1.0, 1.0, 3.0, 2.0, 2.0]]
+    """
+    return _transposed("conv_transpose1d", x, weight, bias, stride, padding, output_padding, dilation, groups)
+
+
+@explained
+def conv_transpose2d(
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    output_padding: Pair = 0,
+    groups: int = 1,
+    dilation: Pair = 1,
+) -> Tensor[B]:
+    """2-D transposed convolution of images, as `torch.nn.functional.conv_transpose2d`.
+
+    Args:
+        x: shape (N, in, height, width), or (in, height, width) for a single image.
+        weight: shape (in, out / groups, kernel height, kernel width), as PyTorch's.
+        bias: shape (out,).
+        stride: the step between the positions of the kernel in the output.
+        padding: rows and columns removed from each side of the output.
+        output_padding: rows and columns added to one side of the output; less than the stride or the dilation.
+        groups: the number of groups of channels, each with its own part of the weight.
+        dilation: the step between elements of the kernel.
+
+    Returns:
+        Shape (N, out, height', width'), or without N for a single image; height' is
+        (height - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1.
+
+    Raises:
+        ShapeError: the shapes do not match, or nothing is left of the output.
+        DTypeError: x is wider than the weights.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, weight = Tensor[NumPy].from_data([[[1.0, 2.0]]]), Tensor[NumPy].ones((1, 1, 1, 2))
+    >>> conv_transpose2d(x, weight, stride=2, output_padding=(0, 1)).tolist()
+    [[[1.0, 1.0, 2.0, 2.0, 0.0]]]
+    """
+    return _transposed("conv_transpose2d", x, weight, bias, stride, padding, output_padding, dilation, groups)
 
 
 def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple[Sides, ...] | None:
@@ -179,24 +246,43 @@ def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
         ) from None
 
 
-def _checked_channels(operation: str, shape: Any, sizes: Any, bias_shape: Any, groups: int, dims: int) -> int:
-    """Check that the channels of x, weight and bias match; return the number of groups as an int."""
-    groups = whole(operation, "groups", groups)
-    if groups < 1 or sizes[0] % groups:
+def _operands(
+    operation: str, x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None, groups: int, transposed: bool = False
+) -> tuple[Tensor[B], Tensor[B], Tensor[B] | None, int]:
+    """Return x and weight, as images if they are sequences, bias, and groups, whose shapes and channels fit.
+
+    Raises:
+        KindError, DeviceError, DTypeError: see `floats`.
+        ShapeError: the shapes do not match.
+        ArgumentError: the groups do not divide the first channels of the weight.
+    """
+    x, weight, bias = floats(operation, 2, x=x, weight=weight, bias=bias)
+    shape, sizes = x._primitive.shape, weight._primitive.shape
+    dims = 1 if operation.endswith("1d") else 2
+    check_form(operation, shape, dims, "in")
+    if len(sizes) != dims + 2:
+        channels = "in, out / groups" if transposed else "out, in / groups"
+        kernel = "kernel length" if dims == 1 else "kernel height, kernel width"
+        raise ShapeError(f"{operation}() takes weight of shape ({channels}, {kernel}), got shape {sizes}")
+    number = groups if groups.__class__ is int else whole(operation, "groups", groups)
+    if number < 1 or sizes[0] % number:
+        word = "input" if transposed else "output"
         raise ArgumentError(
-            f"{operation}() got groups={groups!r:.80} for {sizes[0]} output channels, which they must divide"
+            f"{operation}() got groups={groups!r:.80} for {sizes[0]} {word} channels, which they must divide"
         )
-    channels = shape[-dims - 1]
-    if channels != sizes[1] * groups:
+    channels, others = shape[-dims - 1], sizes[1] * number
+    taken, made = (sizes[0], others) if transposed else (others, sizes[0])
+    if channels != taken:
         raise ShapeError(
             f"{operation}() got x of shape {shape}, with {channels} channels, and weight of shape {sizes} "
-            f"with groups={groups}, which takes {sizes[1] * groups}"
+            f"with groups={number}, which takes {taken}"
         )
-    if bias_shape is not None and bias_shape != sizes[:1]:
+    if bias is not None and bias._primitive.shape != (made,):
         raise ShapeError(
-            f"{operation}() got weight of shape {sizes} and bias of shape {bias_shape}, which must be {sizes[:1]}"
+            f"{operation}() got weight of shape {sizes} with groups={number} and bias of shape {bias.shape}, "
+            f"which must be {(made,)}"
         )
-    return groups
+    return (x, weight, bias, number) if dims == 2 else (x.unsqueeze(-2), weight.unsqueeze(-2), bias, number)
 
 
 def _convolved(
@@ -204,32 +290,39 @@ def _convolved(
     x: Tensor[B],
     weight: Tensor[B],
     bias: Tensor[B] | None,
-    stride: tuple[int, int],
-    sides: tuple[Sides, ...] | None,
-    dilation: tuple[int, int],
+    stride: Size,
+    padding: Padding,
+    dilation: Size,
     groups: int,
 ) -> Tensor[B]:
-    """Convolve a batch of images, or one image, whose channels have been checked."""
-    sizes = weight.shape
-    kernel = (sizes[2], sizes[3])
+    """Convolve images or sequences, which the end of the operation's name says."""
+    x, weight, bias, groups = _operands(operation, x, weight, bias, groups)
+    sequences = operation.endswith("1d")
+    size = row if sequences else pair
+    strides, gaps = size(operation, "stride", stride), size(operation, "dilation", dilation)
+    sides = sides_of(operation, padding, strides[1:] if sequences else strides)
+    kernel: tuple[int, int] = weight._primitive.shape[2:]
     if sides is None:  # "same"
         sides = tuple(
-            [(gap * (size - 1) // 2, -(-gap * (size - 1) // 2)) for size, gap in zip(kernel, dilation, strict=True)]
+            [(gap * (size - 1) // 2, -(-gap * (size - 1) // 2)) for size, gap in zip(kernel, gaps, strict=True)]
         )
+    elif sequences:
+        sides = ((0, 0), *sides)
     (above, below), (left, right) = sides
     pads = (above, left)
     if above != below or left != right:
         x, pads = _evenly_padded(x, sides)
-    shape = x.shape
-    refuse_too_small(operation, shape, kernel, stride, pads, dilation)
-    device: Any = x.device
+    shape = x._primitive.shape
+    check_kernel(operation, shape, kernel, strides, pads, gaps)
+    device: Any = x._device
     images = (x if len(shape) == 4 else x.unsqueeze(0))._primitive
     if bias is None:
-        out = x._like(device.conv2d(images, weight._primitive, stride, pads, dilation, groups))
+        out = x._like(device.conv2d(images, weight._primitive, strides, pads, gaps, groups))
     else:
-        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, stride, pads, dilation, groups)
+        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, strides, pads, gaps, groups)
         out = x._like(primitive)
-    return out if len(shape) == 4 else out.squeeze(0)
+    out = out if len(shape) == 4 else out.squeeze(0)
+    return out.squeeze(-2) if sequences else out
 
 
 def _evenly_padded(x: Tensor[B], sides: tuple[Sides, ...]) -> tuple[Tensor[B], Sides]:
@@ -240,3 +333,64 @@ def _evenly_padded(x: Tensor[B], sides: tuple[Sides, ...]) -> tuple[Tensor[B], S
             zeros = Tensor.zeros(extra, dtype=x.dtype, device=x.device)
             x = cat([zeros, x] if before > after else [x, zeros], dim)
     return x, (min(sides[0]), min(sides[1]))
+
+
+def _transposed(
+    operation: str,
+    x: Tensor[B],
+    weight: Tensor[B],
+    bias: Tensor[B] | None,
+    stride: Size,
+    padding: Size,
+    output_padding: Size,
+    dilation: Size,
+    groups: int,
+) -> Tensor[B]:
+    """Convolve images or sequences, which the end of the operation's name says, in the transposed sense."""
+    x, weight, bias, groups = _operands(operation, x, weight, bias, groups, transposed=True)
+    sequences = operation.endswith("1d")
+    size = row if sequences else pair
+    strides, gaps = size(operation, "stride", stride), size(operation, "dilation", dilation)
+    pads, extra = size(operation, "padding", padding, 0), size(operation, "output_padding", output_padding, 0)
+    for more, step, gap in zip(extra, strides, gaps, strict=True):
+        if more >= max(step, gap):  # more would be zeros that no window reaches
+            raise ArgumentError(
+                f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; it is less than "
+                "one of them"
+            )
+    shape, (channels, *kernel) = x.shape, weight.shape[1:]
+    reach = [
+        (count - 1) * step + gap * (k - 1) + 1
+        for count, step, gap, k in zip(shape[-2:], strides, gaps, kernel, strict=True)
+    ]
+    sizes = [full - 2 * pad + more for full, pad, more in zip(reach, pads, extra, strict=True)]
+    if min(sizes) < 1 or min(shape[-2:]) < 1:
+        shown = sizes[1:] if sequences else sizes
+        raise ShapeError(
+            f"{operation}() got x with shape {(*shape[:-2], shape[-1]) if sequences else shape}; its output "
+            f"would be empty, of size {' × '.join(map(str, shown))}; use less padding"
+        )
+    images = x if len(shape) == 4 else x.unsqueeze(0)
+    device: Any = x.device
+    channels = channels * groups
+    exact = all(more < step for more, step in zip(extra, strides, strict=True))
+    cut, whole_sizes = (pads, sizes) if exact else ((0, 0), reach)
+    settings = ((images.shape[0], channels, *whole_sizes), strides, cut, gaps, groups)
+    out = x._like(device.conv2d_input(images._primitive, weight._primitive, *settings))
+    if not exact:
+        out = _cut(out, pads, sizes)
+    if bias is not None:
+        out = out + bias.reshape((channels, 1, 1))
+    out = out if len(shape) == 4 else out.squeeze(0)
+    return out.squeeze(-2) if sequences else out
+
+
+def _cut(out: Tensor[B], padding: tuple[int, int], sizes: list[int]) -> Tensor[B]:
+    """Return the part of the last two dims that begins after the padding, extended by zeros to its sizes."""
+    for dim, pad, size in zip((2, 3), padding, sizes, strict=True):
+        missing = pad + size - out.shape[dim]
+        if missing > 0:
+            shape = (*out.shape[:dim], missing, *out.shape[dim + 1 :])
+            out = cat([out, Tensor.zeros(shape, dtype=out.dtype, device=out.device)], dim)
+        out = out[(..., slice(pad, pad + size), *((slice(None),) * (3 - dim)))]
+    return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ShapeError
-from burnpy.nn.functional.checks import floats
+from burnpy.nn.argument_checks import floats
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

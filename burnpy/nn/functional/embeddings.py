@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.checks import exact_dims, floats
+from burnpy.nn.argument_checks import exact_dims, floats
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.index_checks import in_range, index_of
 from burnpy.tensor.operands import together

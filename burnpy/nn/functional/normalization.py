@@ -1,4 +1,4 @@
-"""Layer normalization and batch normalization."""
+"""Normalization with statistics of the last dimensions, of channels, or of groups of them, and by a norm."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+import numpy as np
+
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.functional.checks import dims_at_least, floats, last_sizes
+from burnpy.nn.argument_checks import dims_at_least, floats, last_sizes, whole
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import number
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
     from burnpy.tensor.tensor import Tensor
 
 
@@ -171,3 +176,198 @@ def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
                 f"batch_norm() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
             )
     return (shape[1], *(1,) * (len(shape) - 2))
+
+
+@explained
+def group_norm(
+    x: Tensor[B],
+    num_groups: int,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Group normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of each group of channels.
+
+    Args:
+        x: shape (N, channels, …).
+        num_groups: the number of groups, which divides the channels.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match, or the groups do not divide the channels.
+        DTypeError: x is wider than the weights.
+        ArgumentError: the number of groups is not positive.
+
+    Source: Wu and He, Group Normalization, 2018.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> group_norm(Tensor[NumPy].from_data([[-1.0, 1.0, 3.0, 5.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+    x, weight, bias = floats("group_norm", 1, x=x, weight=weight, bias=bias)
+    shape = x.shape
+    groups = whole("group_norm", "num_groups", num_groups)
+    if groups < 1:
+        raise ArgumentError(f"group_norm() got num_groups={num_groups!r:.80}; expected a positive int")
+    _check_channels("group_norm", shape, 2, weight=weight, bias=bias)
+    if shape[1] % groups:
+        raise ShapeError(
+            f"group_norm() got x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
+            "divide them"
+        )
+    return _normalized_groups(x, groups, weight, bias, eps)
+
+
+@explained
+def instance_norm(
+    x: Tensor[B],
+    running_mean: Tensor[B] | None = None,
+    running_var: Tensor[B] | None = None,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    use_input_stats: bool = True,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Instance normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of each member of a batch.
+
+    Args:
+        x: shape (N, channels, …), with at least one dimension after the channels.
+        running_mean: shape (channels,); the mean used without ``use_input_stats``. It is not modified.
+        running_var: shape (channels,); the variance used without ``use_input_stats``. It is not modified.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        use_input_stats: whether to use mean and variance of x.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match, or a channel has only one element.
+        DTypeError: x is wider than the weights.
+        ArgumentError: there are no running statistics to use.
+
+    Source: Ulyanov et al., Instance Normalization, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> instance_norm(Tensor[NumPy].from_data([[[-1.0, 1.0], [3.0, 5.0]]]), eps=0.0).tolist()
+    [[[-1.0, 1.0], [-1.0, 1.0]]]
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ArgumentError("instance_norm() with use_input_stats=False takes running_mean and running_var")
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    x, weight, bias = floats("instance_norm", 1, x=x, weight=weight, bias=bias)
+    shape = x.shape
+    _check_channels("instance_norm", shape, 3, weight=weight, bias=bias)
+    if math.prod(shape[2:]) == 1:
+        raise ShapeError(
+            f"instance_norm() got x of shape {shape}, with one element for each channel of each member, and a "
+            "variance takes two"
+        )
+    return _normalized_groups(x, shape[1], weight, bias, eps)
+
+
+@explained
+def rms_norm(
+    x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
+) -> Tensor[B]:
+    """Root mean square normalization: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        eps: added to the mean of squares to avoid division by zero; by default the distance from 1 to the next number
+            of x's dtype.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: x is wider than the weights.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight = floats("rms_norm", 1, x=x, weight=weight)
+    shape = x.shape
+    sizes = last_sizes("rms_norm", normalized_shape, shape)
+    if weight is not None and weight.shape != sizes:
+        raise ShapeError(f"rms_norm() over {sizes} got weight of shape {weight.shape}; both must be equal")
+    device: Any = x.device
+    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
+    dims = tuple(range(len(shape) - len(sizes), len(shape)))
+    return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
+
+
+@explained
+def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
+    """x divided by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
+
+    A vector of zeros stays one, and the gradient there is finite. 16-bit floats are computed in float32.
+
+    Args:
+        x: of any shape.
+        p: the exponent of the norm, as of `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
+            number of elements that are not 0.
+        dim: the dimension, or dimensions, of the vectors.
+        eps: the smallest divisor.
+
+    Raises:
+        ArgumentError: ``eps`` is negative, or ``p`` is NaN.
+        ShapeError: ``p`` is negative, and there are no elements.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    from burnpy.tensor.distances import vector_norm  # which no layer needs
+
+    (x,) = floats("normalize", 1, x=x)
+    if not number(x, eps, "normalize") >= 0:
+        raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
+    wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
+    out: Tensor[B] = wide / vector_norm("normalize", wide, p, dim, True).clamp_min(eps)
+    return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
+
+
+def _resolution(dtype: DType) -> float:
+    """Return the distance from 1 to the next number of a float dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+
+
+def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
+    """Check the dimensions of x, and that weight and bias have one value for each channel.
+
+    Raises:
+        ShapeError: they do not fit.
+    """
+    dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
+    for name, part in parts.items():
+        if part is not None and part.shape != shape[1:2]:
+            raise ShapeError(
+                f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
+            )
+
+
+def _normalized_groups(
+    x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
+) -> Tensor[B]:
+    """Normalize each group of channels of each member."""
+    shape = x.shape
+    device: Any = x.device
+    inside = (groups, shape[1] // max(groups, 1))
+    size = math.prod(shape[2:])
+    parts = [
+        device.full((*inside, 1), value, x.dtype) if part is None else device.reshape(part._primitive, (*inside, 1))
+        for part, value in ((weight, 1.0), (bias, 0.0))
+    ]
+    planes = device.reshape(x._primitive, (shape[0], *inside, size))
+    return x._like(device.reshape(device.normalize(planes, *parts, (2, 3), float(eps))[0], shape))

@@ -1,47 +1,147 @@
-"""The windows of convolution and pooling: checks of shapes and settings, and sequences as images of height 1."""
+"""`unfold` and `fold` (im2col and col2im), and the checks of windows that convolution and pooling share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.windows import window_counts
-from burnpy.nn.functional.checks import floats
-from burnpy.nn.sizes import pair, row
+from burnpy.backend.operations.windows import inside, padded, padded_shape, window_counts, window_keys
+from burnpy.nn.argument_checks import Pair, floats, pair, row
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
-    from burnpy.nn.sizes import Size
+    from burnpy.nn.argument_checks import Size
     from burnpy.tensor.base import TensorBase
-    from burnpy.tensor.tensor import Tensor
-
-T = TypeVar("T", bound="TensorBase[Any]")
 
 
-def refuse_no_images(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of images, (N, channels, height, width), or one image without N.
+Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
+
+_FORMS = {1: ("length", "sequence"), 2: ("height, width", "image")}
+"""The sizes of sequences, of one dimension, and of images, of two."""
+
+
+@explained
+def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor[B]:
+    """The elements of each window of images as the columns of a matrix ("im2col"), as `torch.nn.functional.unfold`.
+
+    Args:
+        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
+        kernel_size: the size of a window.
+        dilation: the step between elements of a window.
+        padding: zeros added on each side of the images.
+        stride: the step between windows.
+
+    Returns:
+        Shape (N, channels · kernel height · kernel width, windows), or without N for a single image: the windows in
+        row-major order of their positions, the elements of a window by channel, row and column.
 
     Raises:
-        ShapeError: it has another number of dimensions.
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> unfold(Tensor[NumPy].arange(6).reshape(1, 2, 3), 2).tolist()
+    [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     """
-    if len(shape) not in (3, 4):
+    (x,) = floats("unfold", 1, x=x)
+    check_form("unfold", x.shape, 2)
+    kernel, strides = pair("unfold", "kernel_size", kernel_size), pair("unfold", "stride", stride)
+    pads, gaps = pair("unfold", "padding", padding, 0), pair("unfold", "dilation", dilation)
+    check_kernel("unfold", x.shape, kernel, strides, pads, gaps)
+    device: Any = x.device
+    images = batch_of(x)
+    n, c = images.shape[:2]
+    counts = window_counts(images.shape, kernel, strides, pads, gaps)
+    shape = padded_shape(images.shape, kernel, strides, pads, gaps, counts)
+    whole = padded(device, images._primitive, shape, pads, 0.0)
+    length = counts[0] * counts[1]
+    parts = [
+        device.reshape(device.slice(whole, key), (n, c, 1, length))
+        for key in window_keys(kernel, strides, gaps, counts)
+    ]
+    out = x._like(device.reshape(device.cat(parts, 2), (n, c * kernel[0] * kernel[1], length)))
+    return out if x.ndim == 4 else out.squeeze(0)
+
+
+@explained
+def fold(
+    x: Tensor[B],
+    output_size: Pair,
+    kernel_size: Pair,
+    *,
+    dilation: Pair = 1,
+    padding: Pair = 0,
+    stride: Pair = 1,
+) -> Tensor[B]:
+    """Images as the sums of windows that are the columns of a matrix ("col2im"), as `torch.nn.functional.fold`.
+
+    It is the transpose of `unfold`: elements of the image that several windows share are the sums of theirs.
+
+    Args:
+        x: shape (N, channels · kernel height · kernel width, windows), or without N for a single image.
+        output_size: height and width of the images.
+        kernel_size: the size of a window.
+        dilation: the step between elements of a window.
+        padding: zeros that were added on each side of the images.
+        stride: the step between windows.
+
+    Returns:
+        Shape (N, channels, *output_size), or without N for a single image.
+
+    Raises:
+        ShapeError: the shape of x does not fit the sizes.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> fold(Tensor[NumPy].ones((4, 2)), (2, 3), 2).tolist()
+    [[[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]]
+    """
+    (x,) = floats("fold", 1, x=x)
+    if x.ndim not in (2, 3):
         raise ShapeError(
-            f"{operation}() got x of shape {shape}, expected (N, {channels}, height, width), or ({channels}, height, "
-            "width) for one image"
+            f"fold() takes x of shape (N, channels · kernel, windows), or of one image without N, got {x.shape}"
         )
+    size = pair("fold", "output_size", output_size)
+    kernel, strides = pair("fold", "kernel_size", kernel_size), pair("fold", "stride", stride)
+    pads, gaps = pair("fold", "padding", padding, 0), pair("fold", "dilation", dilation)
+    check_kernel("fold", size, kernel, strides, pads, gaps)
+    counts, area = window_counts(size, kernel, strides, pads, gaps), kernel[0] * kernel[1]
+    length = counts[0] * counts[1]
+    if x.shape[-1] != length or x.shape[-2] % area:
+        raise ShapeError(
+            f"fold() got x of shape {x.shape} for images of {size[0]} × {size[1]}; with {counts[0]} × {counts[1]} "
+            f"windows of {kernel[0]} × {kernel[1]}, expected a last dim of {length}, and a dim before it divisible by "
+            f"{area}"
+        )
+    device: Any = x.device
+    n, c = x.shape[0] if x.ndim == 3 else 1, x.shape[-2] // area
+    columns = device.reshape(x._primitive, (n, c, area, *counts))
+    shape = (n, c, *size)
+    whole = padded_shape(shape, kernel, strides, pads, gaps, counts)
+    total = device.full(whole, 0.0, x.dtype)
+    everything = slice(None, None, 1)
+    for k, key in enumerate(window_keys(kernel, strides, gaps, counts)):
+        total = device.accumulate_slice(total, key, device.slice(columns, (everything, everything, k)))
+    out = x._like(total if whole == shape else device.slice(total, inside(shape, pads)))
+    return out if x.ndim == 3 else out.squeeze(0)
 
 
-def refuse_no_sequences(operation: str, shape: Shape, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of sequences, (N, channels, length), or one sequence without N.
+def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
+    """Check that a shape describes a batch of sequences (``dims`` 1) or images (``dims`` 2), or one of them without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
     """
-    if len(shape) not in (2, 3):
+    if len(shape) not in (dims + 1, dims + 2):
+        sizes, word = _FORMS[dims]
         raise ShapeError(
-            f"{operation}() got x of shape {shape}, expected (N, {channels}, length), or ({channels}, length) for one "
-            "sequence"
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, {sizes}), or ({channels}, {sizes}) for "
+            f"one {word}"
         )
 
 
@@ -50,7 +150,7 @@ def batch_of(x: Tensor[B]) -> Tensor[B]:
     return x.unsqueeze(0) if x.ndim == 3 else x
 
 
-def refuse_too_small(
+def check_kernel(
     operation: str,
     shape: Shape,
     kernel: tuple[int, int],
@@ -79,31 +179,42 @@ def refuse_too_small(
         )
 
 
-def pooling_windows(
+def as_images(operation: str, x: Tensor[B]) -> Tensor[B]:
+    """Return sequences or images, which the end of the operation's name says, as a batch of images.
+
+    Raises:
+        KindError: x is not a float tensor.
+        ShapeError: x has another number of dimensions.
+    """
+    (x,) = floats(operation, 1, x=x)
+    sequences = operation.endswith("1d")
+    check_form(operation, x.shape, 1 if sequences else 2)
+    return batch_of(x.unsqueeze(-2) if sequences else x)
+
+
+def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
+    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
+    sequences = operation.endswith("1d")
+    out: Any = pooled.squeeze(-2) if sequences else pooled  # type: ignore[attr-defined]  # every tensor has it
+    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
+
+
+def checked_windows(
     operation: str,
-    x: Tensor[B],
+    images: Tensor[Any],
     kernel_size: Size,
     stride: Size | None,
     padding: Size,
     dilation: Size,
     ceil_mode: bool,
-) -> tuple[Tensor[B], tuple[tuple[int, int], ...]]:
-    """Return x as a batch of images, and kernel size, stride, padding and dilation as pairs, all validated.
-
-    Sequences become images of height 1.
+) -> tuple[tuple[int, int], ...]:
+    """Return kernel size, stride, padding and dilation as pairs, after a check that the windows fit into the images.
 
     Raises:
-        KindError: x is not a float tensor.
-        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ShapeError: the images are smaller than a window.
         ArgumentError: a setting is invalid.
     """
-    (x,) = floats(operation, 1, x=x)
     sequences = operation.endswith("1d")
-    if sequences:
-        refuse_no_sequences(operation, x.shape)
-        x = x.unsqueeze(-2)
-    else:
-        refuse_no_images(operation, x.shape)
     size = row if sequences else pair
     kernel = size(operation, "kernel_size", kernel_size)
     strides = kernel if stride is None else size(operation, "stride", stride)
@@ -113,13 +224,5 @@ def pooling_windows(
         raise ArgumentError(
             f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )
-    refuse_too_small(operation, x.shape, kernel, strides, pads, gaps, bool(ceil_mode))
-    return batch_of(x), (kernel, strides, pads, gaps)
-
-
-def as_given(operation: str, pooled: T, x: Tensor[Any]) -> T:
-    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
-    sequences = operation.endswith("1d")
-    out: Any = pooled
-    out = out.squeeze(-2) if sequences else out
-    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # a T
+    check_kernel(operation, images.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return kernel, strides, pads, gaps

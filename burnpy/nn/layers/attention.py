@@ -1,22 +1,19 @@
-"""Multi-head attention."""
+"""Multi-head attention, its caches of keys and values, and rotary position encoding."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.checks import exact_dims, probability
+from burnpy.nn.argument_checks import exact_dims, positive, probability
+from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
-from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.init import Initializer, XavierUniform
-from burnpy.nn.layers.attention_cache import KeyValueCache
-from burnpy.nn.layers.linear import Linear
-from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
+from burnpy.nn.layers.dense import Linear
+from burnpy.nn.module import Module, Unplaced, rebound
 from burnpy.nn.variable import Param
 from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import composed, explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
@@ -26,6 +23,54 @@ if TYPE_CHECKING:
     from burnpy.nn.module import called_as
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
+
+
+class KeyValueCache(NamedTuple, Generic[B]):
+    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
+
+    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
+    A cache never changes, so that several continuations can begin from one.
+
+    Attributes:
+        key: shape (N, heads of keys, S, size / heads).
+        value: of the same shape.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import MultiHeadAttention
+    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
+    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
+    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
+    >>> cache.length, longer.length, longer.key.shape
+    (3, 4, (1, 2, 4, 4))
+    """
+
+    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
+    value: Tensor[B]  #: of the same shape
+
+    @property
+    def length(self) -> int:
+        """The number of positions, S."""
+        return self.key.shape[-2]
+
+
+class DecoderCache(NamedTuple, Generic[B]):
+    """The keys and values that both attentions of a `TransformerDecoderLayer` keep between calls.
+
+    The first call projects the memory; later calls use the result.
+
+    Attributes:
+        own: the keys and values of the positions that the layer has seen.
+        memory: the keys and values of the memory; None before the first call.
+    """
+
+    own: KeyValueCache[B]  #: of the positions that the layer has seen
+    memory: KeyValueCache[B] | None = None  #: of the memory; None before the first call
+
+    @property
+    def length(self) -> int:
+        """The number of positions that the layer has seen."""
+        return self.own.length
 
 
 class MultiHeadAttention(Module[B]):
@@ -357,3 +402,38 @@ class MultiHeadAttention(Module[B]):
     def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
+
+
+@composed
+class RotaryEncoding(Unplaced):
+    """Rotary position encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`.
+
+    Args:
+        base: the base of the angles.
+        interleaved: whether pairs are neighbours, as in the paper, or consist of an element of either half.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> RotaryEncoding()(Tensor[NumPy].ones((2, 5, 8)), offset=3).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
+        if not base > 0.0:
+            raise ArgumentError(f"RotaryEncoding() got base={base!r:.80}; expected a number above 0")
+        self.base, self.interleaved = base, interleaved
+
+    def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
+        """Return x (…, T, E), rotated by its positions. The first position is ``offset``."""
+        return rotary_encoding(x, offset=offset, base=self.base, interleaved=self.interleaved)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.functional.checks import probability
-from burnpy.nn.functional.regularization import dropout
+from burnpy.nn.argument_checks import probability
+from burnpy.nn.functional.random import dropout
 from burnpy.nn.module import Stateless
 from burnpy.typevars import B
 

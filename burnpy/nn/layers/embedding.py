@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from burnpy.nn.argument_checks import positive
 from burnpy.nn.functional.embeddings import embedding, padding_row
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
 

@@ -10,10 +10,36 @@ from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
 from burnpy.tensor.call_errors import composed
 from burnpy.tensor.loss_checks import Reduction
+from burnpy.tensor.losses import mse_loss
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
+
+
+@composed
+class MseLoss(Unplaced):
+    """Mean squared error: see `burnpy.mse_loss`.
+
+    Args:
+        reduction: "mean", "sum", or "none" for one loss per element.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    def __init__(self, *, reduction: Reduction = "mean") -> None:
+        self.reduction: Reduction = known("MseLoss", reduction)
+
+    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+        """Return the loss of an input and a target of the same shape, and of a weight for each element."""
+        return mse_loss(input, target, weight=weight, reduction=self.reduction)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...
 
 
 @composed

@@ -1,19 +1,29 @@
-"""A chain of layers."""
+"""`Sequential`, a chain of layers, and the layers `Flatten` and `Identity`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.errors import IndexRangeError, ModuleError, a
-from burnpy.nn.base import ModuleBase
-from burnpy.nn.call_errors import refuse_call
 from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_errors import refuse_call
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.tensor import Tensor
+
+    N = TypeVarWithDefault("N", bound=Backend, default=Any)  # so that Identity() needs no annotation
+else:
+    N = TypeVar("N", bound=Backend)
 
 
 class Sequential(Module[B]):
@@ -90,3 +100,35 @@ class Sequential(Module[B]):
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:
         """Return the same layers on the inner backend."""
         return rebound(self)
+
+
+class Identity(Stateless, Generic[N]):
+    """The identity function: returns its input.
+
+    Its type may name a backend, as in ``Identity[B] | Sequential[B]``, although it takes tensors of any.
+    """
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Return x."""
+        return x
+
+
+class Flatten(Stateless):
+    """Flattens consecutive dimensions into one; by default all but the first.
+
+    Args:
+        start_dim: the first dimension to flatten.
+        end_dim: the last dimension to flatten.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Flatten()(Tensor[NumPy].ones((2, 3, 4))).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Return x with the dimensions flattened."""
+        return x.flatten(self.start_dim, self.end_dim)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.layers.attention_cache import DecoderCache, KeyValueCache
-from burnpy.nn.layers.transformer_base import TransformerLayer, TransformerStack
+from burnpy.nn.layers.attention import DecoderCache, KeyValueCache
+from burnpy.nn.layers.transformer import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.layers.attention import MultiHeadAttention
     from burnpy.nn.layers.dropout import Dropout
-    from burnpy.nn.layers.layer_norm import LayerNorm
+    from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
     from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.call_errors import Explaining
+from burnpy.nn.module_errors import Explaining
 from burnpy.optim.checks import at_least_zero, count
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.call_errors import Explaining
+from burnpy.nn.module_errors import Explaining
 from burnpy.optim.checks import at_least_zero, count, fraction
 
 

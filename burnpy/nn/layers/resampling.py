@@ -1,15 +1,69 @@
-"""Pixel shuffle, its inverse, and channel shuffle, as layers."""
+"""Resampling of images as layers: interpolation to another size, and pixel shuffles."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from burnpy.nn.functional.pixels import channel_shuffle, factor, pixel_shuffle, pixel_unshuffle
+from burnpy.nn.functional.resampling import (
+    Corners,
+    Mode,
+    channel_shuffle,
+    factor,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from burnpy.nn.module import Stateless
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
+
+
+class Upsample(Stateless):
+    """Interpolates sequences, images or volumes to another size: see `burnpy.nn.functional.interpolate`.
+
+    Args:
+        size: the size of the output: one number for all of its dimensions, or one for each.
+        scale_factor: in place of ``size``, the factor by which sizes grow.
+        mode: the name of the interpolation.
+        align_corners: whether the first and last elements of the output are those of the input.
+        recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
+
+    The settings are checked when the layer is called, as they depend on one another and on the input.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Upsample(scale_factor=2)(Tensor[NumPy].ones((2, 3, 4, 5))).shape
+    (2, 3, 8, 10)
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None = None,
+        *,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: Mode = "nearest",
+        align_corners: Corners = None,
+        recompute_scale_factor: bool = False,
+    ) -> None:
+        self.size = tuple(size) if isinstance(size, Sequence) else size
+        self.scale_factor = tuple(scale_factor) if isinstance(scale_factor, Sequence) else scale_factor
+        self.mode: Mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Interpolate (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width)."""
+        return interpolate(
+            x,
+            self.size,
+            scale_factor=self.scale_factor,
+            mode=self.mode,
+            align_corners=self.align_corners,
+            recompute_scale_factor=self.recompute_scale_factor,
+        )
 
 
 class PixelShuffle(Stateless):

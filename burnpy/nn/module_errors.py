@@ -1,4 +1,4 @@
-"""Error messages for calls of a class or a module with arguments that ``__init__`` or ``forward`` does not accept."""
+"""The errors for wrong calls of modules and for missing attributes of modules, variables and optimizers."""
 
 from __future__ import annotations
 
@@ -79,3 +79,18 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
     refusal = call_errors.call_error(name, parameters, args, kwargs)
     if refusal is not None:
         raise refusal from error
+
+
+def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
+    """Return the AttributeError for a missing attribute, with a hint at the equivalent name in burnpy.
+
+    Args:
+        owner: the object without the attribute: a module, an optimizer or a variable.
+        kind: the key of the table of PyTorch's methods to look the name up in, such as "Module".
+        name: the missing attribute.
+    """
+    if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    from burnpy.hints.missing import of_object
+
+    return of_object(owner, kind, name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.functional.unfolding import fold, unfold
+from burnpy.nn.argument_checks import Pair, pair
+from burnpy.nn.functional.windows import fold, unfold
 from burnpy.nn.module import Stateless
-from burnpy.nn.sizes import Pair, pair
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
-from burnpy.nn.base import ModuleBase
+from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
 from burnpy.tensor.base import TensorBase
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from burnpy.backend.primitives import DType
-
 
 SHOWN = 6
 """The number of paths per category that a report prints; its fields contain all of them."""

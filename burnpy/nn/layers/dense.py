@@ -1,13 +1,13 @@
-"""The linear layer."""
+"""The linear and the bilinear layer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.functional.dense import linear
+from burnpy.nn.argument_checks import positive
+from burnpy.nn.functional.dense import bilinear, linear
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
 
@@ -74,5 +74,66 @@ class Linear(Module[B]):
         return {"weight": "weight.T"}
 
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
+        """Return the same layer on the inner backend."""
+        return rebound(self)
+
+
+class Bilinear(Module[B]):
+    """``x1ᵀ · weight[k] · x2 + bias[k]`` for each k: see `burnpy.nn.functional.bilinear`.
+
+    Args:
+        in1: the size of the last dimension of the first input.
+        in2: the size of the last dimension of the second input.
+        outputs: the size of the last dimension of the output.
+        bias: whether the layer has a bias.
+        device: the device of the layer.
+        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√in1.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Bilinear(3, 4, 5, device=NumPy)(Tensor[NumPy].ones((2, 3)), Tensor[NumPy].ones((2, 4))).shape
+    (2, 5)
+    """
+
+    def __init__(
+        self,
+        in1: int,
+        in2: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive("Bilinear", in1=in1, in2=in2, outputs=outputs)
+        default = around_zero(in1)
+        self.weight = Param((initializer or default)((outputs, in1, in2), device=device, generator=generator))
+        self.bias = Param(default((outputs,), device=device, generator=generator)) if bias else None
+
+    def forward(self, x1: Tensor[B], x2: Tensor[B]) -> Tensor[B]:
+        """Return shape (…, outputs) of inputs of shapes (…, in1) and (…, in2)."""
+        return bilinear(x1, x2, self.weight.value, None if self.bias is None else self.bias.value)
+
+    @property
+    def in1(self) -> int:
+        """The size of the last dimension of the first input."""
+        return self.weight.shape[1]
+
+    @property
+    def in2(self) -> int:
+        """The size of the last dimension of the second input."""
+        return self.weight.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        """The size of the last dimension of the output."""
+        return self.weight.shape[0]
+
+    def valid(self: Bilinear[Autodiff[I]]) -> Bilinear[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.nn.functional.checks import floats
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.argument_checks import floats
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import dim_of
 from burnpy.tensor.operands import number
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
-
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -169,3 +169,52 @@ def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B
 def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, input_scale: float) -> Tensor[B]:
     (x,) = floats(operation, 1, x=x)
     return x._like(_device(x).elu(x._primitive, number(x, alpha, operation), scale, input_scale))
+
+
+@explained
+def glu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
+    """The gated linear unit: the first half of x along ``dim`` times the sigmoid of the second.
+
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, 2016.
+
+    Raises:
+        ShapeError: the size of ``dim`` is odd.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> glu(Tensor[NumPy].from_data([3.0, 0.0])).tolist()
+    [1.5]
+    """
+    value, gate = _halves("glu", x, dim)
+    return value * gate.sigmoid()
+
+
+@explained
+def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
+    """The SwiGLU gate: the silu of the first half of x along ``dim`` times the second.
+
+    Source: Shazeer, GLU Variants Improve Transformer, 2020.
+
+    Raises:
+        ShapeError: the size of ``dim`` is odd.
+    """
+    gate, value = _halves("swiglu", x, dim)
+    return gate.silu() * value
+
+
+@explained
+def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
+    """The softmax of -x along ``dim``."""
+    (x,) = floats("softmin", 1, x=x)
+    return (-x).softmax(dim)
+
+
+def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B]]:
+    (x,) = floats(operation, 1, x=x)
+    if not x.ndim:
+        raise ShapeError(f"{operation}() cannot halve a 0-d tensor; it needs a dimension of even size")
+    size = x.shape[dim_of(dim, x.ndim, operation)]
+    if size % 2:
+        raise ShapeError(f"{operation}() cannot halve dim {dim} of shape {x.shape}, whose size is odd")
+    first, second = x.split(size // 2, dim) if size else (x, x)
+    return first, second

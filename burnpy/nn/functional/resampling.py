@@ -1,0 +1,432 @@
+"""Resampling of images: interpolation to another size, sampling at computed positions, and pixel shuffles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.operations.resampling import Sampling
+from burnpy.nn.argument_checks import dims_at_least, floats, whole
+from burnpy.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.joining import stack, where
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.int_tensor import IntTensor
+
+Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
+"""The name of an interpolation."""
+Corners: TypeAlias = bool | None
+"""The setting ``align_corners``: true if corners are aligned; None for a mode without the setting."""
+_EVERY = (1, 2, 3)
+_DIMS = {
+    "nearest": _EVERY,
+    "nearest-exact": _EVERY,
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+    "area": _EVERY,
+}
+_SAMPLING = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+_FORMS = {
+    1: "(N, channels, length)",
+    2: "(N, channels, height, width)",
+    3: "(N, channels, depth, height, width)",
+}
+
+
+@explained
+def interpolate(
+    x: Tensor[B],
+    size: int | Sequence[int] | None = None,
+    *,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = "nearest",
+    align_corners: Corners = None,
+    recompute_scale_factor: bool = False,
+    antialias: bool = False,
+) -> Tensor[B]:
+    """Interpolate sequences, images or volumes to another size, as `torch.nn.functional.interpolate`.
+
+    Args:
+        x: shape (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width).
+        size: the size of the output: one number for all of its dimensions, or one for each.
+        scale_factor: in place of ``size``, the factor by which sizes grow; the products are rounded down.
+        mode: "nearest" (the element at or before), "nearest-exact" (the nearest element), "area" (means, as
+            `adaptive_avg_pool2d`), "linear" for sequences, "bilinear" or "bicubic" for images, "trilinear" for volumes.
+        align_corners: for modes with linear and cubic kernels, whether the first and last elements of the output equal
+            x's; otherwise elements are areas, and the outer edges of x and the output coincide.
+        recompute_scale_factor: whether to compute distances from the rounded sizes instead of ``scale_factor``.
+        antialias: for "bilinear" and "bicubic", whether each element of a smaller output is a mean over all elements of
+            x that it represents, so that fine patterns do not turn into coarse ones. The kernels are then Pillow's.
+
+    Returns:
+        Shape (N, channels, *size).
+
+    Raises:
+        ShapeError: x has another number of dimensions than the mode takes, or no elements.
+        ArgumentError: a setting is invalid, or both or neither of ``size`` and ``scale_factor`` are given.
+
+    Source of the cubic kernel: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[[0.0, 4.0]]])
+    >>> interpolate(x, 4).tolist(), interpolate(x, scale_factor=2.0, mode="linear").tolist()
+    ([[[0.0, 0.0, 4.0, 4.0]]], [[[0.0, 1.0, 3.0, 4.0]]])
+    """
+    (x,) = floats("interpolate", 1, x=x)
+    shape = x.shape
+    _check_mode(mode, align_corners, antialias)
+    dims = len(shape) - 2
+    if dims not in _DIMS[mode]:
+        takes = " or ".join(_FORMS[n] for n in _DIMS[mode])
+        raise ShapeError(f'interpolate() with mode="{mode}" takes x of shape {takes}, got shape {shape}')
+    if 0 in shape[2:]:
+        raise ShapeError(f"interpolate() got x of shape {shape}, which has no elements to interpolate")
+    sizes, factors = _sizes(shape[2:], size, scale_factor)
+    if recompute_scale_factor:
+        if factors is None:
+            raise ArgumentError("interpolate() got recompute_scale_factor=True with size; it is for scale_factor")
+        factors = None
+    if mode == "area":
+        return _averaged(x, sizes)
+    device: Any = x.device
+    out, corners = x._primitive, bool(align_corners)
+    for dim in reversed(range(2, len(shape))):  # the last first, as long as there is less of it
+        source, target = shape[dim], sizes[dim - 2]
+        factor = None if factors is None else factors[dim - 2]
+        step = _step(source, target, factor, corners)
+        if source != target or step != 1.0:
+            out = device.resample(out, dim, target, Sampling(_SAMPLING.get(mode, mode), corners, step, antialias))
+    return x if out is x._primitive else x._like(out)
+
+
+def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:
+    """Return the means of windows, of volumes in two passes: over height and width, and over the depth."""
+    if len(sizes) == 1:
+        return adaptive_avg_pool1d(x, sizes[0])
+    if len(sizes) == 2:
+        return adaptive_avg_pool2d(x, sizes)
+    flat = adaptive_avg_pool2d(x.flatten(1, 2), sizes[1:]).reshape(*x.shape[:3], sizes[1] * sizes[2])
+    return adaptive_avg_pool2d(flat, (sizes[0], sizes[1] * sizes[2])).reshape(*x.shape[:2], *sizes)
+
+
+def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
+    """Check the mode of an interpolation, and the settings that not all modes have.
+
+    Raises:
+        ArgumentError: they are invalid.
+    """
+    if mode not in _DIMS:
+        names = ", ".join(f'"{name}"' for name in _DIMS)
+        raise ArgumentError(f"interpolate() got mode={mode!r:.80}; expected one of {names}")
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise ArgumentError(
+            f'interpolate() got align_corners={align_corners} with mode="{mode}"; it is for "linear", '
+            '"bilinear", "bicubic" and "trilinear"'
+        )
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(f'interpolate() got antialias=True with mode="{mode}"; it is for "bilinear" and "bicubic"')
+
+
+def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+    """Return the sizes of the output, and the scale factors, or None for a given ``size``."""
+    if (size is None) == (scale_factor is None):
+        both = "neither size nor scale_factor" if size is None else "both size and scale_factor"
+        raise ArgumentError(f"interpolate() got {both}; give one of them")
+    name = "size" if scale_factor is None else "scale_factor"
+    given: Any = size if scale_factor is None else scale_factor
+    each: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) else (given,) * len(shape)
+    if len(each) != len(shape):
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80} for x with {len(shape)} dims to interpolate")
+    if scale_factor is None:
+        sizes = tuple([whole("interpolate", "size", n) for n in each])
+        factors = None
+    else:
+        if not all(isinstance(f, (int, float, np.number)) and math.isfinite(f) for f in each):
+            raise ArgumentError(f"interpolate() got scale_factor={given!r:.80}; expected a number, or one for each dim")
+        factors = tuple([float(f) for f in each])
+        sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
+    if min(sizes) < 1:
+        raise ArgumentError(f"interpolate() got {name}={given!r:.80}, for an output of {sizes}; sizes are positive")
+    return sizes, factors
+
+
+def _step(source: int, target: int, factor: float | None, align_corners: bool) -> float:
+    """Return the distance of two elements of the output, in elements of x."""
+    if align_corners:
+        return (source - 1) / (target - 1) if target > 1 else 0.0
+    return source / target if factor is None else 1.0 / factor
+
+
+_CUBIC = -0.75
+_FAR = -(1 << 40)
+"""The place of an element outside of the image, in elements: whatever is added to it, it stays negative."""
+
+
+@explained
+def grid_sample(
+    x: Tensor[B],
+    grid: Tensor[B],
+    *,
+    mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Tensor[B]:
+    """Images sampled at the positions of a grid, as `torch.nn.functional.grid_sample`.
+
+    Args:
+        x: shape (N, channels, height, width).
+        grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
+            or upper edge) to 1.
+        mode: the interpolation between elements.
+        padding_mode: what lies beyond the edges: zeros, the nearest edge's element, or the image reflected.
+        align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
+
+    Returns:
+        Shape (N, channels, height', width').
+
+    Raises:
+        ShapeError: the shapes do not match, or x has no elements.
+        ArgumentError: a setting is invalid.
+
+    Source: Jaderberg et al., Spatial Transformer Networks, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, grid = Tensor[NumPy].arange(4).reshape(1, 1, 2, 2), Tensor[NumPy].zeros((1, 1, 1, 2))
+    >>> grid_sample(x, grid).tolist()
+    [[[[1.5]]]]
+    """
+    x, grid = floats("grid_sample", 2, x=x, grid=grid)
+    shape, places = x.shape, grid.shape
+    if len(shape) != 4 or len(places) != 4 or places[3] != 2 or shape[0] != places[0]:
+        raise ShapeError(
+            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
+            "width) and (N, height', width', 2)"
+        )
+    if 0 in shape[2:]:
+        raise ShapeError(f"grid_sample() got x of shape {shape}, which has no elements to sample")
+    for name, value, words in (
+        ("mode", mode, ("bilinear", "nearest", "bicubic")),
+        ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
+    ):
+        if value not in words:
+            raise ArgumentError(f"grid_sample() got {name}={value!r:.80}; expected one of {', '.join(words)}")
+    axes = [(grid[..., 0], shape[3]), (grid[..., 1], shape[2])]
+    across, down = (_unnormalized(position, size, align_corners) for position, size in axes)
+    if mode != "bicubic":
+        across = _inside(across, shape[3], padding_mode, align_corners)
+        down = _inside(down, shape[2], padding_mode, align_corners)
+    rows, columns = _taps(down, mode), _taps(across, mode)
+    if mode == "bicubic" and padding_mode != "zeros":
+        rows = [(_inside(at, shape[2], padding_mode, align_corners), weight) for at, weight in rows]
+        columns = [(_inside(at, shape[3], padding_mode, align_corners), weight) for at, weight in columns]
+    n, taps, area = shape[0], len(rows), places[1] * places[2]
+    rows_of = _offsets([at for at, _ in rows], shape[2])
+    columns_of = _offsets([at for at, _ in columns], shape[3])
+    at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
+    down_by, across_by = (stack([weight for _, weight in axis], 1) for axis in (rows, columns))
+    weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
+    sizes = (n, taps * taps, area)
+    out = x._backend.weighted_gather(
+        x.flatten(2)._primitive, at.reshape(sizes)._primitive, weights.reshape(sizes)._primitive
+    )
+    return x._like(out).reshape((n, shape[1], *places[1:3]))
+
+
+@explained
+def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = False) -> Tensor[B]:
+    """The grid of an affine map of images, for `grid_sample`.
+
+    Args:
+        theta: shape (N, 2, 3), the matrices of the maps from positions in the output to those in the input.
+        size: the shape of the output images, (N, channels, height, width).
+        align_corners: as for `grid_sample`.
+
+    Returns:
+        Shape (N, height, width, 2).
+
+    Raises:
+        ShapeError: theta has another shape.
+        ArgumentError: the size is not four positive numbers.
+    """
+    (theta,) = floats("affine_grid", 1, theta=theta)
+    sizes = tuple([whole("affine_grid", "size", n) for n in size])
+    if len(sizes) != 4 or min(sizes[1:]) < 1:
+        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
+    if theta.shape != (sizes[0], 2, 3):
+        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
+    high, wide = sizes[2:]
+    across, down = (_axis(n, align_corners, theta) for n in (wide, high))
+    across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))
+    base = stack([across, down, across.ones_like()], -1).reshape((1, high * wide, 3))
+    return (base.expand((sizes[0], high * wide, 3)) @ theta.mT).reshape((sizes[0], high, wide, 2))
+
+
+def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
+    """Return the positions of elements along a dimension, from -1 to 1; one element is in the middle."""
+    reach = 0.0 if count == 1 else 1.0 if align_corners else 1.0 - 1.0 / count
+    return Tensor.linspace(-reach, reach, count, dtype=like.dtype, device=like.device)
+
+
+def _unnormalized(position: Tensor[B], size: int, align_corners: bool) -> Tensor[B]:
+    """Return positions from -1 to 1 as positions from 0 to size - 1."""
+    return (position + 1.0) * ((size - 1) / 2) if align_corners else (position + 1.0) * (size / 2) - 0.5
+
+
+def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bool) -> Tensor[B]:
+    """Return positions moved into the image, unless zeros lie around it."""
+    if padding_mode == "zeros":
+        return position
+    if padding_mode == "reflection":
+        low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+        if span == 0.0:
+            return position * 0.0
+        distance = (position - low).abs()
+        turns = (distance.detach() / span).floor()
+        rest = distance - turns * span
+        even = (turns % 2.0) == 0.0
+        position = where(even, rest + low, span - rest + low)
+    return position.clamp(0.0, float(size - 1))
+
+
+def _taps(position: Tensor[B], mode: str) -> list[tuple[Tensor[B], Tensor[B]]]:
+    """Return the places of the elements that a position depends on, whole numbers, and their weights."""
+    if mode == "nearest":
+        place = position.detach().round()
+        return [(place, place.ones_like())]
+    low = position.detach().floor()
+    share = position - low
+    if mode == "bilinear":
+        return [(low, 1.0 - share), (low + 1.0, share)]
+    distances = [share + 1.0, share, 1.0 - share, 2.0 - share]
+    return [(low + float(k - 1), _cubic(d, near=k in (1, 2))) for k, d in enumerate(distances)]
+
+
+def _cubic(distance: Tensor[B], *, near: bool) -> Tensor[B]:
+    """Return the cubic kernel at distances from 0 to 1, or from 1 to 2. Source: Keys, 1981."""
+    a, d = _CUBIC, distance
+    if near:
+        return ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+    return ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
+
+
+def _offsets(positions: list[Tensor[B]], size: int) -> IntTensor[B]:
+    """Return whole numbers as ints, stacked along dim 1; far below 0 where they are not from 0 to size - 1."""
+    at = stack(positions, 1).detach()
+    outside = ~((at >= 0.0) & (at <= float(size - 1)))
+    return at.masked_fill(outside, 0.0).int().masked_fill(outside, _FAR)
+
+
+_FORM = "(…, channels, height, width)"
+
+
+@explained
+def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
+    """Move channels to positions: from (…, channels · r², height, width) to (…, channels, height · r, width · r).
+
+    Args:
+        x: shape (…, channels · r², height, width).
+        upscale_factor: the factor r.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or its channels are no multiple of r².
+        ArgumentError: the factor is not positive.
+
+    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
+    Neural Network, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
+    [[[0.0, 1.0], [2.0, 3.0]]]
+    """
+    (x,) = floats("pixel_shuffle", 1, x=x)
+    r = factor("pixel_shuffle", "upscale_factor", upscale_factor)
+    dims_at_least("pixel_shuffle", "x", x.shape, 3, _FORM)
+    *lead, c, high, wide = x.shape
+    if c % (r * r):
+        raise ShapeError(
+            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
+            f"{r * r} must divide them"
+        )
+    n = len(lead)
+    parts = x.reshape((*lead, c // (r * r), r, r, high, wide))
+    moved = parts.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return moved.reshape((*lead, c // (r * r), high * r, wide * r))
+
+
+@explained
+def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
+    """Move positions to channels: from (…, channels, height · r, width · r) to (…, channels · r², height, width).
+
+    It is the inverse of `pixel_shuffle`.
+
+    Args:
+        x: shape (…, channels, height · r, width · r).
+        downscale_factor: the factor r.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
+        ArgumentError: the factor is not positive.
+    """
+    (x,) = floats("pixel_unshuffle", 1, x=x)
+    r = factor("pixel_unshuffle", "downscale_factor", downscale_factor)
+    dims_at_least("pixel_unshuffle", "x", x.shape, 3, _FORM)
+    *lead, c, high, wide = x.shape
+    if high % r or wide % r:
+        raise ShapeError(
+            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
+            "which must divide both"
+        )
+    n = len(lead)
+    parts = x.reshape((*lead, c, high // r, r, wide // r, r))
+    moved = parts.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return moved.reshape((*lead, c * r * r, high // r, wide // r))
+
+
+@explained
+def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
+    """Interleave the channels of groups: channel j of group i comes to j · groups + i.
+
+    Args:
+        x: shape (N, channels, …).
+        groups: the number of groups, which divides the channels.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or the groups do not divide its channels.
+        ArgumentError: the number is not positive.
+
+    Source: Zhang et al., ShuffleNet, 2017.
+    """
+    (x,) = floats("channel_shuffle", 1, x=x)
+    number = factor("channel_shuffle", "groups", groups)
+    dims_at_least("channel_shuffle", "x", x.shape, 3, "(N, channels, …)")
+    n, c, *rest = x.shape
+    if c % number:
+        raise ShapeError(
+            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
+            "divide them"
+        )
+    return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
+
+
+def factor(operation: str, name: str, value: int) -> int:
+    """Return a positive int.
+
+    Raises:
+        ArgumentError: it is not one.
+    """
+    number = whole(operation, name, value)
+    if number < 1:
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
+    return number
