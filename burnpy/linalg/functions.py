@@ -10,7 +10,8 @@ from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.chain import product_of
 from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.matrices import SlogDet, matrices
+from burnpy.tensor.matrices import matrices
+from burnpy.tensor.methods.matrices import SlogDet
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVa
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.base import TensorBase, describe
-from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.operands import broadcast_shape, number, operands, times, together
 from burnpy.tensor.template import binary, comparison, unary
 from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.bool_tensor import BoolTensor
 
 S = TypeVar("S")
 """The Python numbers that can be combined with a kind: float (and so int) for `Tensor`, int for `IntTensor`."""

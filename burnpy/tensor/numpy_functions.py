@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.errors import KindError, a
-from burnpy.hints.table import row_of
 from burnpy.tensor.base import TensorBase
 
 REFLECTED = {
@@ -55,6 +54,8 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
             return result
     called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
+    from burnpy.hints.table import row_of
+
     row = row_of(ufunc.__name__) if method == "__call__" else None
     ours = "x == y" if ufunc.__name__ == "equal" else row.ours if row is not None else None
     raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or pass x.to_numpy()'}")

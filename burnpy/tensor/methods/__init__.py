@@ -1,4 +1,4 @@
-"""Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
+"""Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
 
 This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
 that; a class that is new is listed among the bases of the tensor classes that have its methods.

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Generic, NamedTuple, Self
 
 from burnpy.tensor.base import TensorBase
 from burnpy.tensor.dims import integer
-from burnpy.tensor.matrices import SlogDet, matrices
-from burnpy.typevars import B
+from burnpy.tensor.matrices import matrices
+from burnpy.typevars import B, V
+
+
+class SlogDet(NamedTuple, Generic[V]):
+    """The result of ``x.slogdet()``: the determinant is sign · exp(logabsdet)."""
+
+    sign: V
+    """-1, 0 or 1."""
+    logabsdet: V
+    """The logarithm of the determinant's magnitude; -inf where it is 0."""
 
 
 class Matrices(TensorBase[B]):
