@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 from burnpy.autodiff.hooks.readiness import reporting
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
-    from burnpy.tensor.on_autodiff import TensorOnAutodiff
+    from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 
 def backward(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from numbers import Number
 from types import GeneratorType
 
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 
 def probable_cause(returned: object) -> str:

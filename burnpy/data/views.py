@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, IndexRangeError
 from burnpy.data.base import Arrays, SampleSource, checked_index
 from burnpy.data.randomness import SAMPLES, BatchRandom
 from burnpy.data.stacking import stacked
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T_co, U
 
 if TYPE_CHECKING:

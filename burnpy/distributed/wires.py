@@ -11,8 +11,8 @@ from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.sums import sum_bucket
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Layout
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.runtime import Communicator

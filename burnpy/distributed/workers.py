@@ -16,7 +16,7 @@ from burnpy.distributed.engines.base import Engine, Failure, Lost, Task, Worker
 from burnpy.distributed.engines.flat import Layouts
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.train.step import batch_size
 from burnpy.typevars import R
 

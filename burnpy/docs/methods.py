@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.tensor.lazy_methods import lazy_classes
+from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
 {imports}

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, TypeAlias
 from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase
 
 Argnums: TypeAlias = "int | tuple[int, ...]"
 """The position of the argument to differentiate by, or a tuple of positions."""

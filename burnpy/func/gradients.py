@@ -21,8 +21,8 @@ from burnpy.func.signatures import (
     ValueAndDerivativeByOne,
     ValueAndDerivativeWithAux,
 )
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, T, U
 
 P = ParamSpec("P")

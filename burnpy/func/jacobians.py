@@ -15,8 +15,8 @@ from burnpy.func.levels import base_for
 from burnpy.func.pytree import tensors_in
 from burnpy.func.reverse import apply_vjp, on_base, record
 from burnpy.func.signatures import Derivative, DerivativeWithAux, OfOne, OfOneWithAux
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 P = ParamSpec("P")

@@ -10,8 +10,8 @@ from burnpy.autodiff.forward.forward import Forward
 from burnpy.func.arguments import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments, several
 from burnpy.func.levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, R
 
 Ts = TypeVarTuple("Ts")

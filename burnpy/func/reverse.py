@@ -18,9 +18,9 @@ from burnpy.backend.rules import Vjp
 from burnpy.func.arguments import Chosen, flat_output, outputs_of
 from burnpy.func.levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.levels import common_device, levels_between
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.metrics.class_counts import ratio
 from burnpy.metrics.decisions import Labels, bincount, decisions
 from burnpy.metrics.metric import Metric
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
 class ConfusionMatrix(Metric):

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.class_counts import Average, ClassCounts, counts, ratio
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
 class Precision(ClassCounts):

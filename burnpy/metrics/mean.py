@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric, doubles
 from burnpy.metrics.weights import element_weights
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase
 
 
 class Mean(Metric):

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from burnpy.metrics.metric import Metric, doubles, plain
 from burnpy.metrics.weights import element_weights
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.losses import cross_entropy
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 
 
 class Perplexity(Metric):

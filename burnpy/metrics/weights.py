@@ -7,8 +7,8 @@ from typing import Any
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.metrics.metric import doubles
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase
 
 
 def element_weights(metric: str, weight: Tensor[Any] | None, like: TensorBase[Any], shape: Shape) -> Tensor[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from burnpy.nn.call_errors import signature_of
 from burnpy.nn.tree import TreeNode
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 
 _UNKNOWN: Any = Parameter.empty
 

@@ -18,7 +18,7 @@ from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundEr
 from burnpy.record.atomic_write import replace
 from burnpy.record.header import LONGEST, METADATA, parsed, written
 from burnpy.record.memory import as_little_endian, chunks, damaged, fill, new_bytes, raw, refuse_no_bools, swapped
-from burnpy.tensor.readonly import readonly
+from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

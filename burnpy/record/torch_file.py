@@ -31,7 +31,7 @@ from burnpy.record.memory import LARGEST, brief, chunks, damaged, fill, new_byte
 from burnpy.record.paths import path_of
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
-from burnpy.tensor.readonly import readonly
+from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, r
 from burnpy.record.paths import path_of
 from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_names import torch_names
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M
 
 TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]

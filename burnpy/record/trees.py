@@ -15,8 +15,8 @@ from burnpy.backend.errors import ArgumentError, DTypeError, RecordError
 from burnpy.nn.state import Entry
 from burnpy.nn.tree import joined
 from burnpy.record.header import METADATA
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.generator import Generator
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,8 +7,8 @@ from typing import Any
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import broadcast_shape, together
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 
 def floating(operation: str, x: Any, name: str = "matrices") -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
 from burnpy.testing.gradcheck import check_briefly, gradcheck, gradgradcheck

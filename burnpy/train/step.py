@@ -10,8 +10,8 @@ from typing import Any, Generic
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.metrics.metric import Metric
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.autodiff.graph import Leaf, mapped
 from burnpy.autodiff.saved_tensors.slots import Saver, array_of, restored
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:

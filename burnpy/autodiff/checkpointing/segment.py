@@ -23,8 +23,8 @@ from burnpy.autodiff.saved_tensors.slots import Saver, Stored, array_of
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
 from burnpy.backend.op_context import capture_context
+from burnpy.tensor.generator import States, completed, replayed
 from burnpy.tensor.levels import reopened
-from burnpy.tensor.rng_state import States, completed, replayed
 
 _BEFORE = -1
 """The step before the first one, at which the arguments exist."""

@@ -40,8 +40,8 @@ from burnpy.autodiff.multi_output import record_outputs
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.host_reads import watching
+from burnpy.tensor.host_data import watching
+from burnpy.tensor.tensor_base import TensorBase
 
 
 def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:

@@ -9,9 +9,9 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward.forward import Forward
 from burnpy.backend.errors import DeviceError, KindError, a
 from burnpy.backend.primitives import DType, Shape, Value
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.levels import levels_between, raised
 from burnpy.tensor.operands import together
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 class Kept(NamedTuple):

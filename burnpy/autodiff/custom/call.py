@@ -9,7 +9,7 @@ from burnpy.autodiff.custom.arguments import Kept
 from burnpy.autodiff.custom.base import FunctionBase
 from burnpy.autodiff.custom.context import Context
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 ONCE = "_burnpy_once"
 """The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from burnpy.autodiff.custom.arguments import brought, tensors
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from burnpy.autodiff.custom.context import Context
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.host_reads import watching
+from burnpy.tensor.host_data import watching
+from burnpy.tensor.tensor_base import TensorBase
 
 
 class Departures:

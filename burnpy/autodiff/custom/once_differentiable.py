@@ -13,7 +13,7 @@ from burnpy.autodiff.custom.results import zero_like
 from burnpy.autodiff.multi_output import node_kind
 from burnpy.backend.errors import GraphError, KindError
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import F
 
 

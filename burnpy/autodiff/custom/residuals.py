@@ -7,7 +7,7 @@ from typing import Any
 from burnpy.autodiff.custom.arguments import Kept, brought, kept_of, tensor
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.primitives import Value
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 
 class Slot:

@@ -12,8 +12,8 @@ from burnpy.autodiff.return_errors import probable_cause
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 def misfit(returned: object, like: Kept, device: Any) -> Exception | None:

@@ -12,13 +12,13 @@ from burnpy.autodiff.multi_output import placed, put
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import identity
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import I, T
 
 if TYPE_CHECKING:
-    from burnpy.tensor.on_autodiff import ThisOnAutodiff
+    from burnpy.tensor.tensor_types import ThisOnAutodiff
 
 
 class Grouped(Seen):

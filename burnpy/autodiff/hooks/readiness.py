@@ -8,8 +8,8 @@ from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.autodiff.engine import Ready

@@ -15,9 +15,9 @@ from burnpy.autodiff.custom.user_code import called
 from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, untracked
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe, new_tensor
 
 if TYPE_CHECKING:
     pass

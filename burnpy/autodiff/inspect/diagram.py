@@ -15,7 +15,7 @@ from burnpy.autodiff.saved_tensors.slots import Stored
 from burnpy.backend.decorators.tables import scaled
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.source_lines import lines_of
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

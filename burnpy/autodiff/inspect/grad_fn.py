@@ -13,7 +13,7 @@ from burnpy.autodiff.saved_tensors.slots import Stored, array_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
 from burnpy.backend.source_lines import Line, lines_of
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape

@@ -16,7 +16,7 @@ from burnpy.autodiff.saved_tensors.slots import (
 )
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import T
 
 AnyTensor: TypeAlias = TensorBase[Any]

@@ -9,7 +9,7 @@ from typing import Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.data.engines.base import Engine, Work
 from burnpy.data.engines.kept import Kept
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 
 
 @dataclass(frozen=True)

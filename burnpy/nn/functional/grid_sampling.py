@@ -14,7 +14,7 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import IntTensor
 
 
 _CUBIC = -0.75

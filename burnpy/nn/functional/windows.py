@@ -13,8 +13,8 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.nn.sizes import Size
-    from burnpy.tensor.base import TensorBase
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_base import TensorBase
 
 T = TypeVar("T", bound="TensorBase[Any]")
 

@@ -8,7 +8,7 @@ from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.functional.normalization import batch_norm, batch_normed
 from burnpy.nn.layers.running_norm import RunningNorm
 from burnpy.nn.module import rebound
-from burnpy.tensor.float_width import refuse_wider
+from burnpy.tensor.operands import refuse_wider
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

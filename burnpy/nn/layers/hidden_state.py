@@ -9,8 +9,8 @@ from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 class HiddenStateCell(RecurrentCell[B]):

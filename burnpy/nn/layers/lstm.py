@@ -14,7 +14,7 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.discrete import Ints
+    from burnpy.tensor.tensor_types import Ints
 
 
 class LstmState(NamedTuple, Generic[B]):

@@ -9,13 +9,12 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Module
 from burnpy.nn.sizes import positive
 from burnpy.nn.variable import Buffer, IntBuffer, Param
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.nn.buffer_updates import BufferUpdate
-    from burnpy.tensor.base import TensorBase
+    from burnpy.tensor.tensor_base import TensorBase
 
 
 class RunningNorm(Module[B]):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.layers.attention_cache import KeyValueCache
     from burnpy.nn.module import called_as
-    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Bools
 
 
 if TYPE_CHECKING:

@@ -8,31 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.tensor.lazy_methods import lazy_classes
+from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
-    from burnpy.tensor.methods.activations import Activations
-    from burnpy.tensor.methods.binary import Binary
-    from burnpy.tensor.methods.combining import Combining
-    from burnpy.tensor.methods.counting import Counting
-    from burnpy.tensor.methods.covariances import Covariances
-    from burnpy.tensor.methods.diagonals import Diagonals
-    from burnpy.tensor.methods.elementary import Elementary
-    from burnpy.tensor.methods.filling import Filling
-    from burnpy.tensor.methods.int_counting import IntCounting
-    from burnpy.tensor.methods.integers import NumberTheory
-    from burnpy.tensor.methods.matrices import Matrices
-    from burnpy.tensor.methods.ordering import Ordering
-    from burnpy.tensor.methods.placing import Placing
-    from burnpy.tensor.methods.products import Products
-    from burnpy.tensor.methods.random import Random
-    from burnpy.tensor.methods.ranking import Ranking
-    from burnpy.tensor.methods.rearranging import Rearranging
-    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.arithmetic import Combining, NumberTheory
+    from burnpy.tensor.methods.creation import Filling, Random
+    from burnpy.tensor.methods.elementary import Activations, Binary, Elementary, Special
+    from burnpy.tensor.methods.gathering import Selecting
+    from burnpy.tensor.methods.linalg import Diagonals, Matrices, Products
+    from burnpy.tensor.methods.ordering import Ordering, Ranking
     from burnpy.tensor.methods.repeating import Repeating
-    from burnpy.tensor.methods.selecting import Selecting
-    from burnpy.tensor.methods.special import Special
-    from burnpy.tensor.methods.statistics import Statistics
+    from burnpy.tensor.methods.scattering import Placing
+    from burnpy.tensor.methods.shape import Rearranging, Regrouping
+    from burnpy.tensor.methods.statistics import Counting, Covariances, IntCounting, Statistics
 
 __all__ = [
     "Activations",
