@@ -24,13 +24,11 @@ from typing import Any, Self, overload
 from numpy.typing import ArrayLike
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.tensor.tensor_base import TensorBase
-from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.creation import Size
-from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.generator import Generator
-from burnpy.tensor.tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.host_data import DTypeLike
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B2, B, I
 '''
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
 from burnpy.hints import numpy_names, torch_functions, torch_names, torch_packages, torch_tensors
-from burnpy.hints.torch_packages import ATTRIBUTES
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -90,7 +89,7 @@ def rows() -> dict[str, Row]:
     A row that says how to do without an operation is replaced once there is a method of that name.
     """
     table: dict[str, Row] = {}
-    for text in (torch_tensors.ROWS, torch_functions.ROWS, torch_tensors.ROWS, numpy_names.ROWS):
+    for text in (torch_tensors.CREATION, torch_functions.ROWS, torch_tensors.REARRANGEMENT, numpy_names.ROWS):
         section_rows = parsed(text)
         duplicates = table.keys() & section_rows.keys()
         if duplicates:
@@ -199,7 +198,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
+        kind: the key of `torch_packages.ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -264,7 +263,7 @@ def _public(package: str) -> list[str]:
 
 
 def _of_object(owner: object, kind: str, name: str) -> str:
-    hint = ATTRIBUTES[kind].get(name)
+    hint = torch_packages.ATTRIBUTES[kind].get(name)
     if hint:
         return f"; {hint}"
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)

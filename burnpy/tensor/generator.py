@@ -239,6 +239,7 @@ def replayed(at: States) -> containers.Generator[None, None, None]:
 
     Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
     """
+    global _seeding
     local, seeding = _local, _seeding
     if local.seeding is not seeding:
         local.seeding, local.generators = seeding, {}

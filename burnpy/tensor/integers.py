@@ -15,6 +15,7 @@ from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor, Tensor
+    from burnpy.tensor.tensor_types import IntOperand  # noqa: F401  # in the bases, as text
 
 S = TypeVar("S")
 """The Python numbers that can be combined with a kind: int for `IntTensor`, bool for `BoolTensor`."""

@@ -24,7 +24,6 @@ class Protocols(Conversion[B]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
-
         return applied(self, ufunc, method, inputs, options)
 
     def __len__(self) -> int:
@@ -182,6 +181,8 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
     Raises:
         KindError: the function was called by its name; or the left operand is an array.
     """
+    from burnpy.hints.missing import row_of
+
     name = REFLECTED.get(ufunc.__name__)
     if method == "__call__" and name and not options and isinstance(inputs[0], (np.generic, np.ndarray)):
         left: Any = inputs[0]
@@ -191,9 +192,7 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
         if result is not NotImplemented:
             return result
     called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
-    from burnpy.hints.missing import row_of
-
     row = row_of(ufunc.__name__) if method == "__call__" else None
+    what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
     ours = "x == y" if ufunc.__name__ == "equal" else row.ours if row is not None else None
     raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or pass x.to_numpy()'}")

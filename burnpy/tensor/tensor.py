@@ -42,7 +42,7 @@ from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor_types import Above, OnAutodiff
+    from burnpy.tensor.tensor_types import Above, BoolOperand, IntOperand, OnAutodiff  # noqa: F401  # in the bases, as text
 
 
 @final

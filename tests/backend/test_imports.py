@@ -38,11 +38,9 @@ EVERYBODY_NEEDS = {
     ],
     "burnpy.hints": ["", "torch_names", "numpy_names", "signatures"],
     "burnpy.tensor": [
-        *("", "arithmetic", "base", "bool_tensor", "call_errors", "conversion", "creation", "data"),
-        *("differentiation", "dims", "factories", "float_reductions", "host_reads", "index_checks"),
-        *("indexing", "int_tensor", "integers", "interop", "joining", "lazy_methods", "levels", "logic", "matmul"),
-        *("method_hints", "methods", "operands", "pointwise", "printing", "protocols", "readonly", "reductions"),
-        *("shaping", "template", "tensor"),
+        *("", "arithmetic", "call_errors", "conversion", "creation", "differentiation", "dims", "factories"),
+        *("host_data", "indexing", "integers", "joining", "levels", "methods", "operands", "pointwise", "protocols"),
+        *("reduction", "shape", "template", "tensor", "tensor_base"),
     ],
 }
 """The modules of each package that `import burnpy` loads, the package itself as ""."""

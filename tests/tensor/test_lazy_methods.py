@@ -51,7 +51,7 @@ print(topics(), x.gather(0, IntTensor[NumPy].zeros((1, 2))).tolist())
 print(topics())
 """
     )
-    assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['selecting']"]
+    assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['gathering']"]
 
 
 def test_a_method_is_loaded_once_for_each_kind() -> None:
@@ -107,7 +107,7 @@ def test_properties_and_factories_can_be_loaded_at_first_use_too(monkeypatch: py
             return cls, shape
 
     monkeypatch.setattr(creation, "Written", Written, raising=False)
-    stand_in = lazy_classes("burnpy.tensor.methods", {"random.Written": ("third", "made")})["Written"]
+    stand_in = lazy_classes("burnpy.tensor.methods", {"creation.Written": ("third", "made")})["Written"]
     for name in ("third", "made"):
         monkeypatch.setattr(Tensor, name, vars(stand_in)[name], raising=False)
     x: Any = Tensor[NumPy].ones(2)

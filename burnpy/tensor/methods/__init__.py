@@ -48,20 +48,7 @@ __all__ = [
 ]
 
 METHODS = {
-    "activations.Activations": (
-        "hardshrink",
-        "prelu",
-    ),
-    "binary.Binary": (
-        "addcdiv",
-        "atan2",
-        "copysign",
-        "hypot",
-        "lerp",
-        "logaddexp",
-        "xlogy",
-    ),
-    "combining.Combining": (
+    "arithmetic.Combining": (
         "addcmul",
         "addmm",
         "allclose",
@@ -74,20 +61,28 @@ METHODS = {
         "nan_to_num",
         "signbit",
     ),
-    "counting.Counting": (
-        "count_nonzero",
-        "diff",
+    "arithmetic.NumberTheory": (
+        "__lshift__",
+        "__rlshift__",
+        "__rrshift__",
+        "__rshift__",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
     ),
-    "covariances.Covariances": (
-        "corrcoef",
-        "cov",
-        "nansum",
+    "creation.Filling": (
+        "_filled_like",
+        "full_like",
+        "ones_like",
+        "zeros_like",
     ),
-    "diagonals.Diagonals": (
-        "diag",
-        "diag_embed",
-        "diagonal",
-        "trace",
+    "creation.Random": (
+        "bernoulli",
+        "categorical",
+        "multinomial",
+        "normal_like",
+        "uniform_like",
     ),
     "elementary.Elementary": (
         "acos",
@@ -110,24 +105,60 @@ METHODS = {
         "tan",
         "trunc",
     ),
-    "filling.Filling": (
-        "_filled_like",
-        "full_like",
-        "ones_like",
-        "zeros_like",
+    "elementary.Special": (
+        "digamma",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "polygamma",
+        "sinc",
     ),
-    "int_counting.IntCounting": ("bincount",),
-    "integers.NumberTheory": (
-        "__lshift__",
-        "__rlshift__",
-        "__rrshift__",
-        "__rshift__",
-        "bitwise_left_shift",
-        "bitwise_right_shift",
-        "gcd",
-        "lcm",
+    "elementary.Binary": (
+        "addcdiv",
+        "atan2",
+        "copysign",
+        "hypot",
+        "lerp",
+        "logaddexp",
+        "xlogy",
     ),
-    "matrices.Matrices": (
+    "elementary.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
+    "gathering.Selecting": (
+        "_elements",
+        "_shaped",
+        "_source",
+        "_vector",
+        "gather",
+        "index_select",
+        "masked_fill",
+        "masked_select",
+        "nonzero",
+        "scatter",
+        "scatter_add",
+        "take_along_dim",
+        "where",
+    ),
+    "linalg.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
+    ),
+    "linalg.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
+    ),
+    "linalg.Matrices": (
         "det",
         "inverse",
         "logdet",
@@ -146,7 +177,22 @@ METHODS = {
         "sort",
         "unique",
     ),
-    "placing.Placing": (
+    "ordering.Ranking": (
+        "_middle",
+        "cumprod",
+        "kthvalue",
+        "median",
+        "nanmedian",
+        "topk",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
+    ),
+    "scattering.Placing": (
         "_back",
         "_need_numbers",
         "_place",
@@ -161,33 +207,7 @@ METHODS = {
         "scatter_reduce",
         "take",
     ),
-    "products.Products": (
-        "_both",
-        "_product",
-        "bmm",
-        "cross",
-        "dot",
-        "kron",
-        "mm",
-        "mv",
-        "outer",
-    ),
-    "random.Random": (
-        "bernoulli",
-        "categorical",
-        "multinomial",
-        "normal_like",
-        "uniform_like",
-    ),
-    "ranking.Ranking": (
-        "_middle",
-        "cumprod",
-        "kthvalue",
-        "median",
-        "nanmedian",
-        "topk",
-    ),
-    "rearranging.Rearranging": (
+    "shape.Rearranging": (
         "_diagonal",
         "broadcast_to",
         "chunk",
@@ -199,7 +219,7 @@ METHODS = {
         "triu",
         "unbind",
     ),
-    "regrouping.Regrouping": (
+    "shape.Regrouping": (
         "narrow",
         "ravel",
         "rot90",
@@ -208,36 +228,6 @@ METHODS = {
         "tensor_split",
         "unflatten",
         "unfold",
-    ),
-    "repeating.Repeating": (
-        "_interleaved",
-        "_repeated",
-        "repeat",
-        "repeat_interleave",
-        "tile",
-    ),
-    "selecting.Selecting": (
-        "_elements",
-        "_shaped",
-        "_source",
-        "_vector",
-        "gather",
-        "index_select",
-        "masked_fill",
-        "masked_select",
-        "nonzero",
-        "scatter",
-        "scatter_add",
-        "take_along_dim",
-        "where",
-    ),
-    "special.Special": (
-        "digamma",
-        "erfc",
-        "erfinv",
-        "lgamma",
-        "polygamma",
-        "sinc",
     ),
     "statistics.Statistics": (
         "dist",
@@ -248,6 +238,16 @@ METHODS = {
         "norm",
         "quantile",
     ),
+    "statistics.Covariances": (
+        "corrcoef",
+        "cov",
+        "nansum",
+    ),
+    "statistics.Counting": (
+        "count_nonzero",
+        "diff",
+    ),
+    "statistics.IntCounting": ("bincount",),
 }
 """The names of the methods by class, as ``"module.Class"``."""
 
