@@ -44,17 +44,24 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.chain import chain_matmul
     from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
-    from burnpy.tensor.einsum import einsum, tensordot
+    from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
-    from burnpy.tensor.grids import cartesian_prod, meshgrid
-    from burnpy.tensor.integration import cumulative_trapezoid, trapezoid
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-    from burnpy.tensor.searching import bucketize, searchsorted
-    from burnpy.tensor.stacking import atleast_1d, atleast_2d, atleast_3d, block_diag, dstack, hstack, vstack
-    from burnpy.tensor.var_mean import std_mean, var_mean
+    from burnpy.tensor.ordering import bucketize, searchsorted
+    from burnpy.tensor.stacking import (
+        atleast_1d,
+        atleast_2d,
+        atleast_3d,
+        block_diag,
+        cartesian_prod,
+        dstack,
+        hstack,
+        meshgrid,
+        vstack,
+    )
+    from burnpy.tensor.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
 
     bfloat16 = float16  # a dtype too
 
@@ -117,18 +124,25 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.tensor.integration": ("cumulative_trapezoid", "trapezoid"),
-    "burnpy.tensor.var_mean": ("std_mean", "var_mean"),
-    "burnpy.tensor.searching": ("bucketize", "searchsorted"),
+    "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
-    "burnpy.tensor.chain": ("chain_matmul",),
+    "burnpy.tensor.einsum": ("chain_matmul", "einsum", "tensordot"),
     "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
-    "burnpy.tensor.einsum": ("einsum", "tensordot"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),
-    "burnpy.tensor.grids": ("cartesian_prod", "meshgrid"),
-    "burnpy.tensor.stacking": ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "dstack", "hstack", "vstack"),
+    "burnpy.tensor.stacking": (
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block_diag",
+        "cartesian_prod",
+        "dstack",
+        "hstack",
+        "meshgrid",
+        "vstack",
+    ),
     **{
         f"burnpy.{room}": ()
         for room in (

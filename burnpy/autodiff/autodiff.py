@@ -191,7 +191,7 @@ class Strategy(Backend, Generic[I_co]):
     """A backend around ``I`` that gives ``Autodiff[Strategy[I]]`` its planner. Gradients are tensors on ``I``.
 
     `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` tells type checkers
-    where the gradients are, through `burnpy.tensor.on_autodiff`.
+    where the gradients are, through `burnpy.tensor.tensor_types`.
     """
 
     inner: I_co  # pyright: ignore[reportIncompatibleMethodOverride]  # a property only to allow such declarations

@@ -13,8 +13,8 @@ import numpy as np
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
-from burnpy.tensor.base import TensorBase, describe
-from burnpy.tensor.readonly import readonly
+from burnpy.tensor.host_data import readonly
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.primitives import KindName
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.int_tensor import IntTensor
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
 _KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}

@@ -19,8 +19,8 @@ from burnpy.data.epochs import Epoch, MakeBatch, Share, Task
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.sample_source import Indexable, SampleSource
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T
 
 SAMPLES = 16

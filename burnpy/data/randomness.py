@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

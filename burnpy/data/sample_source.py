@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import CallError, IndexRangeError
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T_co
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, IndexRangeError
 from burnpy.data.collate import stacked
 from burnpy.data.randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
 from burnpy.data.sample_source import Arrays, SampleSource, checked_index
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T_co, U
 
 if TYPE_CHECKING:

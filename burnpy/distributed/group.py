@@ -26,7 +26,7 @@ from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
     from burnpy.optim.grads_params import ModelOnAutodiff
-    from burnpy.tensor.on_autodiff import TensorOnAutodiff
+    from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 TIMEOUT = 600.0
 """The limit of a wait in seconds: compiling and loading data for the first step may take some minutes."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Entry, Layout
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from burnpy.distributed.calls import Alone

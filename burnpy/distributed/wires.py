@@ -14,8 +14,8 @@ import numpy as np
 from burnpy.distributed.calls import Alone, Header
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.layout import Entry, Layout, Place, wire_dtype
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

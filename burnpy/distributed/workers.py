@@ -15,7 +15,7 @@ from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindErr
 from burnpy.distributed.engines.engine import Engine, Failure, Layouts, Lost, Task, Worker
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.train.train_step import batch_size
 from burnpy.typevars import R
 

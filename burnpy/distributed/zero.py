@@ -19,10 +19,10 @@ from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import levels_of
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.trees import is_tree, tree_step
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, M
 
 if TYPE_CHECKING:

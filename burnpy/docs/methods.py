@@ -13,7 +13,7 @@ TABLE = FOLDER / "__init__.py"
 _WIDTH = 120
 
 _PAGE = '''\
-"""Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
+"""Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
 
 This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
 that; a class that is new is listed among the bases of the tensor classes that have its methods.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.tensor.lazy_methods import lazy_classes
+from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
 {imports}
@@ -46,14 +46,26 @@ def table() -> str:
     for path in sorted(FOLDER.glob("*.py")):
         if path != TABLE:
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef):
+                if isinstance(node, ast.ClassDef) and _has_methods(node):
                     methods[f"{path.stem}.{node.name}"] = sorted(_names(node))
-    classes = [(path.partition(".")[0], path.rpartition(".")[2]) for path in methods]
+    classes: dict[str, list[str]] = {}
+    for module, _, name in (path.partition(".") for path in methods):
+        classes.setdefault(module, []).append(name)
     return _PAGE.format(
-        imports="\n".join(f"    from burnpy.tensor.methods.{module} import {name}" for module, name in classes),
-        exported=_exported(sorted(name for _, name in classes)),
+        imports="\n".join(_import(module, sorted(names)) for module, names in classes.items()),
+        exported=_exported(sorted(name for names in classes.values() for name in names)),
         table="\n".join(f'    "{path}": {_tuple(names)},' for path, names in methods.items()),
     )
+
+
+def _has_methods(node: ast.ClassDef) -> bool:
+    """Return whether a class has methods of tensors: all but the named tuples that methods return."""
+    return all(ast.unparse(base) != "NamedTuple" for base in node.bases)
+
+
+def _import(module: str, names: list[str]) -> str:
+    """Return the import of the classes of a module."""
+    return f"    from burnpy.tensor.methods.{module} import {', '.join(names)}"
 
 
 def _tuple(names: list[str]) -> str:

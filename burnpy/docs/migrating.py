@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from burnpy.hints import numpy_names, torch_names
-from burnpy.hints.table import IN_PLACE, NOTHING, Row, parsed, rows
+from burnpy.hints.missing import IN_PLACE, NOTHING, Row, parsed, rows
 
 PAGE = Path(__file__).parents[2] / "MIGRATING.md"
 BEGIN, END = "<!-- made by python -m burnpy.docs.migrating -->", "<!-- up to here -->"

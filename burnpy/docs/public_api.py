@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend import Backend, operations
-from burnpy.tensor.base import Missing
+from burnpy.tensor.tensor_base import Missing
 
 PAGE = Path(__file__).with_name("public_api.txt")
 PACKAGES = (

@@ -17,8 +17,8 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import EscapedError, KindError
 from burnpy.backend.primitives import Value
 from burnpy.backend.schema import declarations
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 class Level:

@@ -24,8 +24,8 @@ from burnpy.func.user_functions import (
     single_output,
 )
 from burnpy.func.vjps import apply_vjp, record
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, T, U
 
 P = ParamSpec("P")

@@ -22,8 +22,8 @@ from burnpy.func.user_functions import (
     select_arguments,
 )
 from burnpy.func.vjps import apply_vjp, on_base, record
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 P = ParamSpec("P")

@@ -18,8 +18,8 @@ from burnpy.func.user_functions import (
     select_arguments,
     several,
 )
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, R
 
 Ts = TypeVarTuple("Ts")

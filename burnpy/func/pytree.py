@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import T
 
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 Argnums: TypeAlias = "int | tuple[int, ...]"

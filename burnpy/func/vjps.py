@@ -17,9 +17,9 @@ from burnpy.backend.rules import Vjp
 from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.levels import common_device, levels_between
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import R
 
 

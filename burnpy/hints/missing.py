@@ -2,26 +2,169 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import packages, torch_names
-from burnpy.hints.modules import ATTRIBUTES
-from burnpy.hints.spelling import meant
-from burnpy.hints.table import advice, parsed, row_of, rows
+from burnpy.hints import numpy_names, torch_functions, torch_names, torch_packages, torch_tensors
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def meant(name: str, names: Iterable[str]) -> str | None:
+    """Return the closest of ``names`` that differs in case, or in one or two letters; None if there is none.
+
+    Names are compared word by word, and numbers must be equal: l1_loss is not nll_loss, and conv1d is not conv2d.
+
+    >>> meant("sofmax", ["softmax"]), meant("RELU", ["Relu"]), meant("l1_loss", ["nll_loss"])
+    ('softmax', 'Relu', None)
+    """
+    candidates: list[tuple[int, str]] = []
+    for other in names:
+        slips = _slips(name, other)
+        if slips is not None:
+            candidates.append((slips, other))
+    return min(candidates)[1] if candidates else None
+
+
+def _slips(name: str, other: str) -> int | None:
+    """Return the number of letters that differ; None if the names differ too much to be a misspelling."""
+    if name.lower().replace("_", "") == other.lower().replace("_", ""):
+        return 0
+    words, other_words = _words(name), _words(other)
+    if len(words) != len(other_words):
+        return None
+    total, short = 0, 5 if len(words) == 1 else 4  # tan is not tanh, but mse_los is mse_loss
+    for word, expected in zip(words, other_words, strict=True):
+        if word == expected:
+            continue
+        if word.isdigit() or expected.isdigit():
+            return None
+        slips, letters = _distance(word, expected), max(len(word), len(expected))
+        if slips > (0 if letters < short else 1 if letters < 6 else 2):
+            return None
+        total += slips
+    return total if total <= 2 else None
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _distance(a: str, b: str) -> int:
+    """Return the edit distance of two words, where swapping two adjacent letters counts as one edit."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        last, before, row = before, row, [i + 1]
+        for j, y in enumerate(b):
+            row.append(min(before[j] + (x != y), before[j + 1] + 1, row[j] + 1))
+            if i and j and x == b[j - 1] and a[i - 1] == y:
+                row[j + 1] = min(row[j + 1], last[j - 1] + 1)
+    return row[-1]
+
+
+NOTHING = "–"
+NOT_YET = "not yet"
+IN_PLACE = "nothing is changed in place"
+
+
+class Row(NamedTuple):
+    """The suggestion for one name."""
+
+    section: str
+    ours: str
+    """Python code; empty if there is no counterpart."""
+    why: str
+    """The difference, or the reason why there is no counterpart: the end of a sentence, with code in backticks."""
+
+
+@cache
+def rows() -> dict[str, Row]:
+    """All rows by the name of the method or function; ``torch.name`` is a function that differs from the method.
+
+    A row that says how to do without an operation is replaced once there is a method of that name.
+    """
+    table: dict[str, Row] = {}
+    for text in (torch_tensors.CREATION, torch_functions.ROWS, torch_tensors.REARRANGEMENT, numpy_names.ROWS):
+        section_rows = parsed(text)
+        duplicates = table.keys() & section_rows.keys()
+        if duplicates:
+            raise ValueError(f"the table of PyTorch's names has two rows for {', '.join(sorted(duplicates))}")
+        table |= section_rows
+    return table | {name: row for name, old in table.items() if (row := _by_method(name, old)) is not None}
+
+
+def _by_method(name: str, row: Row) -> Row | None:
+    """Return the row of an elementwise operation that is a method of float tensors, in place of one without it."""
+    classes = import_module("burnpy.tensor").Tensor.__mro__  # by name, since packages above this one are meant
+    operation = import_module("burnpy.backend.backend").operations().get(name)
+    has_method = any(name in vars(cls) for cls in classes)  # asking Tensor for what it lacks would read this table
+    if operation is None or not operation.elementwise or not has_method or f".{name}(" in row.ours:
+        return None
+    if any(argument.kind is None for argument in operation.arguments):
+        return None
+    return Row(row.section, f"x.{name}({', '.join('y' for _ in operation.arguments[1:])})", "")
+
+
+@cache
+def parsed(text: str) -> dict[str, Row]:
+    """Parse one table, whose lines are ``name | what to write | what differs``, or ``# section`` for a heading."""
+    table: dict[str, Row] = {}
+    section = ""
+    for line in text.splitlines():
+        if line.startswith("# "):
+            section = line[2:]
+        elif line:
+            name, ours, why = (*line.split(" | ", 2), "")[:3]
+            if name in table:
+                raise ValueError(f"the table of PyTorch's names has two rows for {name}")
+            table[name] = Row(section, "" if ours == NOTHING else ours, why)
+    return table
+
+
+def row_of(name: str, *, function: bool = False) -> Row | None:
+    """Return the row of a method or a function; an in-place name such as ``add_`` has the row of the name without _.
+
+    >>> row_of("add_").ours
+    'x = x.add(y)'
+    """
+    all_rows = rows()
+    row = (all_rows.get(f"torch.{name}") if function else None) or all_rows.get(name)
+    if row is None and name.endswith("_") and not name.startswith("_"):
+        row = all_rows.get(name[:-1])
+        if row is not None and row.ours:
+            target = "b" if row.ours.startswith("b.") else "i" if row.ours.startswith("i.") else "x"
+            row = row._replace(ours=f"{target} = {row.ours}", why=IN_PLACE)
+    return row
+
+
+def advice(row: Row) -> str:
+    """Return a row as the end of an error message.
+
+    >>> advice(rows()["clip"]), advice(rows()["stft"])
+    ('; write x.clamp(low, high)', '; it is not here yet: with fft')
+    """
+    why = row.why.replace("`", "").replace(NOT_YET, "it is not here yet", 1)
+    if row.ours:
+        return f"; write {row.ours}{f' ({why})' if why else ''}"
+    return f"; {why}"
+
 
 _PACKAGES = {
-    "burnpy": (packages.BURNPY, torch_names.TORCH),
-    "burnpy.nn": (packages.NN, torch_names.NN),
-    "burnpy.nn.functional": (packages.FUNCTIONAL, torch_names.FUNCTIONAL),
-    "burnpy.nn.init": (packages.INIT, torch_names.INIT),
-    "burnpy.optim": (packages.OPTIM, torch_names.OPTIM),
-    "burnpy.func": (packages.FUNC, torch_names.FUNC),
-    "burnpy.linalg": (packages.LINALG, torch_names.LINALG),
-    "burnpy.autodiff": (packages.AUTODIFF, ""),
-    "burnpy.data": (packages.DATA, ""),
-    "burnpy.distributed": (packages.DISTRIBUTED, ""),
+    "burnpy": (torch_packages.BURNPY, torch_names.TORCH),
+    "burnpy.nn": (torch_packages.NN, torch_names.NN),
+    "burnpy.nn.functional": (torch_packages.FUNCTIONAL, torch_names.FUNCTIONAL),
+    "burnpy.nn.init": (torch_packages.INIT, torch_names.INIT),
+    "burnpy.optim": (torch_packages.OPTIM, torch_names.OPTIM),
+    "burnpy.func": (torch_packages.FUNC, torch_names.FUNC),
+    "burnpy.linalg": (torch_packages.LINALG, torch_names.LINALG),
+    "burnpy.autodiff": (torch_packages.AUTODIFF, ""),
+    "burnpy.data": (torch_packages.DATA, ""),
+    "burnpy.distributed": (torch_packages.DISTRIBUTED, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 
@@ -55,7 +198,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
+        kind: the key of `torch_packages.ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -120,7 +263,7 @@ def _public(package: str) -> list[str]:
 
 
 def _of_object(owner: object, kind: str, name: str) -> str:
-    hint = ATTRIBUTES[kind].get(name)
+    hint = torch_packages.ATTRIBUTES[kind].get(name)
     if hint:
         return f"; {hint}"
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import matrices
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V

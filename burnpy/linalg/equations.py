@@ -9,15 +9,14 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.matrices import alike, expanded, floating, matrices
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
+    from burnpy.tensor.tensor_types import Ints
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.chain import product_of
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.matrices import SlogDet, matrices
+from burnpy.tensor.einsum import product_of
+from burnpy.tensor.matrices import matrices
+from burnpy.tensor.methods.linalg import SlogDet
 from burnpy.tensor.operands import broadcast_shape
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 

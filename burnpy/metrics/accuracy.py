@@ -11,10 +11,8 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.metrics.class_counts import ratio
 from burnpy.metrics.decisions import Classes, Labels, bincount, decisions
 from burnpy.metrics.metric import Metric, doubles, plain
-from burnpy.tensor.base import describe
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 
 
 class Accuracy(Metric):

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.decisions import Classes, bincount, decisions
 from burnpy.metrics.metric import Metric, doubles
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 Average: TypeAlias = Literal["macro", "micro", "weighted"]
 

@@ -12,11 +12,9 @@ from typing import Any
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.metrics.metric import doubles, element_weights, plain
-from burnpy.tensor.base import describe
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.index_checks import in_range
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.operands import in_range
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 
 
 @dataclass(frozen=True)

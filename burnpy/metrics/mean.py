@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric, doubles, element_weights, plain
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.losses import cross_entropy
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase
 
 
 class Mean(Metric):

@@ -11,10 +11,8 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase, describe
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.decisions import scores_by_class
 from burnpy.metrics.metric import Metric, element_weights
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 ClassAverage: TypeAlias = Literal["macro", "weighted"]
 

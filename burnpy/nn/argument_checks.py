@@ -12,10 +12,9 @@ import numpy as np
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase, class_name, describe
-from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.operands import together
+from burnpy.tensor.operands import refuse_wider, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
 Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""

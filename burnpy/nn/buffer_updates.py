@@ -20,7 +20,7 @@ from burnpy.backend.primitives import DType
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import own_variables
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 

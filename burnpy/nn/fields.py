@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import DeviceError, ModuleError, a
 from burnpy.nn.tree import FrozenDict, TreeNode, joined, part_names, regrouped, walk
 from burnpy.nn.variable import Variable
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 _ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 

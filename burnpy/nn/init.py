@@ -26,7 +26,7 @@ from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
-    from burnpy.tensor.data import DTypeLike
+    from burnpy.tensor.host_data import DTypeLike
 
 __all__ = [
     "Constant",

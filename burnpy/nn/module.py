@@ -15,8 +15,8 @@ from burnpy.typevars import B2, B, F, I, R
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from burnpy.tensor.on_autodiff import OnAutodiff
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import OnAutodiff
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

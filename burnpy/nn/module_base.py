@@ -20,7 +20,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from burnpy.tensor.base import TensorBase
+    from burnpy.tensor.tensor_base import TensorBase
 
 _set = object.__setattr__
 

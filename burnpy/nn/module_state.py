@@ -12,7 +12,7 @@ from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 

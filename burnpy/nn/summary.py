@@ -11,7 +11,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_errors import signature_of
 from burnpy.nn.tree import TreeNode, children
 from burnpy.nn.variable import Param, Variable
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import Where, replaced, selected
 from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param, Variable, new_id
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.data import DTypeLike
+    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
 

@@ -9,15 +9,13 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.module_errors import missing_attribute
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.call_errors import composed
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.int_tensor import IntTensor
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
 _set = object.__setattr__

@@ -12,10 +12,10 @@ from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.norms import norm_of, norms_of
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float

@@ -7,8 +7,8 @@ from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import M
 
 

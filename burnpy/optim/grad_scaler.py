@@ -12,8 +12,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateEr
 from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
 

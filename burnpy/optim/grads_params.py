@@ -21,9 +21,9 @@ from burnpy.nn.variable import Param
 from burnpy.optim.layout import BUCKET_BYTES, Layout
 from burnpy.optim.matching import absent, added, gradient_device, matched, taken_from
 from burnpy.optim.norms import norm_of
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.on_autodiff import OnAutodiff
+    from burnpy.tensor.tensor import BoolTensor
+    from burnpy.tensor.tensor_types import OnAutodiff
 
     I_co = TypeVar("I_co", bound=Backend, covariant=True)
 

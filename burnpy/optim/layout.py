@@ -13,9 +13,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.trees import in_tree, is_tree
-from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import M
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeEr
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import suggestion
 from burnpy.nn.variable import Param
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.checks import number
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 
 def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:

@@ -21,10 +21,10 @@ from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import M
 
 if TYPE_CHECKING:

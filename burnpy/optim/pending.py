@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations.optimizer import Step
 from burnpy.optim.state import ParamState, placed, refuse_shape
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.update_count import UpdateCount

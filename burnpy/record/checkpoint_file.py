@@ -24,8 +24,8 @@ from burnpy.nn.tree import joined
 from burnpy.record.atomic_write import path_of
 from burnpy.record.record import Record
 from burnpy.record.safetensors_file import DIGEST, METADATA, brief, damaged, read, write
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.generator import Generator
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
 from burnpy.record.atomic_write import replace
-from burnpy.tensor.readonly import readonly
+from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -41,7 +41,7 @@ from burnpy.record.safetensors_file import (
 )
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
-from burnpy.tensor.readonly import readonly
+from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from burnpy.record.checkpoint_file import MARK
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import read
 from burnpy.record.torch_file import read_torch
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M
 
 if TYPE_CHECKING:

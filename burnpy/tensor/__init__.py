@@ -7,18 +7,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from burnpy.backend.lazy import lazy_attributes
-from burnpy.tensor.bool_tensor import BoolTensor
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
-from burnpy.tensor.method_hints import explain_missing_methods
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import explain_missing_methods
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
-    from burnpy.tensor.integration import cumulative_trapezoid, trapezoid
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-    from burnpy.tensor.searching import bucketize, searchsorted
-    from burnpy.tensor.var_mean import std_mean, var_mean
+    from burnpy.tensor.ordering import bucketize, searchsorted
+    from burnpy.tensor.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
 
 __all__ = [
     "BoolTensor",
@@ -46,9 +43,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.tensor.integration": ("cumulative_trapezoid", "trapezoid"),
-    "burnpy.tensor.var_mean": ("std_mean", "var_mean"),
-    "burnpy.tensor.searching": ("bucketize", "searchsorted"),
+    "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
+    "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
 }

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.keys import Indexed, flattened, selection
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

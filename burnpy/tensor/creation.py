@@ -17,10 +17,9 @@ from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
-from burnpy.tensor.base import TensorBase, describe, new_tensor
-from burnpy.tensor.data import array_of, dtype_of_typed, fitting, frozen, refuse_tracked
-from burnpy.tensor.interop import DLPACK_CPU, imported
-from burnpy.tensor.readonly import writer
+from burnpy.tensor.conversion import DLPACK_CPU, imported
+from burnpy.tensor.host_data import array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 
 Size: TypeAlias = int | Sequence[int]
 """A shape: ``(2, 3)``, ``[2, 3]`` or, for one dimension, ``2``."""

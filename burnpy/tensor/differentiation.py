@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
 from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
-from burnpy.tensor.base import TensorBase, describe, new_tensor
-from burnpy.tensor.host_reads import notify, watches
+from burnpy.tensor.host_data import notify, watches
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from burnpy.tensor.autodiff_tools import GradFn, HookHandle
     from burnpy.tensor.gradients import Gradients
-    from burnpy.tensor.on_autodiff import OnAutodiff, ThisOnAutodiff
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import OnAutodiff, ThisOnAutodiff
 
 
 def inner_of(x: TensorBase[Any], operation: str) -> Any:

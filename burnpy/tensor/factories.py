@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.tensor.creation import Size
-    from burnpy.tensor.data import DTypeLike
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.host_data import DTypeLike
 
     Number = Any
     """A Python number of the kind: float for `Tensor`, int for `IntTensor`, bool for `BoolTensor`."""
@@ -184,9 +184,9 @@ class TensorFactories(NumberFactories[B]):
         Raises:
             ArgumentError: ``low`` is above ``high``, or one of them is not finite.
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.uniform(cls, shape, low, high, dtype, generator, device)
+        return random.uniform(cls, shape, low, high, dtype, generator, device)
 
     @classmethod
     def normal(
@@ -211,9 +211,9 @@ class TensorFactories(NumberFactories[B]):
         >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
         (2, 3)
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.normal(cls, shape, mean, std, dtype, generator, device)
+        return random.normal(cls, shape, mean, std, dtype, generator, device)
 
     @classmethod
     def truncated_normal(
@@ -243,9 +243,9 @@ class TensorFactories(NumberFactories[B]):
         >>> x.abs().amax().item() <= 0.04
         True
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.truncated_normal(cls, shape, mean, std, low, high, dtype, generator, device)
+        return random.truncated_normal(cls, shape, mean, std, low, high, dtype, generator, device)
 
     @classmethod
     def exponential(
@@ -269,9 +269,9 @@ class TensorFactories(NumberFactories[B]):
         >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
         True
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.exponential(cls, shape, rate, dtype, generator, device)
+        return random.exponential(cls, shape, rate, dtype, generator, device)
 
 
 class IntTensorFactories(NumberFactories[B]):
@@ -298,9 +298,9 @@ class IntTensorFactories(NumberFactories[B]):
             ArgumentError: ``high`` is not above ``low``.
             DTypeError: the dtype cannot represent low … high - 1.
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.randint(cls, low, high, shape, dtype, generator, device)
+        return random.randint(cls, low, high, shape, dtype, generator, device)
 
     @classmethod
     def permutation(
@@ -313,9 +313,9 @@ class IntTensorFactories(NumberFactories[B]):
         >>> sorted(IntTensor[NumPy].permutation(4).tolist())
         [0, 1, 2, 3]
         """
-        from burnpy.tensor import sampling
+        from burnpy.tensor import random
 
-        return sampling.permutation(cls, n, dtype, generator, device)
+        return random.permutation(cls, n, dtype, generator, device)
 
 
 class BoolTensorFactories(Factories[B]):

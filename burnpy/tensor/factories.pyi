@@ -5,13 +5,11 @@ from typing import Any, Self, overload
 from numpy.typing import ArrayLike
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.creation import Size
-from burnpy.tensor.data import DTypeLike
 from burnpy.tensor.generator import Generator
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.host_data import DTypeLike
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B2, B, I
 
 class TensorFactories(TensorBase[B]):

@@ -8,17 +8,19 @@ repeat each other. No lock is held while numbers are drawn.
 
 from __future__ import annotations
 
+import collections.abc as containers
 import threading
 from collections.abc import Mapping
+from contextlib import contextmanager
 from operator import index
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import describe
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 
@@ -212,3 +214,49 @@ def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.r
             f"{operation}() got generator={describe(generator)}; expected a burnpy.Generator, as in burnpy.Generator(0)"
         )
     return generator._numpy
+
+
+States: TypeAlias = dict[Backend, dict[str, Any]]
+"""The state of the calling thread's default generator for each device that it drew from."""
+
+
+def states() -> States:
+    """Return the current states."""
+    local = _local
+    if local.seeding is not _seeding:
+        return {}
+    return {device: g.get_state() for device, g in local.generators.items()}
+
+
+def completed(before: States) -> States:
+    """Return ``before``, with the initial states of the generators that the thread has created since then."""
+    return {device: _initial_state(state) for device, state in states().items()} | before
+
+
+@contextmanager
+def replayed(at: States) -> containers.Generator[None, None, None]:
+    """A context manager in whose block this thread's default generators start from the states ``at``.
+
+    Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
+    """
+    global _seeding
+    local, seeding = _local, _seeding
+    if local.seeding is not seeding:
+        local.seeding, local.generators = seeding, {}
+    generators_before = local.generators
+    before = {device: g.get_state() for device, g in generators_before.items() if device in at}
+    local.generators = {device: generators_before.get(device) or Generator(0) for device in at}
+    try:
+        for device, g in local.generators.items():
+            g.set_state(at[device])
+        yield
+    finally:
+        _seeding = local.seeding = seeding
+        local.generators = generators_before
+        for device, state in before.items():
+            generators_before[device].set_state(state)
+
+
+def _initial_state(state: dict[str, Any]) -> dict[str, Any]:
+    seeds = np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"]))
+    return {**state, "bits": dict(np.random.PCG64(seeds).state), "spawned": 0}

@@ -18,13 +18,13 @@ from burnpy.backend.errors import (
     a,
 )
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import TensorBase, describe, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.on_autodiff import TensorOnAutodiff
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 
 @final

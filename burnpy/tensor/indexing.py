@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ImmutableError
 from burnpy.backend.primitives import Key, Shape
-from burnpy.tensor.base import TensorBase, blank, owned
 from burnpy.tensor.operands import explain_memory, from_other_code
+from burnpy.tensor.tensor_base import TensorBase, blank, owned
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

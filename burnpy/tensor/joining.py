@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, overload
 from burnpy.backend.dtypes import promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.bool_tensor import BoolTensor
-    from burnpy.tensor.discrete import Bools
-    from burnpy.tensor.int_tensor import IntTensor
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor_types import Bools
 
 __all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
 

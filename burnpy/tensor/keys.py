@@ -19,12 +19,11 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
-from burnpy.tensor.base import TensorBase, describe
-from burnpy.tensor.index_checks import in_range, out_of_range
-from burnpy.tensor.operands import broadcast_shape, together
+from burnpy.tensor.operands import broadcast_shape, in_range, out_of_range, together
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Bools, Ints
+    from burnpy.tensor.tensor_types import Bools, Ints
     from burnpy.typevars import B
 
     Tensors: TypeAlias = Ints[B] | Bools[B]

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 
 from burnpy.backend.errors import DeviceError
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
 """The levels of the derivatives that are being computed in this context, the outermost first."""

@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.class_targets import class_weights, counted_targets, value_at_class
-from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.loss_checks import Reduction, largest, reduced, same_shape, times_weight, weighted, weighted_mean
-from burnpy.tensor.operands import operands, together
+from burnpy.tensor.loss_checks import (
+    Reduction,
+    class_weights,
+    counted_targets,
+    largest,
+    reduced,
+    same_shape,
+    times_weight,
+    value_at_class,
+    weighted,
+    weighted_mean,
+)
+from burnpy.tensor.operands import operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
+    from burnpy.tensor.tensor_types import Ints
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple
+from typing import Any
 
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.operands import broadcast_shape, together
-from burnpy.typevars import V
-
-
-class SlogDet(NamedTuple, Generic[V]):
-    """The result of ``x.slogdet()``: the determinant is sign · exp(logabsdet)."""
-
-    sign: V
-    """-1, 0 or 1."""
-    logabsdet: V
-    """The logarithm of the determinant's magnitude; -inf where it is 0."""
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 
 def floating(operation: str, x: Any, name: str = "matrices") -> Any:

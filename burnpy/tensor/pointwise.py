@@ -9,15 +9,15 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import is_floor
-from burnpy.tensor.base import TensorBase, blank, owned
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary, predicate, unary
+from burnpy.tensor.tensor_base import TensorBase, blank, owned
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.arithmetic import RoundingMode
-    from burnpy.tensor.bool_tensor import BoolTensor
+    from burnpy.tensor.tensor import BoolTensor
 
 
 class Pointwise(TensorBase[B]):

@@ -1,14 +1,17 @@
-"""Python's own protocols: length, iteration, numbers of one element, copies and pickles."""
+"""Python's protocols: printing, length, iteration, numbers of one element, copies, pickles; and NumPy's functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Self
 
-from burnpy.backend.errors import ScalarError, ShapeError, a
-from burnpy.tensor.base import new_tensor
+import numpy as np
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
-from burnpy.tensor.readonly import writer
+from burnpy.tensor.host_data import writer
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
 _WHOLE = slice(None, None, 1)
@@ -21,8 +24,6 @@ class Protocols(Conversion[B]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
-        from burnpy.tensor.numpy_functions import applied
-
         return applied(self, ufunc, method, inputs, options)
 
     def __len__(self) -> int:
@@ -116,3 +117,82 @@ def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -
     backend = device.discrete
     make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy
     return relifted(cls, device, make(array), flags)
+
+
+_THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
+
+
+class Printing(Conversion[B]):
+    """The implementation of ``repr(x)``, ``str(x)`` and ``f"{x:.3f}"``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        array = self._backend.to_numpy(self._primitive)
+        if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
+            array = array.astype(float32)
+        values = np.array2string(array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec")
+        attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
+        if self.kind == "float" and self._backend.is_require_grad(self._primitive):
+            attributes.append("tracked")
+        separator = ",\n" + " " * (len(name) + 1) if "\n" in values else ", "
+        return f"{name}({values}{separator}{', '.join(attributes)})"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        element: Any = self._only(f"format {spec!r}")
+        return format(element, spec)
+
+
+REFLECTED = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "power": "__rpow__",
+    "matmul": "__rmatmul__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+}
+"""For each of NumPy's functions that an operator calls, the special method of the tensor on its right."""
+
+
+def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any, ...], options: Any) -> Any:
+    """Return the result of an operator with something of NumPy's on its left, and refuse other functions.
+
+    Args:
+        tensor: the first tensor among the inputs.
+        ufunc: the function.
+        method: how it was called: "__call__", "reduce" and so on.
+        inputs: its arguments.
+        options: its keyword arguments.
+
+    Raises:
+        KindError: the function was called by its name; or the left operand is an array.
+    """
+    from burnpy.hints.missing import row_of
+
+    name = REFLECTED.get(ufunc.__name__)
+    if method == "__call__" and name and not options and isinstance(inputs[0], (np.generic, np.ndarray)):
+        left: Any = inputs[0]
+        left = left if left.ndim else left[()]  # comparisons make a 0-d array of a number
+        operator = getattr(inputs[1], name, None)
+        result = NotImplemented if operator is None else operator(left)
+        if result is not NotImplemented:
+            return result
+    called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    row = row_of(ufunc.__name__) if method == "__call__" else None
+    what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
+    ours = "x == y" if ufunc.__name__ == "equal" else row.ours if row is not None else None
+    raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or pass x.to_numpy()'}")

@@ -17,10 +17,10 @@ from typing import Any
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.specialised import specialised
-from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands
+from burnpy.tensor.tensor_base import blank, owned
 from burnpy.typevars import F
 
 MISSING = object()

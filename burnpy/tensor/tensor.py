@@ -1,18 +1,15 @@
-"""`Tensor`: tensors of floating point numbers."""
+"""The tensor classes, one for each kind: `BoolTensor`, `IntTensor` and `Tensor`, made of the methods that each has."""
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, Any, final
 
-from burnpy.tensor.arithmetic import Arithmetic
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.conversion import FloatConversion, moved
-from burnpy.tensor.differentiation import Differentiation
-from burnpy.tensor.factories import TensorFactories
-from burnpy.tensor.float_reductions import FloatReductions
+from burnpy.tensor.arithmetic import Arithmetic, MatrixProduct
+from burnpy.tensor.conversion import Exchange, FloatConversion, moved
+from burnpy.tensor.differentiation import Differentiation, DiscreteDifferentiation, inner_of
+from burnpy.tensor.factories import BoolTensorFactories, IntTensorFactories, TensorFactories
 from burnpy.tensor.indexing import Indexing
-from burnpy.tensor.interop import Exchange
-from burnpy.tensor.matmul import MatrixProduct
+from burnpy.tensor.integers import Equality, Integers, Logic
 from burnpy.tensor.methods import (
     Activations,
     Binary,
@@ -22,7 +19,9 @@ from burnpy.tensor.methods import (
     Diagonals,
     Elementary,
     Filling,
+    IntCounting,
     Matrices,
+    NumberTheory,
     Ordering,
     Placing,
     Products,
@@ -36,10 +35,151 @@ from burnpy.tensor.methods import (
     Statistics,
 )
 from burnpy.tensor.pointwise import Pointwise
-from burnpy.tensor.printing import Printing
-from burnpy.tensor.protocols import Protocols
-from burnpy.tensor.shaping import Shaping
-from burnpy.typevars import B2, B
+from burnpy.tensor.protocols import Printing, Protocols
+from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
+from burnpy.tensor.shape import Shaping
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.typevars import B2, B, I
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor_types import Above, BoolOperand, IntOperand, OnAutodiff  # noqa: F401  # in the bases, as text
+
+
+@final
+class BoolTensor(
+    BoolTensorFactories[B],
+    Logic[B, "BoolOperand[B]"],
+    Equality[B],
+    BoolReductions[B],
+    Rearranging[B],
+    Shaping[B],
+    Indexing[B],
+    Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
+    DiscreteDifferentiation[B],
+    Filling[B],
+    Counting[B],
+    Ordering[B],
+    Protocols[B],
+    Exchange[B],
+    Printing[B],
+):
+    """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Tensor[NumPy].from_data([1.0, 3.0]) > 2.0
+    BoolTensor([False,  True], shape=(2,), dtype=bool, device=NumPy)
+    """
+
+    __slots__ = ()
+    kind = "bool"
+    numbers = frozenset({bool})
+
+    if TYPE_CHECKING:
+
+        def __bools_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
+
+    def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
+        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+
+        Raises:
+            DeviceError: ``device`` is not a backend.
+        """
+        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+
+    def inner(self: OnAutodiff[I]) -> BoolTensor[I]:
+        """The tensor on the inner backend, in the same memory.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend already.
+        """
+        x: Any = self
+        return new_tensor(BoolTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
+
+    def item(self) -> bool:
+        """The only element, as a Python bool.
+
+        Raises:
+            ShapeError: the tensor does not have exactly one element.
+        """
+        return bool(self._item("item()"))
+
+
+@final
+class IntTensor(
+    IntTensorFactories[B],
+    Integers[B],
+    MatrixProduct[B],
+    Ranking[B],
+    NumberReductions[B],
+    Rearranging[B],
+    Shaping[B],
+    Indexing[B],
+    Selecting[B],
+    Placing[B],
+    Regrouping[B],
+    Repeating[B],
+    Diagonals[B],
+    DiscreteDifferentiation[B],
+    Combining[B, "IntOperand[B]"],
+    NumberTheory[B],
+    Filling[B],
+    Products[B],
+    Counting[B],
+    Ordering[B],
+    IntCounting[B],
+    Covariances[B],
+    Protocols[B],
+    Exchange[B],
+    Printing[B],
+):
+    """A tensor of integers: labels, indices, counts. It carries no gradient.
+
+    >>> from burnpy import IntTensor
+    >>> from burnpy.backend import NumPy
+    >>> IntTensor[NumPy].from_data([1, 2]) + 1
+    IntTensor([2, 3], shape=(2,), dtype=int64, device=NumPy)
+    """
+
+    __slots__ = ()
+    kind = "int"
+    numbers = frozenset({int})
+
+    if TYPE_CHECKING:
+
+        def __ints_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
+
+    def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
+        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+
+        Raises:
+            DeviceError: ``device`` is not a backend.
+        """
+        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+
+    def inner(self: OnAutodiff[I]) -> IntTensor[I]:
+        """The tensor on the inner backend, in the same memory.
+
+        Raises:
+            NotTrackedError: the tensor is on a plain backend already.
+        """
+        x: Any = self
+        return new_tensor(IntTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
+
+    def item(self) -> int:
+        """The only element, as a Python int.
+
+        Raises:
+            ShapeError: the tensor does not have exactly one element.
+        """
+        return int(self._item("item()"))
+
+    def __index__(self) -> int:
+        return self.item()
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 def transfer(x: TensorBase[Any], target: Any) -> Any:

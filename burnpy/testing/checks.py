@@ -14,8 +14,8 @@ from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float64, kind_of, promote_types
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
 from burnpy.testing.gradcheck import check_briefly, gradcheck, gradgradcheck

@@ -12,8 +12,8 @@ from burnpy.autodiff import Autodiff, Forward
 from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import DeviceError, DTypeError, KindError
-from burnpy.tensor.base import describe, new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe, new_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

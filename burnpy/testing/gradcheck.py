@@ -11,8 +11,8 @@ import numpy as np
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any, Generic, NamedTuple
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 

@@ -18,7 +18,7 @@ from burnpy.backend.dtypes import float64
 from burnpy.backend.entries import operation
 from burnpy.backend.primitives import Bool, Float, Scalar
 from burnpy.backend.schema import derived
-from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradcheck, gradgradcheck
 from burnpy.testing.cases import ROWS
 

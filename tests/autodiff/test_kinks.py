@@ -13,8 +13,8 @@ from burnpy.autodiff import Forward
 from burnpy.backend import NumPy
 from burnpy.backend.operations.pointwise import pow_x_vjp, pow_y_vjp
 from burnpy.nn import functional
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.joining import where
+from burnpy.tensor.tensor_base import new_tensor
 
 INF, NAN = float("inf"), float("nan")
 F: TypeAlias = Callable[..., Any]

@@ -12,7 +12,7 @@ from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.optimizer import Step
-from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradgradcheck
 
 RNG = np.random.default_rng(0)

@@ -22,10 +22,8 @@ EVERYBODY_NEEDS = {
     ),
     "burnpy.hints": "numpy_names signatures torch_names",
     "burnpy.tensor": (
-        "arithmetic base bool_tensor call_errors conversion creation data differentiation dims factories "
-        "float_reductions host_reads index_checks indexing int_tensor integers interop joining lazy_methods "
-        "levels logic matmul method_hints operands pointwise printing protocols readonly reductions shaping "
-        "template tensor"
+        "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
+        "integers joining levels operands pointwise protocols reduction shape template tensor tensor_base"
     ),
     "burnpy.tensor.methods": "",
 }

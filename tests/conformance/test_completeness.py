@@ -16,7 +16,7 @@ import burnpy
 from burnpy import linalg, nn, optim
 from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
 from burnpy.nn import functional
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 BY_DEFAULT = {
     "run": "its default executes a program with operations that have rules",

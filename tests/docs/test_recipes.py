@@ -20,7 +20,7 @@ from burnpy.backend import operations
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DeviceError
 from burnpy.docs import reference
-from burnpy.hints.table import rows
+from burnpy.hints.missing import rows
 from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS

@@ -16,7 +16,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
 from burnpy.backend.errors import CallError
 from burnpy.nn import functional
-from burnpy.tensor import matmul, template
+from burnpy.tensor import arithmetic, template
 
 PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
 KINDS = (Tensor, IntTensor, BoolTensor)
@@ -147,7 +147,7 @@ def quick_ones(cls: type) -> Iterator[str]:
         code = getattr(method, "__code__", None)
         if (
             code
-            and code.co_filename.partition(" (")[0] in (template.__file__, matmul.__file__)
+            and code.co_filename.partition(" (")[0] in (template.__file__, arithmetic.__file__)
             and "unknown" not in code.co_varnames
         ):
             yield name

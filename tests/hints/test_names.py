@@ -22,9 +22,8 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
 from burnpy.docs import migrating
 from burnpy.hints import missing, torch_names
-from burnpy.hints.spelling import meant
-from burnpy.hints.table import advice, row_of, rows
-from burnpy.tensor import method_hints
+from burnpy.hints.missing import advice, meant, row_of, rows
+from burnpy.tensor import tensor_base
 
 TENSOR, TORCH, FUNCTIONAL = torch_names.TENSOR.split(), torch_names.TORCH.split(), torch_names.FUNCTIONAL.split()
 OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
@@ -249,7 +248,7 @@ def test_a_method_of_another_kind_that_is_only_looked_for_makes_no_message(
     def refused(*args: object) -> str:
         raise AssertionError("a message was made")
 
-    monkeypatch.setattr(method_hints.Lacking, "_message", refused)
+    monkeypatch.setattr(tensor_base.Lacking, "_message", refused)
     monkeypatch.setattr(missing, "row_of", refused)
     x = kind[NumPy].full((2,), True)
     assert not hasattr(x, "mean")

@@ -19,8 +19,8 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, Tensor
 from burnpy.backend import NumPy, errors
-from burnpy.hints import modules, packages
-from burnpy.hints.table import parsed
+from burnpy.hints import torch_packages
+from burnpy.hints.missing import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
 from tests.nn import every_layer
 
@@ -163,15 +163,19 @@ def test_pytorchs_names_lead_to_ours(module: Any, name: str, message: str) -> No
 
 
 def test_every_name_that_is_hinted_at_exists() -> None:
-    for package, table in (("nn", packages.NN), ("nn.init", packages.INIT), ("optim", packages.OPTIM)):
+    for package, table in (
+        ("nn", torch_packages.NN),
+        ("nn.init", torch_packages.INIT),
+        ("optim", torch_packages.OPTIM),
+    ):
         for row in parsed(table).values():
             assert not re.fullmatch(r"\w+", row.ours) or hasattr(attrgetter(package)(burnpy), row.ours), row
     classes = [owner for part in (nn, optim) for name in part.__all__ if isinstance(owner := getattr(part, name), type)]
     owners = {
         cls: [owner for owner in classes if cls in map(attrgetter("__name__"), owner.__mro__)]
-        for cls in modules.ARGUMENTS
+        for cls in torch_packages.ARGUMENTS
     }
-    for cls, names in modules.ARGUMENTS.items():
+    for cls, names in torch_packages.ARGUMENTS.items():
         for hint in names.values():
             called = re.fullmatch("it is called (.*) here", hint)
             assert owners[cls], cls
@@ -182,7 +186,7 @@ def test_every_name_that_is_hinted_at_exists() -> None:
 @pytest.mark.parametrize("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
 def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
     if isinstance(cls, type):
-        assert not {*modules.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
+        assert not {*torch_packages.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
 
 
 WORDS = Tensor[Train].ones((2, 3, 8))

@@ -10,7 +10,7 @@ import pytest
 
 from burnpy.docs import migrating
 from burnpy.hints import torch_names
-from burnpy.hints.table import rows
+from burnpy.hints.missing import rows
 from tests.parity.pytorch_names import PAGE
 from tests.parity.pytorch_names import names as installed
 from tests.parity.pytorch_names import page as listed

@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
-from burnpy.tensor.base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 NAN = float("nan")
 LONG = int(os.environ.get("BURNPY_LONG_TESTS", "0"))

@@ -30,7 +30,7 @@ from burnpy.errors import DeviceError
 from burnpy.func import grad, hessian, jacobian, jvp, value_and_grad
 from burnpy.nn import CrossEntropyLoss, Embedding, Lstm, MultiHeadAttention, TransformerEncoderLayer
 from burnpy.nn import functional as F  # noqa: N812
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 Operation = Callable[[Any, Any, Any, Any], Any]
 

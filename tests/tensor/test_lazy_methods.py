@@ -13,8 +13,8 @@ import pytest
 from burnpy import BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.docs import factories, methods
-from burnpy.tensor.lazy_methods import LazyMethod, lazy_classes
 from burnpy.tensor.methods import METHODS
+from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
 
 KINDS: tuple[Any, ...] = (Tensor, IntTensor, BoolTensor)
 NAMES = sorted(name for names in METHODS.values() for name in names if not name.startswith("_"))
@@ -51,7 +51,7 @@ print(topics(), x.gather(0, IntTensor[NumPy].zeros((1, 2))).tolist())
 print(topics())
 """
     )
-    assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['selecting']"]
+    assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['gathering']"]
 
 
 def test_a_method_is_loaded_once_for_each_kind() -> None:
@@ -84,7 +84,7 @@ def test_no_name_is_in_two_topics_or_written_elsewhere_too() -> None:
         base: type
         for base in cls.__mro__[1:]:
             plain = {name for name, value in vars(base).items() if not isinstance(value, LazyMethod)}
-            if base.__module__ != "burnpy.tensor.base":  # which has the names that PyTorch has besides
+            if base.__module__ != "burnpy.tensor.tensor_base":  # which has the names that PyTorch has besides
                 assert not plain & set(NAMES), base
 
 
@@ -95,7 +95,7 @@ def test_help_shows_methods_that_are_not_loaded() -> None:
 
 
 def test_properties_and_factories_can_be_loaded_at_first_use_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy.tensor.methods import random
+    from burnpy.tensor.methods import creation
 
     class Written:
         @property
@@ -106,8 +106,8 @@ def test_properties_and_factories_can_be_loaded_at_first_use_too(monkeypatch: py
         def made(cls, shape: int) -> Any:
             return cls, shape
 
-    monkeypatch.setattr(random, "Written", Written, raising=False)
-    stand_in = lazy_classes("burnpy.tensor.methods", {"random.Written": ("third", "made")})["Written"]
+    monkeypatch.setattr(creation, "Written", Written, raising=False)
+    stand_in = lazy_classes("burnpy.tensor.methods", {"creation.Written": ("third", "made")})["Written"]
     for name in ("third", "made"):
         monkeypatch.setattr(Tensor, name, vars(stand_in)[name], raising=False)
     x: Any = Tensor[NumPy].ones(2)

@@ -9,16 +9,16 @@ from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.autodiff.tools.user_code import called, probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
-from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.engine import Ready
-    from burnpy.tensor.on_autodiff import TensorOnAutodiff
+    from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 
 def backward(

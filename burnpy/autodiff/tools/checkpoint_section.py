@@ -14,9 +14,9 @@ from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restore
 from burnpy.backend.call_origin import capture_context
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.generator import States, completed, replayed
 from burnpy.tensor.levels import reopened
-from burnpy.tensor.rng_state import States, completed, replayed
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 _BEFORE = -1
 """The step before the first one, at which the arguments exist."""

@@ -14,7 +14,7 @@ from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend.call_origin import lines_of
 from burnpy.backend.device_memory import scaled
 from burnpy.backend.errors import ArgumentError, KindError
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor

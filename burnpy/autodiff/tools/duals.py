@@ -6,9 +6,9 @@ from typing import Any, Generic, NamedTuple
 
 from burnpy.autodiff.forward import Forward
 from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 

@@ -48,8 +48,8 @@ from burnpy.autodiff.tools.user_values import (
 from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.host_reads import watching
+from burnpy.tensor.host_data import watching
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar

@@ -9,7 +9,7 @@ from burnpy.autodiff.joint_nodes import node_kind
 from burnpy.autodiff.tools.user_values import Kept, brought, primitives, tensor, tensors, zero_like
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import F
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from burnpy.autodiff.tools.saved_tensors import Stored, array_of
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape

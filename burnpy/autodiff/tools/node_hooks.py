@@ -11,8 +11,8 @@ from burnpy.autodiff.tools.tensor_hooks import Hook, Hooked, HookHandle, Seen, r
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
-from burnpy.tensor.base import new_tensor
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 
 
 class NodeHooked(Node):

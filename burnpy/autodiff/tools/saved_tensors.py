@@ -23,7 +23,7 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, SavedTensorsError, ShapeError, a
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import Vjp
-from burnpy.tensor.base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import T
 
 

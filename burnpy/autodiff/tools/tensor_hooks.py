@@ -17,14 +17,14 @@ from burnpy.autodiff.tools.user_values import Kept, misfit
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import identity
-from burnpy.tensor.base import TensorBase, describe, new_tensor
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import I, T
 
 if TYPE_CHECKING:
-    from burnpy.tensor.on_autodiff import ThisOnAutodiff
+    from burnpy.tensor.tensor_types import ThisOnAutodiff
 
 
 class Hook:

@@ -30,8 +30,8 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.base import TensorBase
 from burnpy.tensor.levels import Door, working_on
+from burnpy.tensor.tensor_base import TensorBase
 
 
 class Linear:

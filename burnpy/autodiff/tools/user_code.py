@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.hints.signatures import signature
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.host_reads import watching
+from burnpy.tensor.host_data import watching
 from burnpy.tensor.levels import open_levels, working_on
+from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
     from burnpy.autodiff.tools.function_calls import Context

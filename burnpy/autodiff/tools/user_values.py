@@ -13,10 +13,10 @@ from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
-from burnpy.tensor.base import TensorBase, new_tensor
 from burnpy.tensor.levels import levels_between, raised
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 class Kept(NamedTuple):

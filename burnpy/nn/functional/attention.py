@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import dims_at_least, floats, whole
 from burnpy.nn.functional.random import dropout
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.operands import broadcast_shape, together
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.operands import broadcast_shape, refuse_wider, together
+from burnpy.tensor.tensor import BoolTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.tensor_types import Bools
 
 
 @explained

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import exact_dims, floats
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.index_checks import in_range, index_of
-from burnpy.tensor.operands import together
+from burnpy.tensor.operands import in_range, index_of, together
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 @explained

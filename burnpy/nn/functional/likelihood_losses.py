@@ -8,12 +8,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.float_width import refuse_wider
 from burnpy.tensor.loss_checks import Reduction, reduced, same_shape, weighted
-from burnpy.tensor.operands import operands
+from burnpy.tensor.operands import operands, refuse_wider
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 BatchReduction: TypeAlias = Literal["mean", "batchmean", "sum", "none"]

@@ -6,16 +6,22 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.class_targets import class_targets, class_weights, value_at_class
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.loss_checks import Reduction, labels, reduced, same_shape
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.loss_checks import (
+    Reduction,
+    class_targets,
+    class_weights,
+    labels,
+    reduced,
+    same_shape,
+    value_at_class,
+)
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
+    from burnpy.tensor.tensor_types import Ints
 
 
 @explained

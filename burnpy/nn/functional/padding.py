@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape, Value
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable, integers
 from burnpy.tensor.operands import number
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 T = TypeVar("T", bound=TensorBase[Any])
 

@@ -16,8 +16,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from burnpy.tensor.int_tensor import IntTensor
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor import IntTensor, Tensor
 
     class SequenceWindows(TypedDict, total=False):
         """The windows of `max_pool1d`, for type checkers."""

@@ -18,7 +18,7 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.int_tensor import IntTensor
+    from burnpy.tensor.tensor import IntTensor
 
 Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 """The name of an interpolation."""

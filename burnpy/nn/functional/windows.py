@@ -14,7 +14,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.nn.argument_checks import Size
-    from burnpy.tensor.base import TensorBase
+    from burnpy.tensor.tensor_base import TensorBase
 
 
 Pooled = TypeVar("Pooled", bound="TensorBase[Any]")

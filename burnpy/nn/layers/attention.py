@@ -12,17 +12,16 @@ from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.module import Module, Unplaced, rebound
 from burnpy.nn.variable import Param
-from burnpy.tensor.bool_tensor import BoolTensor
 from burnpy.tensor.call_errors import composed, explained
 from burnpy.tensor.joining import cat
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.module import called_as
-    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.tensor_types import Bools
 
 
 class KeyValueCache(NamedTuple, Generic[B]):

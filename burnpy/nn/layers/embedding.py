@@ -13,9 +13,9 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 class Embedding(Module[B]):

@@ -20,8 +20,8 @@ from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 @composed

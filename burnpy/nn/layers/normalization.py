@@ -11,16 +11,15 @@ from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.functional.normalization import batch_norm, batch_normed, group_norm, instance_norm, layer_norm, rms_norm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Buffer, IntBuffer, Param
-from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.int_tensor import IntTensor
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.operands import refuse_wider
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.primitives import Shape
     from burnpy.nn.buffer_updates import BufferUpdate
-    from burnpy.tensor.base import TensorBase
+    from burnpy.tensor.tensor_base import TensorBase
 
 
 class RunningNorm(Module[B]):

@@ -23,8 +23,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from burnpy.tensor.int_tensor import IntTensor
-    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor import IntTensor, Tensor
 
 
 class Pooling(Stateless):

@@ -15,8 +15,8 @@ from burnpy.typevars import B, I
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.init import Initializer
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.tensor_types import Ints
 
 
 class LstmState(NamedTuple, Generic[B]):

@@ -13,16 +13,14 @@ from burnpy.nn.functional.random import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param
-from burnpy.tensor.float_width import refuse_wider
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.operands import refuse_wider, together
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.tensor_types import Ints
 
 
 class RecurrentCell(Module[B]):

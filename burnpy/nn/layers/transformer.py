@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.module import called_as
-    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Bools
 
 C = TypeVar("C", bound=tuple[Any, ...])
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from burnpy.nn.layers.dropout import Dropout
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
-    from burnpy.tensor.discrete import Bools
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Bools
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Methods of tensors that are loaded at first use: a file for each topic, with one class in it.
+"""Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
 
 This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
 that; a class that is new is listed among the bases of the tensor classes that have its methods.
@@ -8,31 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.tensor.lazy_methods import lazy_classes
+from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
-    from burnpy.tensor.methods.activations import Activations
-    from burnpy.tensor.methods.binary import Binary
-    from burnpy.tensor.methods.combining import Combining
-    from burnpy.tensor.methods.counting import Counting
-    from burnpy.tensor.methods.covariances import Covariances
-    from burnpy.tensor.methods.diagonals import Diagonals
-    from burnpy.tensor.methods.elementary import Elementary
-    from burnpy.tensor.methods.filling import Filling
-    from burnpy.tensor.methods.int_counting import IntCounting
-    from burnpy.tensor.methods.integers import NumberTheory
-    from burnpy.tensor.methods.matrices import Matrices
-    from burnpy.tensor.methods.ordering import Ordering
-    from burnpy.tensor.methods.placing import Placing
-    from burnpy.tensor.methods.products import Products
-    from burnpy.tensor.methods.random import Random
-    from burnpy.tensor.methods.ranking import Ranking
-    from burnpy.tensor.methods.rearranging import Rearranging
-    from burnpy.tensor.methods.regrouping import Regrouping
+    from burnpy.tensor.methods.arithmetic import Combining, NumberTheory
+    from burnpy.tensor.methods.creation import Filling, Random
+    from burnpy.tensor.methods.elementary import Activations, Binary, Elementary, Special
+    from burnpy.tensor.methods.gathering import Selecting
+    from burnpy.tensor.methods.linalg import Diagonals, Matrices, Products
+    from burnpy.tensor.methods.ordering import Ordering, Ranking
     from burnpy.tensor.methods.repeating import Repeating
-    from burnpy.tensor.methods.selecting import Selecting
-    from burnpy.tensor.methods.special import Special
-    from burnpy.tensor.methods.statistics import Statistics
+    from burnpy.tensor.methods.scattering import Placing
+    from burnpy.tensor.methods.shape import Rearranging, Regrouping
+    from burnpy.tensor.methods.statistics import Counting, Covariances, IntCounting, Statistics
 
 __all__ = [
     "Activations",
@@ -60,20 +48,7 @@ __all__ = [
 ]
 
 METHODS = {
-    "activations.Activations": (
-        "hardshrink",
-        "prelu",
-    ),
-    "binary.Binary": (
-        "addcdiv",
-        "atan2",
-        "copysign",
-        "hypot",
-        "lerp",
-        "logaddexp",
-        "xlogy",
-    ),
-    "combining.Combining": (
+    "arithmetic.Combining": (
         "addcmul",
         "addmm",
         "allclose",
@@ -86,20 +61,28 @@ METHODS = {
         "nan_to_num",
         "signbit",
     ),
-    "counting.Counting": (
-        "count_nonzero",
-        "diff",
+    "arithmetic.NumberTheory": (
+        "__lshift__",
+        "__rlshift__",
+        "__rrshift__",
+        "__rshift__",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
     ),
-    "covariances.Covariances": (
-        "corrcoef",
-        "cov",
-        "nansum",
+    "creation.Filling": (
+        "_filled_like",
+        "full_like",
+        "ones_like",
+        "zeros_like",
     ),
-    "diagonals.Diagonals": (
-        "diag",
-        "diag_embed",
-        "diagonal",
-        "trace",
+    "creation.Random": (
+        "bernoulli",
+        "categorical",
+        "multinomial",
+        "normal_like",
+        "uniform_like",
     ),
     "elementary.Elementary": (
         "acos",
@@ -122,24 +105,60 @@ METHODS = {
         "tan",
         "trunc",
     ),
-    "filling.Filling": (
-        "_filled_like",
-        "full_like",
-        "ones_like",
-        "zeros_like",
+    "elementary.Special": (
+        "digamma",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "polygamma",
+        "sinc",
     ),
-    "int_counting.IntCounting": ("bincount",),
-    "integers.NumberTheory": (
-        "__lshift__",
-        "__rlshift__",
-        "__rrshift__",
-        "__rshift__",
-        "bitwise_left_shift",
-        "bitwise_right_shift",
-        "gcd",
-        "lcm",
+    "elementary.Binary": (
+        "addcdiv",
+        "atan2",
+        "copysign",
+        "hypot",
+        "lerp",
+        "logaddexp",
+        "xlogy",
     ),
-    "matrices.Matrices": (
+    "elementary.Activations": (
+        "hardshrink",
+        "prelu",
+    ),
+    "gathering.Selecting": (
+        "_elements",
+        "_shaped",
+        "_source",
+        "_vector",
+        "gather",
+        "index_select",
+        "masked_fill",
+        "masked_select",
+        "nonzero",
+        "scatter",
+        "scatter_add",
+        "take_along_dim",
+        "where",
+    ),
+    "linalg.Products": (
+        "_both",
+        "_product",
+        "bmm",
+        "cross",
+        "dot",
+        "kron",
+        "mm",
+        "mv",
+        "outer",
+    ),
+    "linalg.Diagonals": (
+        "diag",
+        "diag_embed",
+        "diagonal",
+        "trace",
+    ),
+    "linalg.Matrices": (
         "det",
         "inverse",
         "logdet",
@@ -158,7 +177,22 @@ METHODS = {
         "sort",
         "unique",
     ),
-    "placing.Placing": (
+    "ordering.Ranking": (
+        "_middle",
+        "cumprod",
+        "kthvalue",
+        "median",
+        "nanmedian",
+        "topk",
+    ),
+    "repeating.Repeating": (
+        "_interleaved",
+        "_repeated",
+        "repeat",
+        "repeat_interleave",
+        "tile",
+    ),
+    "scattering.Placing": (
         "_back",
         "_need_numbers",
         "_place",
@@ -173,33 +207,7 @@ METHODS = {
         "scatter_reduce",
         "take",
     ),
-    "products.Products": (
-        "_both",
-        "_product",
-        "bmm",
-        "cross",
-        "dot",
-        "kron",
-        "mm",
-        "mv",
-        "outer",
-    ),
-    "random.Random": (
-        "bernoulli",
-        "categorical",
-        "multinomial",
-        "normal_like",
-        "uniform_like",
-    ),
-    "ranking.Ranking": (
-        "_middle",
-        "cumprod",
-        "kthvalue",
-        "median",
-        "nanmedian",
-        "topk",
-    ),
-    "rearranging.Rearranging": (
+    "shape.Rearranging": (
         "_diagonal",
         "broadcast_to",
         "chunk",
@@ -211,7 +219,7 @@ METHODS = {
         "triu",
         "unbind",
     ),
-    "regrouping.Regrouping": (
+    "shape.Regrouping": (
         "narrow",
         "ravel",
         "rot90",
@@ -220,36 +228,6 @@ METHODS = {
         "tensor_split",
         "unflatten",
         "unfold",
-    ),
-    "repeating.Repeating": (
-        "_interleaved",
-        "_repeated",
-        "repeat",
-        "repeat_interleave",
-        "tile",
-    ),
-    "selecting.Selecting": (
-        "_elements",
-        "_shaped",
-        "_source",
-        "_vector",
-        "gather",
-        "index_select",
-        "masked_fill",
-        "masked_select",
-        "nonzero",
-        "scatter",
-        "scatter_add",
-        "take_along_dim",
-        "where",
-    ),
-    "special.Special": (
-        "digamma",
-        "erfc",
-        "erfinv",
-        "lgamma",
-        "polygamma",
-        "sinc",
     ),
     "statistics.Statistics": (
         "dist",
@@ -260,6 +238,16 @@ METHODS = {
         "norm",
         "quantile",
     ),
+    "statistics.Covariances": (
+        "corrcoef",
+        "cov",
+        "nansum",
+    ),
+    "statistics.Counting": (
+        "count_nonzero",
+        "diff",
+    ),
+    "statistics.IntCounting": ("bincount",),
 }
 """The names of the methods by class, as ``"module.Class"``."""
 

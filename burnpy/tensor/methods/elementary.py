@@ -1,14 +1,17 @@
-"""Elementary functions of float tensors: exponentials and logarithms, trigonometric and hyperbolic functions."""
+"""Elementary and special functions of float tensors, of one and of two, and some activation functions."""
 
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.base import TensorBase
-from burnpy.tensor.operands import number
-from burnpy.tensor.template import unary
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.operations.lists import lerp_each
+from burnpy.tensor.dims import integer
+from burnpy.tensor.methods.arithmetic import combined
+from burnpy.tensor.operands import number, operands, together
+from burnpy.tensor.template import binary, unary
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 
@@ -138,3 +141,203 @@ class Elementary(TensorBase[B]):
                 raise ArgumentError(f"logit() got eps={eps!r:.80}; give a number from 0 to 0.5, or None")
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
+
+
+class Special(TensorBase[B]):
+    """Special functions, exact to a few roundings; 16-bit floats are computed in float32."""
+
+    __slots__ = ()
+
+    @unary
+    def erfc(self) -> Self:
+        """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
+
+        Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
+        '4.13703e-37'
+        """
+        ...
+
+    @unary
+    def erfinv(self) -> Self:
+        """The inverse of the error function; ±inf at ±1, NaN beyond.
+
+        Source: Wichura, Algorithm AS 241, 1988.
+        """
+        ...
+
+    @unary
+    def lgamma(self) -> Self:
+        """The logarithm of the absolute value of the gamma function; inf at 0 and at negative integers.
+
+        Source: Abramowitz and Stegun, Handbook of Mathematical Functions, chapter 6.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
+        24.0
+        """
+        ...
+
+    @unary
+    def digamma(self) -> Self:
+        """The derivative of `lgamma`; NaN at negative integers, ∓inf at ±0."""
+        ...
+
+    def polygamma(self, n: int) -> Self:
+        """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
+
+        Raises:
+            ArgumentError: ``n`` is negative.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(1.0).polygamma(1).item(), 4)  # π² / 6
+        1.6449
+        """
+        order = integer(n, "order", "polygamma")
+        if order < 0:
+            raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 or more")
+        b = self._backend
+        return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
+
+    @unary
+    def sinc(self) -> Self:
+        """The normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
+        ...
+
+
+def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
+    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
+
+
+def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
+    step = b.sub(stop, x)
+    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
+    return (b.where(b.lt(b.abs(share), 0.5), near, far),)
+
+
+class Binary(TensorBase[B]):
+    """Functions of two float tensors, or of a float tensor and a number, which broadcast and promote."""
+
+    __slots__ = ()
+
+    @binary
+    def atan2(self, other: Self | float) -> Self:
+        """The angle of the point (other, x) in radians, from -π to π: x is the ordinate, ``other`` the abscissa.
+
+        The gradient at (0, 0) is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
+        """
+        ...
+
+    @binary
+    def hypot(self, other: Self | float) -> Self:
+        """The length of the vector (x, other), √(x² + other²), without overflow. The gradient at (0, 0) is 0."""
+        ...
+
+    @binary
+    def copysign(self, other: Self | float) -> Self:
+        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
+        ...
+
+    @binary
+    def logaddexp(self, other: Self | float) -> Self:
+        """The logarithm of exp(x) + exp(other), without overflow."""
+        ...
+
+    @binary
+    def xlogy(self, other: Self | float) -> Self:
+        """The product x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
+        ...
+
+    def lerp(self, end: Self, weight: Self | float) -> Self:
+        """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
+        [1.0, 12.5]
+        """
+        x, stop, part = combined("lerp", self, end, weight)
+        ends = (x._primitive, stop._primitive)
+        if isinstance(part, TensorBase):
+            (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))
+        elif abs(part) < 0.5:
+            (out,) = x._backend.fused(lerp_each, ends, (part,))
+        else:
+            (out,) = x._backend.fused(_from_end, ends, (1.0 - part,))
+        return x._like(out)  # type: ignore[no-any-return]  # of this class
+
+    def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
+        """The sum x + value · tensor1 / tensor2.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+        """
+        x, first, second = combined("addcdiv", self, tensor1, tensor2)
+        quotient: Any = first / second
+        return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above
+
+
+class Activations(TensorBase[B]):
+    """Activation functions of float tensors."""
+
+    __slots__ = ()
+
+    def hardshrink(self, lambd: float = 0.5) -> Self:
+        """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0. A negative ``lambd`` keeps all.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([-2.0, 0.25, 2.0]).hardshrink().tolist()
+        [-2.0, 0.0, 2.0]
+        """
+        b, x, limit = self._backend, self._primitive, number(self, lambd, "hardshrink")
+        return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0))
+
+    def prelu(self, weight: Self) -> Self:
+        """x where it is positive, and weight · x elsewhere. The gradient at 0 is the weight.
+
+        A weight that is NaN or infinite does not reach positive elements, nor their gradients.
+
+        Args:
+            weight: of one element, or a vector with one for each channel, which are dimension 1 of x.
+
+        Source: He et al., Delving Deep into Rectifiers, 2015.
+
+        Raises:
+            ShapeError: there are neither as many weights as channels nor one.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[-1.0, -1.0], [1.0, 1.0]])
+        >>> x.prelu(Tensor[NumPy].from_data([0.5, 0.25])).tolist()
+        [[-0.5, -0.25], [1.0, 1.0]]
+        """
+        if not isinstance(weight, TensorBase):
+            raise KindError(f"prelu() takes a Tensor as weight, got {describe(weight)}")
+        operands(self, weight, "prelu")  # raises an error if they cannot be combined
+        channels = self.shape[1] if self.ndim > 1 else 1
+        if weight.shape not in ((), (1,), (channels,)):
+            raise ShapeError(
+                f"prelu() got x of shape {self.shape} and weight of shape {weight.shape}; expected a weight of shape "
+                f"(1,), or ({channels},) for the channels in dimension 1"
+            )
+        x, slopes = together("prelu", self, weight)
+        if slopes.ndim:
+            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)) if slopes.shape[0] > 1 else ())
+        b: Any = x._backend
+        sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
+        negative = b.where(sloped, x._primitive, 0.0)
+        return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
-from burnpy.tensor.base import TensorBase, describe
 from burnpy.tensor.dims import addressable, dim_of, integer, listed
-from burnpy.tensor.index_checks import index_of, refuse_unless
+from burnpy.tensor.operands import index_of, refuse_unless
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.discrete import Ints
+    from burnpy.tensor.tensor_types import Ints
 
 _WHOLE = slice(None, None, 1)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 
 SHAPE = (2, 3, 4)
 

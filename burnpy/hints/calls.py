@@ -1,0 +1,218 @@
+"""The errors for calls with arguments that a function, a method or a class does not accept, or that do not fit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Any
+
+from burnpy.backend.errors import CallError, DeviceError
+from burnpy.hints.missing import meant
+from burnpy.hints.signatures import signature
+
+OURS: dict[str, tuple[str, ...]] = {
+    "axis": ("dim", "dims"),
+    "axes": ("dims", "dim"),
+    "axis1": ("dim0",),
+    "axis2": ("dim1",),
+    "dims": ("dim",),
+    "dim": ("dims",),
+    "keepdims": ("keepdim",),
+    "ddof": ("correction",),
+    "ord": ("p",),
+    "a_min": ("min",),
+    "a_max": ("max",),
+    "shift": ("shifts",),
+    "size": ("shape",),
+    "newshape": ("shape",),
+    "fill_value": ("value",),
+    "k": ("diagonal",),
+    "offset": ("diagonal",),
+    "stop": ("end",),
+    "num": ("steps",),
+    "n": ("rows",),
+    "m": ("columns",),
+    "indices": ("index",),
+    "values": ("src", "value"),
+    "source": ("src",),
+    "split_size_or_sections": ("split_size",),
+    "indices_or_sections": ("split_size", "chunks"),
+    "sections": ("chunks",),
+    "arrays": ("tensors",),
+    "exponent": ("other",),
+    "x2": ("other",),
+    "y": ("other",),
+    "x": ("input",),
+    "input": ("x",),
+    "mat2": ("other",),
+    "is_causal": ("causal",),
+    "attn_mask": ("mask",),
+    "dropout_p": ("dropout",),
+    "num_classes": ("classes",),
+    "key_padding_mask": ("key_mask",),
+    "src_key_padding_mask": ("key_mask",),
+    "src_mask": ("mask",),
+    "num_workers": ("workers",),
+    "collate_fn": ("collate",),
+    "prefetch_factor": ("prefetch",),
+    "optimizer": ("optim",),
+    "learning_rate": ("lr",),
+    "num_epochs": ("epochs",),
+    "max_epochs": ("epochs",),
+    "train_loader": ("train",),
+    "valid_loader": ("valid",),
+    "val_loader": ("valid",),
+}
+"""For each name: the names here. The first that the function accepts is suggested."""
+
+SENTENCES: dict[str, str] = {
+    "unbiased": "correction=1 is unbiased=True, and correction=0 unbiased=False",
+    "inplace": "nothing is changed in place",
+    "out": "the result is always a new tensor",
+    "requires_grad": "call .require_grad() on the result",
+    "device": "call .to_device(device) on the result",
+    "dtype": "call .to_dtype(dtype) on the result",
+    "size_average": 'use reduction="mean", "sum" or "none"',
+    "reduce": 'use reduction="mean", "sum" or "none"',
+    "stable": "equal elements always keep their order",
+    "non_blocking": "results are computed asynchronously wherever the backend can",
+    **dict.fromkeys(
+        ("layout", "memory_format", "pin_memory", "order", "strides"),
+        "the backend chooses the memory layout",
+    ),
+}
+"""For each name that has no counterpart: the suggestion."""
+
+MISSING = "(missing)"
+"""The key of the suggestion for missing arguments."""
+
+_STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
+METHODS: dict[str, dict[str, str]] = {
+    "where": {MISSING: "for the indices of True elements use condition.nonzero(as_tuple=True)"},
+    "ArrayDataset": {"": "columns have names: ArrayDataset(x=images, y=labels)"},
+    "Loader": {
+        MISSING: "collate(device=NumPy) makes batches of tensors",
+        "pin_memory": "batches are made on the device of collate(device=...)",
+        "generator": "seed= and the epoch decide the order",
+        "persistent_workers": "they always stay for the next epoch",
+        "worker_init_fn": "random numbers belong to samples: f(sample, rng) of data.map_random has them",
+        "batch_sampler": "sampler= gives the order, and batch_size the number of samples",
+    },
+    "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
+}
+"""For each method: suggestions that apply to its arguments only."""
+
+
+def call_error(
+    name: str,
+    parameters: Sequence[Parameter],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    hints: Mapping[str, str] | None = None,
+) -> CallError | None:
+    """Return the error for a call that does not match the parameters; None if it matches.
+
+    Args:
+        name: the name of the function.
+        parameters: its parameters, without ``self``.
+        args: the positional arguments of the call.
+        kwargs: the keyword arguments of the call.
+        hints: suggestions by argument name, in addition to those for PyTorch and NumPy; under "" the one for too many
+            positional arguments, and under `MISSING` the one for missing arguments.
+    """
+    try:
+        Signature(parameters).bind(*args, **kwargs)
+    except TypeError:
+        return CallError(f"{name}() {_mistake(parameters, args, kwargs, hints or {})}")
+    return None
+
+
+def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
+    """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
+    parameters = [*signature(function).parameters.values()]
+    if parameters and parameters[0].name in ("self", "cls"):
+        parameters, args = parameters[1:], args[1:]
+    taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__
+    if name == "__init__":
+        name = function.__qualname__.rpartition(".")[0]
+    return call_error(name, taken, args, kwargs, METHODS.get(name))
+
+
+def _mistake(
+    parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any], hints: Mapping[str, str]
+) -> str:
+    in_order = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [key for key in kwargs if key not in names]
+    our_names = [_called(key, names) for key in unknown]
+    if len(unknown) > 1 and all(our_names):
+        return f"does not take {', '.join(unknown)}; they are called {', '.join(filter(None, our_names))} here"
+    if unknown:
+        return f"does not take {unknown[0]}; {hints.get(unknown[0]) or _instead(unknown[0], parameters, names)}"
+    if len(args) > len(in_order) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        by_name = [f"{key}=" for key in names if key not in in_order]
+        others = f"; pass the others by name: {', '.join(by_name)}" if by_name else ""
+        hint = f"; {hints['']}" if "" in hints else others
+        got = f"{len(args)} value{'s' * (len(args) != 1)}"
+        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
+    twice = [key for key in in_order[: len(args)] if key in kwargs]
+    if twice:
+        return f"got {twice[0]} twice, by position and by name; pass it once"
+    passed = {*in_order[: len(args)], *kwargs}
+    missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in passed]
+    device_hint = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
+    hint_for_missing = device_hint or (f"; {hints[MISSING]}" if MISSING in hints else "")
+    return f"is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}{hint_for_missing}"
+
+
+def _called(key: str, names: Sequence[str]) -> str | None:
+    """Return the name here of an argument ``key`` of PyTorch or NumPy; None if there is none."""
+    return next((ours for ours in OURS.get(key, ()) if ours in names), None)
+
+
+def _instead(key: str, parameters: Sequence[Parameter], names: Sequence[str]) -> str:
+    """Return the suggestion for an argument that is not accepted."""
+    ours = _called(key, names)
+    if ours:
+        return f"it is called {ours} here"
+    several = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+    if several and (key in several or several[0] in OURS.get(key, ())):
+        return f"pass it by position, as *{several[0]}"
+    suggestion = meant(key, names)
+    accepted = [*(f"*{p.name}" for p in parameters if p.kind is p.VAR_POSITIONAL), *names]
+    return SENTENCES.get(key) or (
+        f"did you mean {suggestion}?" if suggestion else f"it takes {', '.join(accepted) or 'no arguments'}"
+    )
+
+
+def name_arguments(
+    error: DeviceError, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Name in the error, in place of the tensors' order, the first argument of a call on each of the two devices.
+
+    The error of an inner call keeps its names if the outer one has no such arguments. The tensor itself of a method is
+    called x, as in all messages.
+    """
+    if error.mixed is None:
+        return
+    message, devices = error.mixed
+    names: dict[int, str] = {}
+    for name, x in _tensors(function, args, kwargs):
+        names.setdefault(id(x.device), name)
+    if all(id(device) in names for device in devices):
+        error.args = (message.format(*[names[id(device)] for device in devices]),)
+
+
+def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors among the arguments of a call, with their names."""
+    for name, value in inspect.signature(function).bind(*args, **kwargs).arguments.items():
+        shown = "x" if name == "self" else name
+        if _is_tensor(value):
+            yield shown, value
+        elif isinstance(value, (list, tuple)):
+            yield from ((f"{shown}[{k}]", each) for k, each in enumerate(value) if _is_tensor(each))
+
+
+def _is_tensor(value: object) -> bool:
+    return hasattr(value, "_primitive") and hasattr(value, "device")

@@ -1,0 +1,352 @@
+"""PyTorch's modules, optimizers and schedules, and the names in its packages, with what to write here instead."""
+
+from __future__ import annotations
+
+BURNPY = """
+distributions | – | not yet
+models | – | not yet
+"""
+
+NN = """
+ReLU | Relu
+GELU | Gelu
+SiLU | Silu
+ReLU6 | Relu6
+LeakyReLU | LeakyRelu
+PReLU | PRelu
+ELU | Elu
+CELU | Celu
+SELU | Selu
+GLU | Glu
+LSTM | Lstm
+LSTMCell | LstmCell
+GRU | Gru
+GRUCell | GruCell
+RNN | Rnn
+RNNCell | RnnCell
+MultiheadAttention | MultiHeadAttention
+BatchNorm1d | BatchNorm
+BatchNorm2d | BatchNorm
+BatchNorm3d | BatchNorm
+InstanceNorm1d | InstanceNorm
+InstanceNorm2d | InstanceNorm
+InstanceNorm3d | InstanceNorm
+RMSNorm | RmsNorm
+ConstantPad1d | ConstantPad | with dims=1
+ConstantPad2d | ConstantPad
+ConstantPad3d | ConstantPad | with dims=3
+ZeroPad1d | ZeroPad | with dims=1
+ZeroPad2d | ZeroPad
+ZeroPad3d | ZeroPad | with dims=3
+ReflectionPad1d | ReflectionPad | with dims=1
+ReflectionPad2d | ReflectionPad
+ReflectionPad3d | ReflectionPad | with dims=3
+ReplicationPad1d | ReplicationPad | with dims=1
+ReplicationPad2d | ReplicationPad
+ReplicationPad3d | ReplicationPad | with dims=3
+CircularPad1d | CircularPad | with dims=1
+CircularPad2d | CircularPad
+CircularPad3d | CircularPad | with dims=3
+UpsamplingNearest2d | Upsample
+UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
+SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
+NLLLoss | NllLoss
+MSELoss | MseLoss
+BCEWithLogitsLoss | BceWithLogitsLoss
+BCELoss | BceLoss
+KLDivLoss | KlDivLoss
+PoissonNLLLoss | PoissonNllLoss
+GaussianNLLLoss | GaussianNllLoss
+Parameter | Param
+Container | Sequential
+ModuleList | a list, as a field of a Module
+ModuleDict | a dict, as a field of a Module
+ParameterList | a list of Param, as a field of a Module
+ParameterDict | a dict of Param, as a field of a Module
+Unflatten | x.reshape(2, 3, 1) | in forward()
+UninitializedParameter | Param | sizes are given
+UninitializedBuffer | Buffer | sizes are given
+LazyLinear | Linear | sizes are given
+DataParallel | burnpy.distributed.DataParallel
+utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.optim
+"""
+
+FUNCTIONAL = """
+one_hot | i.one_hot(3)
+upsample | interpolate(image, 4)
+upsample_nearest | interpolate(image, 4)
+upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
+multi_head_attention_forward | burnpy.nn.MultiHeadAttention
+"""
+
+INIT = """
+calculate_gain | gain
+constant_ | Constant
+dirac_ | – | not yet
+eye_ | – | not yet
+kaiming_normal_ | KaimingNormal
+kaiming_uniform_ | KaimingUniform
+normal_ | Normal
+ones_ | Ones
+orthogonal_ | Orthogonal
+sparse_ | – | not yet
+trunc_normal_ | TruncatedNormal
+uniform_ | Uniform
+xavier_normal_ | XavierNormal
+xavier_uniform_ | XavierUniform
+zeros_ | Zeros
+"""
+
+OPTIM = """
+SGD | Sgd
+RMSprop | RmsProp
+Adagrad | AdaGrad
+ConstantLR | ConstantLr
+ExponentialLR | ExponentialLr
+LinearLR | LinearLr
+MultiStepLR | MultiStepLr
+OneCycleLR | OneCycleLr
+PolynomialLR | PolynomialLr
+SequentialLR | SequentialLr
+StepLR | StepLr
+CosineAnnealingLR | CosineLr
+CosineAnnealingWarmRestarts | CosineRestartsLr
+ChainedScheduler | ProductLr
+LRScheduler | LrSchedule
+LambdaLR | a subclass of LrSchedule with a method at(step)
+MultiplicativeLR | a subclass of LrSchedule with a method at(step)
+CyclicLR | CyclicLr
+ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
+Adadelta | AdaDelta
+LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
+lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
+swa_utils | Ema | a value: ema = ema.update(model)
+"""
+
+FUNC = """
+vmap | jacobian(losses)(model) | for gradients of samples; else write for batches, as all operations broadcast
+grad_and_value | value_and_grad | it gives the value first
+functional_call | grad(loss)(model) | modules are trees
+functionalize | – | everything is functional already
+stack_module_state | burnpy.stack([x, y]) | of tensors
+rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
+debug_unwrap | x.inner()
+replace_all_batch_norm_modules_ | – | a forward pass changes no state
+"""
+
+LINALG = """
+eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
+cholesky_ex | cholesky(x) | which raises an error
+inv_ex | inv(x) | which raises an error
+solve_ex | solve(x, y) | which raises an error
+lu_factor_ex | lu_factor(x) | which does not raise
+ldl_factor | lu_factor(x) | not yet
+ldl_factor_ex | lu_factor(x) | not yet
+ldl_solve | lu_solve(*lu_factor(x), y) | not yet
+householder_product | qr(x) | not yet
+tensorinv | inv(x.reshape(6, 6)) | not yet
+tensorsolve | solve(x.reshape(6, 6), v) | not yet
+vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
+vecdot | (x * y).sum(-1)
+matmul | x @ y
+"""
+
+AUTODIFF = """
+Variable | x.require_grad() | a tensor is all that is needed
+variable | x.require_grad() | a tensor is all that is needed
+functional | burnpy.func
+set_multithreading_enabled | – | a pass runs in the thread that calls it
+profiler | burnpy.backend.Profiled
+forward_ad | make_dual, unpack_dual
+gradcheck | burnpy.testing.gradcheck
+gradgradcheck | burnpy.testing.gradgradcheck
+"""
+
+DATA = """
+DataLoader | Loader(data, collate(device=device), batch_size=64)
+TensorDataset | ArrayDataset(x=images, y=labels)
+ConcatDataset | data + other
+ChainDataset | a Stream that reads one after another
+StackDataset | data.zip(other)
+Subset | data.subset(indices)
+IterableDataset | Stream
+random_split | data.split(0.8, seed=0)
+default_collate | collate(device=device)
+default_convert | collate(device=device)
+get_worker_info | – | a sample does not depend on the worker; BatchRandom has its random numbers
+BatchSampler | Sampler | its plan() decides what goes into a batch
+SequentialSampler | InOrder
+RandomSampler | Shuffled
+SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
+WeightedRandomSampler | Weighted(weights, n=100)
+DistributedSampler | loader.shard(rank, size)
+"""
+
+DISTRIBUTED = """
+init_process_group | Group.world()
+destroy_process_group | – | a group ends with the program
+new_group | – | not yet: a group is all ranks
+get_rank | Group.world().rank
+get_world_size | Group.world().size
+is_initialized | Group.world().size > 1
+all_reduce | group.sum(value) | of gradients, group.mean(grads, weight=len(batch))
+reduce | group.sum(value)
+all_gather | group.gather(value)
+all_gather_object | group.gather(value)
+gather_object | group.gather(value)
+broadcast | group.broadcast(value)
+broadcast_object_list | group.broadcast(value)
+barrier | group.barrier()
+DistributedDataParallel | DataParallel(group) | for a learner; in a loop, group.backward(loss, model, weight=len(batch))
+DistributedSampler | loader.shard(group.rank, group.size)
+ZeroRedundancyOptimizer | ZeroRedundancy(AdamW(), group)
+FullyShardedDataParallel | – | not yet; ZeroRedundancy divides the states of an optimizer
+"""
+
+
+_AS_CALLED = "it is called {} here"
+_BATCH_FIRST = "the batch always comes first"
+_CHANNELS = {"num_features": _AS_CALLED.format("channels")}
+_CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.format("hidden")}
+_RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
+_POOLED = {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"}
+
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
+    "BatchNorm": _CHANNELS,
+    "Convolution": {"padding_mode": "the padding is always zeros"},
+    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"), _POOLED),
+    "Dropout": {"inplace": "nothing is changed in place"},
+    "Relu": {"inplace": "nothing is changed in place"},
+    "Silu": {"inplace": "nothing is changed in place"},
+    "Embedding": {
+        "num_embeddings": _AS_CALLED.format("count"),
+        "embedding_dim": _AS_CALLED.format("size"),
+        "max_norm": "rows are never renormalized in a lookup; clip them after a step, with model.map(f)",
+        "norm_type": "rows are never renormalized in a lookup",
+        "scale_grad_by_freq": "gradients are never scaled by the frequency of a row",
+        "sparse": "gradients are dense",
+        "_weight": "replace the weight afterwards: layer.replace(weight=Param(tensor))",
+    },
+    "GroupNorm": {
+        "num_groups": _AS_CALLED.format("groups"),
+        "num_channels": _AS_CALLED.format("channels"),
+    },
+    "InstanceNorm": _CHANNELS,
+    "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
+    "Bilinear": {
+        "in1_features": _AS_CALLED.format("in1"),
+        "in2_features": _AS_CALLED.format("in2"),
+        "out_features": _AS_CALLED.format("outputs"),
+    },
+    "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
+    "Lstm": {**_RECURRENT, "proj_size": "there are no projections yet; let a Linear follow"},
+    "Gru": _RECURRENT,
+    "Rnn": _RECURRENT,
+    "LstmCell": _CELL,
+    "GruCell": _CELL,
+    "RnnCell": _CELL,
+    "MultiHeadAttention": {
+        "embed_dim": _AS_CALLED.format("size"),
+        "num_heads": _AS_CALLED.format("heads"),
+        "batch_first": _BATCH_FIRST,
+        "kdim": "keys and values have the queries' size; put a Linear before the layer",
+        "vdim": "keys and values have the queries' size; put a Linear before the layer",
+        "add_bias_kv": "the layer has no such bias",
+        "add_zero_attn": "a query that may attend to nothing gets zeros anyway",
+    },
+    "TransformerLayer": {
+        "d_model": _AS_CALLED.format("size"),
+        "nhead": _AS_CALLED.format("heads"),
+        "dim_feedforward": _AS_CALLED.format("feedforward"),
+        "layer_norm_eps": _AS_CALLED.format("eps"),
+        "batch_first": _BATCH_FIRST,
+        "bias": "the layer always has a bias",
+    },
+    "TransformerStack": {"num_layers": _AS_CALLED.format("count")},
+    "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
+    "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
+    "CrossEntropyLoss": {"weight": "pass it in the call, as a tensor on a device: loss(logits, target, weight=weight)"},
+    "NllLoss": {
+        "weight": "pass it in the call, as a tensor on a device: loss(log_probabilities, target, weight=weight)"
+    },
+    "BceWithLogitsLoss": {
+        name: f"pass it in the call, as a tensor on a device: loss(input, target, {name}={name})"
+        for name in ("weight", "pos_weight")
+    },
+    **{
+        name: {"weight": "pass it in the call, as a tensor on a device: loss(input, target, weight=weight)"}
+        for name in ("BceLoss", "MultiMarginLoss")
+    },
+    "LinearLr": {
+        "start_factor": "give rates: start and end",
+        "end_factor": "give rates: start and end",
+    },
+    "LrSchedule": {
+        "optimizer": "a schedule is a function of the step: pass schedule(step) to optim.step()",
+        "last_epoch": "a schedule has no state: call it with the step to continue from",
+        "gamma": _AS_CALLED.format("factor"),
+        "T_max": _AS_CALLED.format("steps"),
+        "T_0": _AS_CALLED.format("steps"),
+        "T_mult": _AS_CALLED.format("factor"),
+        "eta_min": _AS_CALLED.format("end"),
+        "step_size": _AS_CALLED.format("every"),
+        "total_iters": _AS_CALLED.format("steps"),
+        "max_lr": _AS_CALLED.format("peak"),
+        "total_steps": _AS_CALLED.format("steps"),
+        "pct_start": _AS_CALLED.format("rising"),
+        "div_factor": _AS_CALLED.format("start_factor"),
+        "final_div_factor": _AS_CALLED.format("end_factor"),
+        "anneal_strategy": _AS_CALLED.format("shape"),
+    },
+    "Optimizer": {
+        "": "pass parameters and rate to each step: model = optim.step(1e-3, model, grads)",
+        "params": "pass the model to each step: model = optim.step(1e-3, model, grads)",
+        "lr": "pass the rate to each step: model = optim.step(1e-3, model, grads)",
+        **dict.fromkeys(("foreach", "fused", "capturable"), "updates are always fused"),
+        "differentiable": "a step is not differentiated; write it with tensors, by model.with_values",
+        "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
+    },
+}
+"""For a class or a base class: suggestions by argument name, and under "" for too many positional arguments."""
+
+_GRADIENTS = "gradients are not stored: loss.backward() returns them"
+ATTRIBUTES: dict[str, dict[str, str]] = {
+    "Module": {
+        "parameters": "use model.params()",
+        "named_parameters": "use model.named_params()",
+        "buffers": "use model.named_buffers()",
+        "modules": "use model.named_modules()",
+        "children": "use model.named_modules()",
+        "state_dict": "use model.into_record(), of arrays, or model.state(), of tensors",
+        "load_state_dict": "use model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
+        "zero_grad": _GRADIENTS,
+        "training": "use model.is_training",
+        "requires_grad_": "use model.no_grad(where) and model.require_grad(where)",
+        "apply": "use model.map(f), which returns another model",
+        **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and of dtypes model.astype(dtype)"),
+        **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "use model.astype(dtype)"),
+        "register_buffer": "assign a Buffer in __init__",
+        "register_parameter": "assign a Param in __init__",
+        "add_module": "assign it in __init__, or use model.replace({path: module})",
+        "append": "make another: Sequential(*model, layer)",
+    },
+    "Optimizer": {
+        "zero_grad": _GRADIENTS,
+        "state_dict": "use optim.into_record()",
+        "load_state_dict": "use optim.load_record(record, model)",
+        "param_groups": "use optim.groups, and pass the rate to each step",
+        "add_param_group": "give groups=[Group(where, …)] when it is made",
+    },
+    "Variable": {"grad": _GRADIENTS, "data": "use param.value"},
+}
+"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""
+
+
+def arguments_of(cls: type) -> dict[str, str]:
+    """Return the suggestions for the arguments of a class, including those of its base classes."""
+    hints: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        hints |= ARGUMENTS.get(base.__name__, {})
+    return hints

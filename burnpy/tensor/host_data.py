@@ -1,0 +1,337 @@
+"""Data in the host's memory: Python values and NumPy arrays that `from_data` accepts, and values read out of tensors.
+
+NumPy reads nested lists. It also reads strings as numbers, sets as objects and large ints as floats; here those are
+errors, whose cause is searched for only after something failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy import asarray
+
+from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DTypeError,
+    KindError,
+    NotTrackedError,
+    ShapeError,
+    a,
+    raised_by_other_code,
+)
+from burnpy.backend.primitives import DType, KindName
+from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    Data: TypeAlias = ArrayLike
+    """Numbers, nested lists of numbers, arrays and tensors."""
+
+DTypeLike: TypeAlias = "DType | str | type[Any]"
+"""A dtype or a name of one: ``burnpy.float64``, ``"float64"``, ``np.float64``, ``float``."""
+
+_RANK: dict[KindName, int] = {"bool": 0, "int": 1, "float": 2}
+_OWNER: dict[KindName, str] = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
+_DEEPEST = 64  # NumPy's limit of dimensions
+
+
+def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
+    """Return the data as a NumPy array with a dtype of ``kind``; without a copy if it is such an array already.
+
+    Raises:
+        DTypeError: the data, or ``dtype``, is of another kind; or an int does not fit the dtype.
+        ShapeError: the list is ragged.
+        ArgumentError: the data has no numbers, or is a masked array.
+        NotTrackedError: the data has tracked tensors, whose graph would be lost.
+    """
+    target_dtype = None if dtype is None else dtype_of(dtype, kind)
+    first = _first_leaf(data)
+    if isinstance(first, TensorBase):
+        for leaf in _leaves(data):
+            refuse_tracked(leaf, kind)
+    if hasattr(data, "mask") and hasattr(data, "filled"):
+        raise ArgumentError(
+            f"{_OWNER[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
+            "fill them first, as with array.filled(0)"
+        )
+    try:
+        array = np.asarray(data)
+    except BurnpyError:
+        raise
+    except Exception as error:  # NumPy calls methods of the data, such as __array__, which may raise anything
+        if raised_by_other_code(error) and not _raised_by_data(error):
+            raise
+        raise _unreadable(data, kind, error) from None
+    if hasattr(first, "dtype"):
+        result_dtype = dtype_of_typed(data, array, kind, target_dtype)
+    else:
+        array, result_dtype = _numbers(data, array, kind), target_dtype or DEFAULT[kind]
+    if kind == "int":
+        _refuse_overflow(array, result_dtype)
+    with np.errstate(all="ignore"):  # a large float becomes inf, as everywhere in IEEE 754
+        return array.astype(result_dtype, copy=False)
+
+
+def _raised_by_data(error: BaseException) -> bool:
+    """Return whether an error was raised in a method that NumPy called to read the data, such as ``__array__``."""
+    trace = error.__traceback__
+    called = trace.tb_next if trace is not None else None
+    name = called.tb_frame.f_code.co_name if called is not None else ""
+    return name.startswith("__") and name != "__call__"
+
+
+def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
+    """Return ``data`` itself, for ``copy=False``, after checking that it is an immutable NumPy array of that dtype.
+
+    Raises:
+        ArgumentError: it is not an array, its memory can still be written to, or it would have to be converted.
+    """
+    if not isinstance(data, np.ndarray):
+        raise ArgumentError(
+            f"from_data(copy=False) takes a read-only NumPy array, not {a(type(data).__name__)}; leave copy=False out"
+        )
+    trouble = writer(data)
+    if trouble:
+        raise ArgumentError(
+            f"from_data(copy=False) got an array of shape {data.shape} and dtype {data.dtype} that may still "
+            f"change, as {trouble}, and takes what to_numpy() gave and arrays over bytes; leave copy=False out"
+        )
+    array = array_of(data, kind, dtype)
+    if array.dtype != data.dtype:
+        raise ArgumentError(
+            f"from_data(copy=False) cannot make dtype {array.dtype} of an array of dtype {data.dtype}, "
+            "which takes a copy; leave copy=False out"
+        )
+    return array
+
+
+def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
+    """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``.
+
+    Raises:
+        DTypeError: the value is of another kind, or does not fit the dtype.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
+    if not isinstance(value, accepted[kind]):
+        raise DTypeError(f"{operation}() got {describe(value)}; expected a Python {kind}" + _class_for(value, kind))
+    if kind == "int":
+        info = np.iinfo(dtype)
+        if not info.min <= value <= info.max:
+            raise _overflow(value, dtype)
+        return int(value)
+    try:
+        return bool(value) if kind == "bool" else float(value)
+    except OverflowError:
+        raise _overflow(value, dtype) from None
+
+
+def _first_leaf(data: Any) -> Any:
+    for _ in range(_DEEPEST):
+        if not isinstance(data, (list, tuple)) or not data:
+            break
+        data = data[0]
+    return data
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, (list, tuple)):
+        for part in data:
+            yield from _leaves(part)
+    else:
+        yield data
+
+
+def refuse_tracked(leaf: Any, kind: KindName) -> None:
+    """Raise an error if ``leaf`` is a tracked tensor.
+
+    Raises:
+        NotTrackedError: it is.
+    """
+    if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
+        raise NotTrackedError(
+            f"{_OWNER[kind]}.from_data() got a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
+            "join tensors with burnpy.stack([...]) or burnpy.cat([...]), or call x.detach() first"
+        )
+
+
+def dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype: DType | None) -> DType:
+    """Return the dtype of the result for an array, a tensor, or a list of them."""
+    found_kind = kind_of(array.dtype)
+    if found_kind == kind:
+        return target_dtype or array.dtype
+    if target_dtype is not None and _RANK[found_kind] < _RANK[kind]:
+        return target_dtype
+    if isinstance(data, TensorBase):
+        raise KindError(f"{_OWNER[kind]}.from_data() got {describe(data)}; convert it with x.{kind}()")
+    raise DTypeError(
+        f"{_OWNER[kind]}.from_data() got an array of shape {array.shape} and dtype {array.dtype}; "
+        f"use {_OWNER[found_kind]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
+    )
+
+
+def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
+    """Return the array that NumPy read from Python numbers after checking that they are numbers of ``kind``."""
+    if array.size == 0 and array.dtype.kind in "fiub":
+        return array
+    if array.dtype.kind in "fiub" and _RANK[kind_of(array.dtype)] <= _RANK[kind]:
+        return array
+    accepted: Any = {"float": (float, int), "int": int, "bool": bool}[kind]
+    for leaf in _leaves(data):
+        number = leaf.item() if isinstance(leaf, np.generic) else leaf
+        if not isinstance(number, accepted):
+            raise _bad_leaf(leaf, kind)
+    # All are numbers of the kind, but NumPy read an array of objects: ints that fit neither int64 nor uint64.
+    if kind == "float":
+        try:
+            return np.array(data, np.float64)
+        except OverflowError:
+            raise DTypeError("Tensor.from_data() got an int that is too large for every float dtype") from None
+    raise _overflow(max(_leaves(data), key=abs), DEFAULT[kind])
+
+
+def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
+    if isinstance(leaf, (bool, int, float, complex, np.generic)):
+        return DTypeError(
+            f"{_OWNER[kind]}.from_data() got {describe(leaf)}, but holds {kind} values only" + _class_for(leaf, kind)
+        )
+    return ArgumentError(
+        f"{_OWNER[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__}; expected numbers, "
+        "nested lists of numbers, arrays or tensors"
+    )
+
+
+def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
+    """Return the error that explains why NumPy cannot create an array from the data."""
+    level = [data]
+    for depth in range(_DEEPEST):
+        lists = [part for part in level if isinstance(part, (list, tuple))]
+        if not lists:
+            break
+        if len(lists) < len(level):
+            return ShapeError(f"{_OWNER[kind]}.from_data() got a list that mixes numbers and lists at depth {depth}")
+        lengths = sorted({len(part) for part in lists})
+        if len(lengths) > 1:
+            return ShapeError(
+                f"{_OWNER[kind]}.from_data() got a ragged list: at depth {depth} there are lists of length "
+                f"{lengths[0]} and {lengths[-1]}; give all the same length"
+            )
+        level = [part for whole in lists for part in whole]
+    shapes = sorted({np.shape(part) for part in level if hasattr(part, "shape")})
+    if len(shapes) > 1:
+        return ShapeError(f"{_OWNER[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
+    return ArgumentError(
+        f"{_OWNER[kind]}.from_data() can make nothing of {a(class_name(data))} ({error}); "
+        "it takes numbers, nested lists of them, arrays and tensors"
+    )
+
+
+def _refuse_overflow(array: NDArray[Any], dtype: DType) -> None:
+    if array.dtype == dtype or array.dtype.kind == "b" or not array.size:
+        return
+    low, high, info = int(array.min()), int(array.max()), np.iinfo(dtype)
+    if low < info.min or high > info.max:
+        raise _overflow(low if low < info.min else high, dtype)
+
+
+def _overflow(value: int, dtype: DType) -> DTypeError:
+    shown = repr(value) if abs(value) < 10**30 else f"an int of {len(str(abs(value)))} digits"
+    return DTypeError(f"dtype {dtype} cannot hold {shown}; use a wider dtype, or Tensor for large magnitudes")
+
+
+def _class_for(value: Any, kind: KindName) -> str:
+    """Return the end of an error message: the tensor class for a value that ``kind`` does not accept."""
+    for other in ("bool", "int", "float"):
+        if other != kind and isinstance(value, {"bool": bool, "int": int, "float": (float, np.floating)}[other]):  # type: ignore[arg-type]  # classes
+            return f"; use {_OWNER[other]}, or convert it with {kind}(...)"
+    return ""
+
+
+class Owned(np.ndarray[Any, Any]):
+    """A view that marks the memory of a tensor or of a record's array: its owner never writes to it."""
+
+    __slots__ = ()
+
+
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array over the same memory that cannot be made writable.
+
+    ``setflags(write=True)`` makes a read-only view of a writable array writable, but not an array over a read-only
+    buffer.
+
+    >>> readonly(np.zeros(3)).flags.writeable
+    False
+    """
+    owned: Any = array.view(Owned)
+    owned.setflags(False)
+    try:
+        return asarray(memoryview(owned))
+    except ValueError:  # Python buffers do not support bfloat16, only its bits as uint16
+        bits: Any = owned.view(np.uint16)
+        return asarray(memoryview(bits)).view(array.dtype)
+
+
+def writer(array: NDArray[Any]) -> str:
+    """Return a reason why the memory of an array can still be written to; an empty string if it cannot.
+
+    ``bytes``, and memory behind an array that `readonly` returned, are never written to. Other memory may be, whatever
+    the array's own flag says: views from before an array became read-only can still write to it.
+
+    >>> writer(np.frombuffer(b"abcd", np.uint8)), writer(readonly(np.zeros(3)))
+    ('', '')
+    >>> writer(np.broadcast_to(np.zeros(()), (3,)))
+    'it is a view of an array that can be written to'
+    """
+    owner: Any = array
+    while True:
+        if isinstance(owner, np.ndarray):
+            if owner.flags.writeable:
+                return "it can be written to" if owner is array else "it is a view of an array that can be written to"
+            if type(owner) is Owned:
+                return ""
+            if owner.base is None:
+                return "views of it from before it was read-only can be written to"
+            owner = owner.base
+        elif type(owner) is memoryview:
+            owner = owner.obj
+        elif type(owner) is PickleBuffer:
+            owner = memoryview(owner).obj
+        else:
+            return "" if type(owner) is bytes else f"its memory belongs to {a(type(owner).__name__)}"
+
+
+Watch: TypeAlias = Callable[[Any, str], None]
+"""A callback ``(tensor, method)``: the tensor that was read, and the name of the method, such as ``to_numpy()``."""
+
+watches: list[Watch] = []
+"""The active callbacks of all threads. The list is nearly always empty, and then a read costs nothing more."""
+_watch: ContextVar[Watch | None] = ContextVar("burnpy_leaving", default=None)
+
+
+def notify(x: Any, method: str) -> None:
+    """Call the innermost callback of this context, if there is one."""
+    watch = _watch.get()
+    if watch is not None:
+        watch(x, method)
+
+
+@contextmanager
+def watching(watch: Watch) -> Generator[None, None, None]:
+    """A context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
+    token = _watch.set(watch)
+    watches.append(watch)
+    try:
+        yield
+    finally:
+        watches.remove(watch)
+        _watch.reset(token)

@@ -1,0 +1,314 @@
+"""Methods that write or combine slices and elements at indices, for tensors of all kinds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.operations.indexing import flat_index
+from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
+from burnpy.tensor.dims import dim_of, scalar_dim
+from burnpy.tensor.joining import condition_of
+from burnpy.tensor.operands import broadcast_shape, in_range, index_of, number, operands, refuse_unless, times
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import IntTensor
+    from burnpy.tensor.tensor_types import Bools, Ints
+
+IndexReduction: TypeAlias = Literal["prod", "mean", "amax", "amin"]
+ScatterReduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
+
+
+class Placing(TensorBase[B]):
+    """Copies of x with slices or elements at indices replaced or combined; x itself never changes.
+
+    Indices are an `IntTensor` on x's device, from 0 to the size minus one; a 0-d one is a single index, and a 0-d x is
+    treated as a vector of one element. An index out of range raises an `IndexRangeError`, on the CPU at once and on a
+    GPU at the next synchronization. Values are cast to x's dtype.
+    """
+
+    __slots__ = ()
+
+    def take(self, index: Ints[B]) -> Self:
+        """The elements at ``index`` among those of x in row-major order; negative indices count from the end.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
+        >>> x.take(IntTensor[NumPy].from_data([[0, -1]])).tolist()
+        [[1, 4]]
+        """
+        b, count = self._backend, math.prod(self.shape)
+        value = index_of(self, index, "take")
+        shape = value.shape
+        value = in_range(self.device, value, count, True, "take()", 0, (count,))
+        flat = self.device.discrete.reshape(value, (math.prod(shape),))
+        return self._like(b.reshape(b.index_select(b.reshape(self._primitive, (count,)), 0, flat), shape))
+
+    def index_add(self, dim: int, index: Ints[B], source: Self, *, alpha: float = 1) -> Self:
+        """A copy of x with ``alpha`` times the slices of ``source`` added to those at ``index`` along ``dim``.
+
+        If an index repeats, all its slices are added; ``x.at[:, index].add(source)`` is the same for dim 1.
+
+        Raises:
+            ShapeError: ``source`` has not the shape of x, with as many slices as there are indices.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, index = Tensor[NumPy].zeros((3,)), IntTensor[NumPy].from_data([0, 2, 2])
+        >>> x.index_add(0, index, Tensor[NumPy].ones((3,))).tolist()
+        [1.0, 0.0, 2.0]
+        """
+        factor: Any = alpha
+        scaled = source if factor.__class__ is int and factor == 1 else times(factor, self, source, "index_add")
+        self, resolved, value, src = self._slices("index_add", dim, index, scaled)
+        return self._back(self._backend.index_add(self._vectors(), resolved, value, src))
+
+    def index_copy(self, dim: int, index: Ints[B], source: Self) -> Self:
+        """A copy of x with the slices at ``index`` along ``dim`` replaced by those of ``source``.
+
+        If an index repeats, its last slice is written, and gets the gradient.
+
+        Raises:
+            ShapeError: ``source`` has not the shape of x, with as many slices as there are indices.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, index = Tensor[NumPy].zeros((3,)), IntTensor[NumPy].from_data([0, 2])
+        >>> x.index_copy(0, index, Tensor[NumPy].from_data([4.0, 5.0])).tolist()
+        [4.0, 0.0, 5.0]
+        """
+        self, resolved, value, src = self._slices("index_copy", dim, index, source)
+        return self._back(self._backend.index_put(self._vectors(), resolved, value, src))
+
+    def index_fill(self, dim: int, index: Ints[B], value: Self | float) -> Self:
+        """A copy of x with the slices at ``index`` along ``dim`` filled with ``value``, a number or a 0-d tensor.
+
+        Raises:
+            ShapeError: ``value`` is not 0-d.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((3,)).index_fill(0, IntTensor[NumPy].from_data([0, 2]), 7.0).tolist()
+        [7.0, 0.0, 7.0]
+        """
+        if isinstance(value, TensorBase):
+            if value.ndim:
+                raise ShapeError(f"index_fill() got a value of shape {value.shape}; it must be a number, or 0-d")
+            self, new = operands(self, value, "index_fill")
+        else:
+            new = self._backend.full((), number(self, value, "index_fill"), self.dtype)
+        resolved, places = self._place("index_fill", dim, index)
+        b, shape = self._backend, self.shape or (1,)
+        new = new if new.dtype == self.dtype else b.cast(new, self.dtype)
+        src = b.expand(new, (*shape[:resolved], places.shape[0], *shape[resolved + 1 :]))
+        return self._back(b.index_put(self._vectors(), resolved, places, src))
+
+    def index_reduce(
+        self, dim: int, index: Ints[B], source: Self, reduce: IndexReduction, *, include_self: bool = True
+    ) -> Self:
+        """A copy of x with the slices of ``source`` combined into those at ``index`` along ``dim``.
+
+        Slices with one index are combined together: by their product, mean, maximum or minimum. NaN propagates. The
+        gradient is split evenly among ties, and exact where factors are 0.
+
+        Args:
+            dim: the dimension.
+            index: the index of each slice of ``source``.
+            source: of the shape of x, with as many slices as there are indices.
+            reduce: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; means of ints are rounded down.
+            include_self: whether the slice of x is combined too; if not, it is replaced.
+
+        Raises:
+            ShapeError: ``source`` has another shape.
+            ArgumentError: ``reduce`` is something else.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([0, 0])
+        >>> x.index_reduce(0, index, Tensor[NumPy].from_data([4.0, 6.0]), "mean", include_self=False).tolist()
+        [5.0, 1.0]
+        """
+        self._need_numbers("index_reduce")
+        _known("index_reduce", reduce, ("prod", "mean", "amax", "amin"))
+        self, resolved, value, src = self._slices("index_reduce", dim, index, source)
+        return self._back(_combined(self, self._vectors(), resolved, value, src, reduce, include_self))
+
+    def scatter_reduce(
+        self, dim: int, index: Ints[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
+    ) -> Self:
+        """A copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
+
+        Elements with one index are combined together: by their sum, product, mean, maximum or minimum. NaN propagates.
+        The gradient is split evenly among ties, and exact where factors are 0.
+
+        Args:
+            dim: the dimension.
+            index: as many dimensions as x, and except in ``dim`` no larger sizes.
+            src: a number, or a tensor no smaller than the index.
+            reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; means of ints are rounded down.
+            include_self: whether the element of x is combined too; if not, it is replaced.
+
+        Raises:
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+            ArgumentError: ``reduce`` is something else.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([1, 1, 1])
+        >>> x.scatter_reduce(0, index, Tensor[NumPy].from_data([2.0, 3.0, 4.0]), "prod").tolist()
+        [1.0, 24.0]
+        """
+        self._need_numbers("scatter_reduce")
+        _known("scatter_reduce", reduce, ("sum", "prod", "mean", "amax", "amin"))
+        tensor: Any = self  # _elements and _source are methods of all tensors
+        resolved, value = tensor._elements("scatter_reduce", dim, index)
+        tensor, source = tensor._source("scatter_reduce", src, value.shape)
+        b, shape = tensor._backend, tensor.shape or (1,)
+        flat, count = b.reshape(tensor._primitive, (math.prod(shape),)), math.prod(value.shape)
+        places = flat_index(tensor.device.discrete, shape, resolved, value)
+        out = _combined(tensor, flat, 0, places, b.reshape(source, (count,)), reduce, include_self)
+        return tensor._like(b.reshape(out, tensor.shape))  # type: ignore[no-any-return]  # of x's class
+
+    def masked_scatter(self, mask: Bools[B], source: Self) -> Self:
+        """A copy of x with the elements where ``mask`` is True replaced by those of ``source``, in row-major order.
+
+        Mask and x broadcast. A ``source`` that has more elements is used as far as needed.
+
+        Raises:
+            ShapeError: the shapes do not broadcast; or ``source`` has fewer elements than the mask has places, on a GPU
+                at the next synchronization.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.0, -1.0, -2.0])
+        >>> x.masked_scatter(x < 0, Tensor[NumPy].from_data([5.0, 6.0])).tolist()
+        [1.0, 5.0, 6.0]
+        """
+        condition = condition_of(self, mask, "masked_scatter")
+        shape = broadcast_shape(condition.shape, self.shape)
+        if shape is None:
+            raise ShapeError(f"masked_scatter() got a mask of shape {condition.shape} over shape {self.shape}")
+        if not isinstance(source, TensorBase):
+            raise KindError(f"masked_scatter() takes its values as a tensor, got {describe(source)}")
+        self, values = operands(self, source, "masked_scatter")
+        b, d = self._backend, self.device.discrete
+        places, available = math.prod(shape), math.prod(values.shape)
+        flat_mask = d.reshape(d.expand(condition, shape), (places,))
+        ranks = d.cumsum(d.to_int(flat_mask, int64), 0)
+        wrong = f"masked_scatter() cannot fill more places of a mask of shape {condition.shape} than the {available} "
+        refuse_unless(d, d.le(ranks, available), ShapeError(f"{wrong}values of shape {values.shape}"))
+        x = b.expand(self._primitive, shape)
+        if not available:  # then nothing is replaced
+            return self._like(x)
+        index = d.minimum(d.maximum(d.sub(ranks, 1), 0), available - 1)  # where the mask is False, any
+        values = b.reshape(values if values.dtype == self.dtype else b.cast(values, self.dtype), (available,))
+        return self._like(b.where(d.expand(condition, shape), b.reshape(b.index_select(values, 0, index), shape), x))
+
+    def argwhere(self) -> IntTensor[B]:
+        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[0, 7], [8, 0]]).argwhere().tolist()
+        [[0, 1], [1, 0]]
+        """
+        truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
+        return self._int(self._device.discrete.nonzero(truth))
+
+    def _place(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
+        """Return the checked dim, and the primitive of a 1-d index along it.
+
+        Raises:
+            ShapeError: the index has more dimensions.
+        """
+        shape = self.shape or (1,)
+        if not self.ndim:
+            scalar_dim(dim, operation)
+        resolved, value = dim_of(dim, len(shape), operation), index_of(self, index, operation)
+        if len(value.shape) > 1:
+            raise ShapeError(f"{operation}() got an index of shape {value.shape}; it must be 1-d, or 0-d")
+        value = value if value.shape else self.device.discrete.reshape(value, (1,))
+        return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
+
+    def _slices(self, operation: str, dim: int, index: Any, source: Any) -> tuple[Self, int, Int, Value]:
+        """Return x lifted to the device of ``source``, the checked dim and index, and the primitive of ``source``.
+
+        Raises:
+            ShapeError: the shapes do not fit.
+            KindError: ``source`` is not a tensor of x's kind.
+        """
+        if not isinstance(source, TensorBase):
+            raise KindError(f"{operation}() takes its slices as a tensor, got {describe(source)}")
+        resolved, places = self._place(operation, dim, index)
+        self, value = operands(self, source, operation)
+        b, shape = self._backend, self.shape or (1,)
+        fitting: Shape = (*shape[:resolved], places.shape[0], *shape[resolved + 1 :])
+        if (value.shape or (1,)) != fitting:
+            raise ShapeError(
+                f"{operation}() got a source of shape {value.shape} for {places.shape[0]} indices along dim "
+                f"{resolved} of shape {self.shape}; it must be of shape {fitting}"
+            )
+        value = value if value.shape else b.reshape(value, (1,))
+        return self, resolved, places, value if value.dtype == self.dtype else b.cast(value, self.dtype)
+
+    def _vectors(self) -> Value:
+        """Return the primitive of x; for a 0-d tensor, reshaped to a vector of one element."""
+        return self._primitive if self.ndim else self._backend.reshape(self._primitive, (1,))
+
+    def _back(self, primitive: Value) -> Self:
+        """Return a tensor of x's shape from a result for `_vectors`."""
+        return self._like(primitive if self.ndim else self._backend.reshape(primitive, ()))
+
+    def _need_numbers(self, operation: str) -> None:
+        if self.kind == "bool":
+            raise KindError(f"{operation}() got a BoolTensor; it combines numbers: convert with x.int()")
+
+
+def _combined(
+    x: TensorBase[Any], value: Value, dim: int, index: Int, src: Value, reduce: str, include_self: bool
+) -> Value:
+    """Return a copy of a primitive of ``x`` with slices combined into those at a 1-d index."""
+    b: Any = x._backend
+    d: Any = x._device.discrete
+    if not include_self:
+        neutral = b.full((), _neutral(reduce, src.dtype), src.dtype)
+        value = b.index_put(value, dim, index, b.expand(neutral, src.shape))
+    if reduce not in ("sum", "mean"):
+        return b.index_reduce(value, dim, index, src, reduce)
+    if reduce == "sum":
+        return b.index_add(value, dim, index, src)
+    dtype = value.dtype
+    wide = dtype if dtype.itemsize == 8 else int64 if x.kind == "int" else float32 if dtype.itemsize == 2 else dtype
+    total = b.index_add(b.cast(value, wide), dim, index, b.cast(src, wide))
+    size, count = value.shape[dim], index.shape[0]
+    counts = d.index_add(d.full((size,), int(include_self), int64), 0, index, d.full((count,), 1, int64))
+    counts = d.reshape(d.maximum(counts, 1), (size, *(1,) * (len(value.shape) - dim - 1)))
+    if x.kind == "int":
+        return b.cast(b.floor_divide(total, b.cast(counts, wide)), dtype)
+    return b.cast(b.div(total, d.to_float(counts, wide)), dtype)
+
+
+def _neutral(reduce: str, dtype: DType) -> Scalar:
+    """Return the number that changes nothing in a reduction."""
+    if reduce in ("sum", "mean", "prod"):
+        return int(reduce == "prod")
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min if reduce == "amax" else np.iinfo(dtype).max)
+    return -math.inf if reduce == "amax" else math.inf
+
+
+def _known(operation: str, reduce: Any, names: tuple[str, ...]) -> None:
+    """Check the name of a reduction.
+
+    Raises:
+        ArgumentError: there is no such reduction.
+    """
+    if reduce not in names:
+        raise ArgumentError(f"{operation}() got reduce={describe(reduce)}; expected {', '.join(map(repr, names))}")

@@ -1,0 +1,343 @@
+"""Methods that rearrange, regroup and cut out elements: moving dims, reversing, rolling, triangles and parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from burnpy.backend.dtypes import int64
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.tensor.dims import dim_of, dims_of, distinct, integer, integers, listed
+from burnpy.tensor.operands import out_of_range
+from burnpy.tensor.shape import Shaping, inferred
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import IntTensor
+
+
+class Rearranging(Shaping[B]):
+    """Methods built on `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
+
+    __slots__ = ()
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """The tensor with dims ``source`` moved to the positions ``destination``; the others keep their order.
+
+        Raises:
+            ArgumentError: the numbers of dims and of positions differ.
+        """
+        ndim = self.ndim or 1  # a 0-d tensor is treated as a vector
+        sources = distinct(integers((source,), "dim", "movedim"), ndim, "movedim")
+        places = distinct(integers((destination,), "dim", "movedim"), ndim, "movedim")
+        if len(sources) != len(places):
+            raise ArgumentError(f"movedim() cannot move dims {sources} to {places}; give as many places as dims")
+        if not self.ndim:
+            return self._like(self._backend.permute(self._primitive, ()))
+        source_at = dict(zip(places, sources, strict=True))
+        others = iter([d for d in range(ndim) if d not in sources])
+        order = tuple([source_at[d] if d in source_at else next(others) for d in range(ndim)])
+        return self._like(self._backend.permute(self._primitive, order))
+
+    def broadcast_to(self, shape: Sequence[int]) -> Self:
+        """The tensor broadcast to ``shape``, as `expand`."""
+        return self.expand(shape)
+
+    def expand_as(self, other: TensorBase[B]) -> Self:
+        """The tensor expanded to the shape of another tensor."""
+        if not isinstance(other, TensorBase):
+            raise KindError(f"expand_as() takes a tensor, got {describe(other)}; for a shape there is expand()")
+        return self.expand(other.shape)
+
+    @overload
+    def flip(self, *along: int | Sequence[int]) -> Self: ...
+    @overload
+    def flip(self, *, dims: int | Sequence[int]) -> Self: ...
+    def flip(self, *along: Any, dims: Any = None) -> Self:
+        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).flip(1).tolist()
+        [[2, 1], [4, 3]]
+        """
+        resolved = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
+        return self._like(self._backend.flip(self._primitive, resolved))
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
+        """The tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
+
+        With ``dims`` None, the elements are shifted in row-major order by a single shift, and the shape stays.
+
+        Raises:
+            ArgumentError: the numbers of shifts and of dims differ.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
+        >>> x.roll(1, 0).tolist(), x.roll(1).tolist()
+        ([[3, 4], [1, 2]], [[4, 1], [2, 3]])
+        """
+        backend, value, shape = self._backend, self._primitive, self.shape
+        if dims is None:
+            return self.reshape((math.prod(shape),)).roll(shifts, (0,)).reshape(shape)
+        places = integers((dims,), "dim", "roll")
+        steps = integers((shifts,), "shift", "roll")
+        if len(places) != len(steps):
+            raise ArgumentError(f"roll() got shifts {steps} along dims {places}; give one for each")
+        for place, step in zip(places, steps, strict=True):
+            dim = dim_of(place, len(shape), "roll")
+            cut = -step % shape[dim] if shape[dim] else 0
+            if cut:
+                lead = (slice(None),) * dim
+                ends = (slice(cut, shape[dim], 1), slice(0, cut, 1))
+                value = backend.cat([backend.slice(value, (*lead, end)) for end in ends], dim)
+        return self._like(value)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """A tuple of at most ``chunks`` parts along ``dim``, all of one size except the last, which may be smaller.
+
+        Raises:
+            ArgumentError: ``chunks`` is below 1.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> [part.tolist() for part in IntTensor[NumPy].arange(5).chunk(3)]
+        [[0, 1], [2, 3], [4]]
+        """
+        if integer(chunks, "number of parts", "chunk") < 1:
+            raise ArgumentError(f"chunk() got {chunks} parts; ask for 1 or more")
+        size = self.shape[dim_of(dim, self.ndim, "chunk")]
+        return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """A tuple of the slices along ``dim``, which is removed.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> [row.tolist() for row in IntTensor[NumPy].from_data([[1, 2], [3, 4]]).unbind(dim=1)]
+        [[1, 3], [2, 4]]
+        """
+        shape = self.shape
+        resolved = dim_of(dim, len(shape), "unbind")
+        lead = (slice(None),) * resolved
+        return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[resolved])])
+
+    def tril(self, diagonal: int = 0) -> Self:
+        """The lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal above."""
+        return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
+
+    def triu(self, diagonal: int = 0) -> Self:
+        """The upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal above."""
+        return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
+
+    def _diagonal(self, operation: str, diagonal: int) -> int:
+        """Return the offset of a diagonal, limited to the range in which it changes the result.
+
+        Raises:
+            ShapeError: the tensor has less than two dimensions.
+        """
+        shape, number = self.shape, integer(diagonal, "diagonal", operation)
+        if len(shape) < 2:
+            raise ShapeError(f"{operation}() got shape {shape}; it needs two dimensions or more")
+        return max(-shape[-2], min(number, shape[-1]))
+
+
+_WHOLE = slice(None, None, 1)
+
+
+class Regrouping(TensorBase[B]):
+    """Other groupings, and parts, of the elements. Dims may be negative; one that x does not have raises `DimError`."""
+
+    __slots__ = ()
+
+    def ravel(self) -> Self:
+        """The elements in row-major order, as a vector.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3)).ravel().shape
+        (6,)
+        """
+        return self._like(self._backend.reshape(self._primitive, (math.prod(self.shape),)))
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """The tensor with dimensions ``axis0`` and ``axis1`` swapped, as ``transpose``."""
+        ndim = self.ndim
+        first, second = (dim_of(axis, ndim or 1, "swapaxes") for axis in (axis0, axis1))
+        order = list(range(ndim))
+        if ndim:
+            order[first], order[second] = second, first
+        return self._like(self._backend.permute(self._primitive, tuple(order)))
+
+    def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
+        """The tensor with dimension ``dim`` split into dimensions of ``sizes``; one of them may be -1 and is inferred.
+
+        Raises:
+            ShapeError: the sizes do not multiply to the size of the dimension, or there are none.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 6)).unflatten(1, (3, -1)).shape
+        (2, 3, 2)
+        """
+        shape = self.shape
+        resolved = dim_of(dim, len(shape), "unflatten")
+        parts = integers((sizes,), "size", "unflatten")
+        if not parts:
+            raise ShapeError(f"unflatten() cannot split dim {resolved} of shape {shape} into no sizes; give one")
+        if math.prod(parts) != shape[resolved] or min(parts) < 0:
+            parts = inferred((shape[resolved],), parts, "unflatten")
+        return self._like(self._backend.reshape(self._primitive, (*shape[:resolved], *parts, *shape[resolved + 1 :])))
+
+    def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
+        """The tensor rotated by 90° ``k`` times in the plane of two dims, from the first towards the second.
+
+        Raises:
+            ArgumentError: ``dims`` are not two.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).rot90().tolist()
+        [[2, 4], [1, 3]]
+        """
+        ndim, turns = self.ndim, integer(k, "number of rotations", "rot90") % 4
+        plane = distinct(integers((dims,), "dim", "rot90"), ndim, "rot90")
+        if len(plane) != 2:
+            raise ArgumentError(f"rot90() cannot rotate dims {plane}; a plane has two")
+        b, value = self._backend, self._primitive
+        order = list(range(ndim))
+        order[plane[0]], order[plane[1]] = plane[1], plane[0]
+        reverse = ((), (plane[1],), tuple(sorted(plane)), (plane[0],))[turns]
+        value = b.flip(value, reverse)
+        return self._like(b.permute(value, tuple(order)) if turns % 2 else value)
+
+    def narrow(self, dim: int, start: int, length: int) -> Self:
+        """The slices from ``start`` to ``start + length - 1`` along ``dim``; a negative start counts from the end.
+
+        Raises:
+            IndexRangeError: ``start`` is out of range.
+            ShapeError: there are not so many slices.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 2.0, 3.0]).narrow(0, 1, 2).tolist()
+        [2.0, 3.0]
+        """
+        shape = self.shape
+        resolved = dim_of(dim, len(shape), "narrow")
+        size, first, count = shape[resolved], integer(start, "start", "narrow"), integer(length, "length", "narrow")
+        if not -size <= first <= size:
+            raise out_of_range(first, size, True, "narrow()", resolved, shape)
+        first += size if first < 0 else 0
+        if not 0 <= count <= size - first:
+            raise ShapeError(
+                f"narrow() got {count} slices from {first} along dim {resolved} of shape {shape}; "
+                f"there are {size - first}"
+            )
+        return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, slice(first, first + count, 1))))
+
+    def select(self, dim: int, index: int) -> Self:
+        """The slice at ``index`` along ``dim``, which is removed.
+
+        Raises:
+            IndexRangeError: the index is out of range.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).select(1, -1).tolist()
+        [2.0, 4.0]
+        """
+        shape = self.shape
+        resolved, place = dim_of(dim, len(shape), "select"), integer(index, "index", "select")
+        size = shape[resolved]
+        if not -size <= place < size:
+            raise out_of_range(place, size, True, "select()", resolved, shape)
+        return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, place % size)))
+
+    def tensor_split(self, indices_or_sections: int | Sequence[int] | IntTensor[B], dim: int = 0) -> tuple[Self, ...]:
+        """A tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or split
+        before each of several indices, which may be negative and out of range, as in slices.
+
+        A 0-d `IntTensor` is the number of parts, a 1-d one the indices; a GPU is synchronized for its values.
+
+        Raises:
+            ArgumentError: fewer than one part is asked for.
+            ShapeError: the tensor of indices has more than one dimension.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].arange(5)
+        >>> [part.tolist() for part in x.tensor_split(3)], [part.tolist() for part in x.tensor_split((1, 3))]
+        ([[0, 1], [2, 3], [4]], [[0], [1, 2], [3, 4]])
+        """
+        shape = self.shape
+        resolved = dim_of(dim, len(shape), "tensor_split")
+        if isinstance(indices_or_sections, TensorBase):
+            indices_or_sections = _split_points(indices_or_sections)
+        size, places = shape[resolved], integers((indices_or_sections,), "index", "tensor_split")
+        if not isinstance(indices_or_sections, Sequence):
+            parts = places[0]
+            if parts < 1:
+                raise ArgumentError(f"tensor_split() got {parts} parts; ask for 1 or more")
+            part, larger = divmod(size, parts)
+            places = tuple([k * part + min(k, larger) for k in range(1, parts)])
+        b, lead = self._backend, (_WHOLE,) * resolved
+        ends = zip((0, *places), (*places, size), strict=True)
+        bounds = [slice(start, stop).indices(size)[:2] for start, stop in ends]
+        return tuple(
+            [self._like(b.slice(self._primitive, (*lead, slice(first, max(first, last), 1)))) for first, last in bounds]
+        )
+
+    def unfold(self, dimension: int, size: int, step: int) -> Self:
+        """All windows of ``size`` slices along a dimension, ``step`` apart: in its place the number of windows, and a
+        new last dimension of ``size``. A 0-d tensor is treated as a vector of one element.
+
+        Raises:
+            ShapeError: no window fits.
+            ArgumentError: ``size`` is negative, or ``step`` is below 1.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].arange(5).unfold(0, 3, 1).tolist()
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        """
+        b, d, shape = self._backend, self.device.discrete, self.shape or (1,)
+        dim = dim_of(dimension, len(shape), "unfold")
+        width, apart = integer(size, "size", "unfold"), integer(step, "step", "unfold")
+        if width < 0 or apart < 1:
+            raise ArgumentError(
+                f"unfold() got windows of size {width}, {apart} apart; give a size of 0 or more, a step of 1 or more"
+            )
+        if width > shape[dim]:
+            raise ShapeError(f"unfold() got windows of size {width} along dim {dim} of shape {shape}")
+        count = (shape[dim] - width) // apart + 1
+        value = b.reshape(self._primitive, shape) if not self.ndim else self._primitive
+        if width == apart:  # side by side: a view will do
+            value = b.slice(value, (*(_WHOLE,) * dim, slice(0, count * width, 1)))
+        else:
+            first = d.reshape(d.arange(0, count * apart, apart, int64), (count, 1))
+            index = d.add(first, d.arange(0, width, 1, int64))
+            value = b.index_select(value, dim, d.reshape(index, (count * width,)))
+        value = b.reshape(value, (*shape[:dim], count, width, *shape[dim + 1 :]))
+        if not self.ndim:
+            return self._like(b.reshape(value, (width,) if count == 1 else (count, width)))
+        order = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
+        return self._like(b.permute(value, tuple(order)))
+
+
+def _split_points(indices: TensorBase[Any]) -> Any:
+    """Return the values of a tensor of indices, or of a number of parts, for `Regrouping.tensor_split`.
+
+    Raises:
+        KindError: it is not an int tensor.
+        ShapeError: it has more than one dimension.
+    """
+    if indices.kind != "int":
+        raise KindError(f"tensor_split() takes its indices as ints or an IntTensor, got {describe(indices)}")
+    if indices.ndim > 1:
+        raise ShapeError(f"tensor_split() takes a 0-d or 1-d IntTensor of indices, got shape {indices.shape}")
+    values: Any = indices
+    return values.tolist()
