@@ -27,7 +27,7 @@ from benchmarks import (
 )
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.report import Section, draw, machine, to_terminal
-from benchmarks.results import Group
+from benchmarks.results import ResultGroup
 
 GROUPS = {
     "imports": imports.sections,
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"the picture is {picture}" if picture else "no picture: matplotlib is not installed")
     if options.write:
         command = " ".join(["python -m benchmarks", *(arguments if arguments is not None else sys.argv[1:])])
-        groups = {name: Group(command, machine(), tables) for name, tables in measured.items()}
+        groups = {name: ResultGroup(command, machine(), tables) for name, tables in measured.items()}
         own = committed.get(here, {}) | groups
         committed[here] = {name: own[name] for name in GROUPS if name in own}
         results.store(committed)

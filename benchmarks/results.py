@@ -24,7 +24,7 @@ LEAST = 0.02
 
 
 @dataclass(frozen=True)
-class Group:
+class ResultGroup:
     """The tables of one group of benchmarks, with the command and the machine that they were made by."""
 
     command: str
@@ -32,7 +32,7 @@ class Group:
     sections: Sequence[Section]
 
 
-Results: TypeAlias = dict[str, dict[str, Group]]
+Results: TypeAlias = dict[str, dict[str, ResultGroup]]
 """Groups by name, by machine."""
 
 
@@ -47,7 +47,8 @@ def load(file: Path = FILE) -> Results:
         return {}
     return {
         machine: {
-            name: Group(g["command"], g["machine"], [section_of(s) for s in g["sections"]]) for name, g in own.items()
+            name: ResultGroup(g["command"], g["machine"], [section_of(s) for s in g["sections"]])
+            for name, g in own.items()
         }
         for machine, own in json.loads(file.read_text()).items()
     }

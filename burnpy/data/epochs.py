@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
-from burnpy.data.engines.in_process import Engine
+from burnpy.data.engines.in_process import BatchEngine
 from burnpy.data.randomness import SAMPLES, BatchRandom, Mixing
 from burnpy.typevars import T
 
@@ -63,7 +63,7 @@ class Share:
             )
 
 
-class Task(NamedTuple):
+class BatchTask(NamedTuple):
     """A batch that is to be made."""
 
     epoch: int
@@ -86,7 +86,7 @@ class MakeBatch:
         """The objects of the user, by name."""
         return {"dataset": self.dataset, "collator": self.collator}
 
-    def __call__(self, task: Task, stopped: Callable[[], bool]) -> Any:
+    def __call__(self, task: BatchTask, stopped: Callable[[], bool]) -> Any:
         """Return what the collator's ``arrays`` returns; None if the rank has no samples, or ``stopped`` says that
         nobody waits any more.
 
@@ -167,7 +167,7 @@ class Batches(Iterator[T], Generic[T]):
     memory is released when the iterator is exhausted, closed, or dropped, when a batch raises an error, and on Ctrl-C.
     """
 
-    def __init__(self, engine: Engine[Any], collator: Collator[T], epoch: int) -> None:
+    def __init__(self, engine: BatchEngine[Any], collator: Collator[T], epoch: int) -> None:
         self._engine, self._collator = engine, collator
         self._next: tuple[Any, Callable[[], T]] | None = None
         self.number = epoch  #: the number of the epoch
@@ -236,7 +236,7 @@ class Batches(Iterator[T], Generic[T]):
 class Epoch(Batches[T]):
     """The batches of an epoch of a `Loader`."""
 
-    def __init__(self, engine: Engine[Any], collator: Collator[T], epoch: int, start: int, count: int) -> None:
+    def __init__(self, engine: BatchEngine[Any], collator: Collator[T], epoch: int, start: int, count: int) -> None:
         super().__init__(engine, collator, epoch)
         self.position = start
         """The number of the next batch: ``loader.epoch(epoch.number, start=epoch.position)`` continues from here."""
@@ -256,7 +256,7 @@ class Epoch(Batches[T]):
 class StreamEpoch(Batches[T]):
     """The batches of an epoch of a `StreamLoader`."""
 
-    def __init__(self, engine: Engine[Any], collator: Collator[T], epoch: int, state: Any) -> None:
+    def __init__(self, engine: BatchEngine[Any], collator: Collator[T], epoch: int, state: Any) -> None:
         super().__init__(engine, collator, epoch)
         self.state = state
         """The state after the last batch: ``loader.epoch(epoch.number, state=epoch.state)`` continues from here."""

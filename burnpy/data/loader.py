@@ -13,9 +13,9 @@ from burnpy.backend.errors import ArgumentError, CallError
 from burnpy.data.batch import Batch
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
-from burnpy.data.engines.in_process import Engine, Work
+from burnpy.data.engines.in_process import BatchEngine, Work
 from burnpy.data.engines.kept_processes import Kept
-from burnpy.data.epochs import Epoch, MakeBatch, Share, Task
+from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.sample_source import Indexable, SampleSource
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
@@ -80,7 +80,7 @@ class EngineChoice:
             raise ArgumentError(f"{owner} got prefetch={describe(prefetch)}; expected an int of at least 1")
         return EngineChoice(workers, engine, ahead)
 
-    def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> Engine[Any]:
+    def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> BatchEngine[Any]:
         """Start an engine that does the work.
 
         Args:
@@ -290,11 +290,11 @@ class Loader(Generic[T]):
         )
 
 
-def _tasks(plan: Plan, epoch: int, numbers: range) -> Iterator[Task]:
+def _tasks(plan: Plan, epoch: int, numbers: range) -> Iterator[BatchTask]:
     for number in numbers:
         places = slice(int(plan.starts[number]), int(plan.starts[number + 1]))
         repeats = None if plan.repeats is None else plan.repeats[places]
-        yield Task(epoch, number, plan.indices[places], repeats)
+        yield BatchTask(epoch, number, plan.indices[places], repeats)
 
 
 def checked_collator(collate: Any, owner: str) -> Collator[Any]:

@@ -68,7 +68,7 @@ _SEGMENT = 1 << 14
 """The smallest number of bytes of each rank's part of such a sum."""
 
 
-class Run(NamedTuple):
+class BucketRun(NamedTuple):
     """Neighbours in a bucket that are summed together: one large gradient, or small ones."""
 
     large: bool
@@ -78,20 +78,20 @@ class Run(NamedTuple):
 
 
 @lru_cache(64)
-def runs_of(layout: Layout[Any], size: int) -> tuple[tuple[Run, ...], ...]:
+def runs_of(layout: Layout[Any], size: int) -> tuple[tuple[BucketRun, ...], ...]:
     """Return the runs of each bucket, which depend on the layout and the number of ranks alone."""
     limit = max(LARGE, _SEGMENT * size)
-    buckets: list[tuple[Run, ...]] = []
+    buckets: list[tuple[BucketRun, ...]] = []
     for row in layout.by_bucket:
-        runs: list[Run] = []
+        runs: list[BucketRun] = []
         for entry, place in row:
             nbytes = (place.stop - place.start) * entry.dtype.itemsize
             large = entry.kind == "gradient" and entry.dtype == wire_dtype(entry.dtype) and nbytes >= limit
             if runs and not large and not runs[-1].large:
                 last = runs.pop()
-                runs.append(Run(False, last.start, place.stop, (*last.entries, (entry, place))))
+                runs.append(BucketRun(False, last.start, place.stop, (*last.entries, (entry, place))))
             else:
-                runs.append(Run(large, place.start, place.stop, ((entry, place),)))
+                runs.append(BucketRun(large, place.start, place.stop, ((entry, place),)))
         buckets.append(tuple(runs))
     return tuple(buckets)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
-from burnpy.distributed.engines.engine import Engine, Failure, Layouts, Lost, Task, Worker
+from burnpy.distributed.engines.engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.tensor_base import describe
@@ -80,11 +80,13 @@ class Workers:
             raise ArgumentError(f"Workers() got limit={limit!r:.80}; expected a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed
         self._calls = 0
-        self._layouts = Layouts()
+        self._layouts = FlatLayouts()
         self._failed_starts = 0
-        self._idle: list[Worker] = []
-        self._busy: dict[Worker, tuple[Task | None, float]] = {}  # its task, None while it starts, and its deadline
-        self._engine: Engine | None = _engine(engine, address, count, limit)
+        self._idle: list[WorkerHandle] = []
+        self._busy: dict[
+            WorkerHandle, tuple[WorkerTask | None, float]
+        ] = {}  # its task, None while it starts, and its deadline
+        self._engine: WorkerEngine | None = _engine(engine, address, count, limit)
         try:
             while len(self._busy) < count:
                 self._start()
@@ -152,7 +154,7 @@ class Workers:
         if not callable(f):
             raise KindError(f"Workers got {describe(f)} as the function; write workers.map(f, model, shares)")
         self._calls += 1
-        tasks = [Task(self._calls, k, _seed(self._seed, self._calls, k)) for k in range(len(shares))]
+        tasks = [WorkerTask(self._calls, k, _seed(self._seed, self._calls, k)) for k in range(len(shares))]
         pending, answers, losses = deque(tasks), dict[int, Any](), dict[int, int]()
         call = engine.call(f, model) if shares else None
         while len(self._idle) + len(self._busy) < self._count:  # an earlier call had given up
@@ -178,9 +180,9 @@ class Workers:
                 answers[done.share] = answer
         return [answers[k] for k in range(len(shares))]
 
-    def _received(self, pending: deque[Task], losses: dict[int, int]) -> list[tuple[Task | None, Any]]:
+    def _received(self, pending: deque[WorkerTask], losses: dict[int, int]) -> list[tuple[WorkerTask | None, Any]]:
         """Wait for answers, and return them; replace workers that are lost, and put their tasks back."""
-        engine, out = self._open(), list[tuple[Task | None, Any]]()
+        engine, out = self._open(), list[tuple[WorkerTask | None, Any]]()
         remaining = min(deadline for _, deadline in self._busy.values()) - time.monotonic()
         for worker in engine.wait([*self._busy], max(remaining, 0.0)):
             task, _ = self._busy[worker]
@@ -203,7 +205,12 @@ class Workers:
         self._busy[self._open().start()] = (None, time.monotonic() + self._limit)
 
     def _replace(
-        self, worker: Worker, task: Task | None, how: str, pending: deque[Task], losses: dict[int, int]
+        self,
+        worker: WorkerHandle,
+        task: WorkerTask | None,
+        how: str,
+        pending: deque[WorkerTask],
+        losses: dict[int, int],
     ) -> None:
         """End a worker that is lost, start another, and put its task back.
 
@@ -231,7 +238,7 @@ class Workers:
             )
         pending.appendleft(task)
 
-    def _open(self) -> Engine:
+    def _open(self) -> WorkerEngine:
         if self._engine is None:
             raise CallError("these workers were closed; make new ones: with Workers(...) as workers: ...")
         return self._engine
@@ -263,7 +270,7 @@ class Workers:
         return f"Workers({self._count}, {state})"
 
 
-def _engine(name: object, address: str | None, count: int, limit: float) -> Engine:
+def _engine(name: object, address: str | None, count: int, limit: float) -> WorkerEngine:
     if name == "ray":
         from burnpy.distributed.engines.ray_actors import RayActors
 

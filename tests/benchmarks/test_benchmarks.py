@@ -28,7 +28,7 @@ from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, NETWORKS, load
 from benchmarks.processes import Job, together
 from benchmarks.report import Line, Section, draw
-from benchmarks.results import Group, to_markdown
+from benchmarks.results import ResultGroup, to_markdown
 from benchmarks.tasks import TASKS
 from burnpy.train import run_file
 
@@ -198,7 +198,7 @@ def test_report(tmp_path: Path) -> None:
         Line.of("broken", figures, {"burnpy": "broken"}, 1e6, None, 0.4),
     ]
     section = Section("Title", "How.", "µs", ["burnpy", "MyGrad"], lines)
-    page = to_markdown({"A machine": {"group": Group("python -m benchmarks", ["Linux"], [section])}})
+    page = to_markdown({"A machine": {"group": ResultGroup("python -m benchmarks", ["Linux"], [section])}})
     assert "Budgets kept: 1 of 2." in page
     assert "- Title: missed" in page
     assert "MyGrad: left out, as it is not installed." in page

@@ -11,7 +11,7 @@ from benchmarks import __main__ as program
 from benchmarks import results
 from benchmarks.measure import Spread
 from benchmarks.report import Line, Section
-from benchmarks.results import Group, compare, load, store, to_markdown
+from benchmarks.results import ResultGroup, compare, load, store, to_markdown
 
 THEN = Section(
     "Training",
@@ -37,7 +37,7 @@ def test_the_page_is_made_of_the_file() -> None:
 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
-    found = {"A CPU, a BLAS": {"training": Group("python -m benchmarks", ["Python"], [THEN])}}
+    found = {"A CPU, a BLAS": {"training": ResultGroup("python -m benchmarks", ["Python"], [THEN])}}
     file, page = tmp_path / "results.json", tmp_path / "RESULTS.md"
     store(found, file, page)
     assert load(file) == found
@@ -70,7 +70,7 @@ def test_nothing_compared_is_no_success() -> None:
 def test_the_check_fails(
     step: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    committed = {results.here(): {"training": Group("", [], [THEN])}}
+    committed = {results.here(): {"training": ResultGroup("", [], [THEN])}}
     monkeypatch.setattr(results, "load", lambda: committed)
     monkeypatch.setitem(program.GROUPS, "training", lambda effort, said: [measured(step)])
     arguments = ["--check", "--only", "training", "--out", str(tmp_path)]
@@ -81,14 +81,14 @@ def test_the_check_fails(
 
 
 def test_a_machine_without_a_reference(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(results, "load", lambda: {"Another CPU": {"training": Group("", [], [THEN])}})
+    monkeypatch.setattr(results, "load", lambda: {"Another CPU": {"training": ResultGroup("", [], [THEN])}})
     assert program.main(["--check", "--only", "training"]) == 0
     assert "There is no reference for this machine" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_group_that_is_measured_again_replaces_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    committed = {results.here(): {name: Group("before", [], [THEN]) for name in ("tiny", "training")}}
+    committed = {results.here(): {name: ResultGroup("before", [], [THEN]) for name in ("tiny", "training")}}
     stored: list[results.Results] = []
     monkeypatch.setattr(results, "load", lambda: committed)
     monkeypatch.setattr(results, "store", stored.append)

@@ -22,7 +22,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.data.engines.batch_process import WorkerTraceback
 from burnpy.distributed import Workers
-from burnpy.distributed.engines.engine import Layouts, flattened
+from burnpy.distributed.engines.engine import FlatLayouts, flattened
 from burnpy.distributed.workers import _seed
 from burnpy.errors import ArgumentError, CallError, KindError, MissingPackageError, WorkerError
 from burnpy.optim import GradientsAccumulator, GradientsParams
@@ -140,7 +140,7 @@ def test_workers_that_were_killed_while_they_waited_are_replaced(processes: Work
 
 
 def test_gradients_travel_flat_and_come_back_as_they_were() -> None:
-    layouts, model = Layouts(), farm.net()
+    layouts, model = FlatLayouts(), farm.net()
     for rows in ([1, 2, 3], [4, 5]):
         grads = farm.gradients(model, rows)
         sent: Any = pickle.loads(pickle.dumps(flattened(grads)))

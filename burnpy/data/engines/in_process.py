@@ -1,4 +1,4 @@
-"""`Engine`, the interface of engines that make batches, and those of this process: serial, and in threads."""
+"""`BatchEngine`, the interface of engines that make batches, and those of this process: serial, and in threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Work: TypeAlias = Callable[[Any, Callable[[], bool]], Any]
 """A function of a task, and of a function that returns True once the result is no longer needed."""
 
 
-class Engine(ABC, Generic[R_co]):
+class BatchEngine(ABC, Generic[R_co]):
     """Computes the results of tasks in advance, and returns them in the order of the tasks."""
 
     @abstractmethod
@@ -30,7 +30,7 @@ class Engine(ABC, Generic[R_co]):
         """End all workers; may be called again."""
 
 
-class SerialEngine(Engine[Any]):
+class SerialEngine(BatchEngine[Any]):
     """Does the work in the thread that asks for it."""
 
     def __init__(self, work: Work, tasks: Iterator[Any]) -> None:
@@ -118,7 +118,7 @@ class _Shared:
             self.changed.notify_all()
 
 
-class ThreadEngine(Engine[Any]):
+class ThreadEngine(BatchEngine[Any]):
     """An engine that works in daemon threads, at most ``prefetch`` tasks ahead of the consumer."""
 
     def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from burnpy.backend.errors import WorkerError
 from burnpy.data.engines import batch_process as program
-from burnpy.data.engines.in_process import Engine, Work
+from burnpy.data.engines.in_process import BatchEngine, Work
 from burnpy.data.engines.kept_processes import Idle, Kept, context_for, ended, ending, refuse_unable, unguarded
 from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, packed_for_processes, unpacked
 
@@ -70,7 +70,7 @@ class _Worker:
         self.free.clear()
 
 
-class ProcessEngine(Engine[Any]):
+class ProcessEngine(BatchEngine[Any]):
     """An engine that works in processes, at most ``prefetch`` tasks ahead of the consumer."""
 
     def __init__(self, work: Work, tasks: Iterator[Any], workers: int, prefetch: int, kept: Kept) -> None:

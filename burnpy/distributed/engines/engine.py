@@ -36,7 +36,7 @@ def flattened(value: Any) -> Any:
     return Flat(layout.on(value.device).flatten(value), layout.digest, None if known else layout)
 
 
-class Layouts:
+class FlatLayouts:
     """The layouts that workers have sent, which every answer is shown to, in the order of each worker's answers."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Failure(NamedTuple):
     error: Exception
 
 
-class Task(NamedTuple):
+class WorkerTask(NamedTuple):
     """One share of one call."""
 
     call: int  #: the number of the call
@@ -69,11 +69,11 @@ class Task(NamedTuple):
     seed: int  #: of the random numbers that are drawn for the share
 
 
-class Worker(ABC):
+class WorkerHandle(ABC):
     """A worker, which does one task at a time. One that was started has a first answer to give: that it is ready."""
 
     @abstractmethod
-    def submit(self, call: Any, task: Task, share: Any) -> None:
+    def submit(self, call: Any, task: WorkerTask, share: Any) -> None:
         """Give it a task of a call.
 
         Raises:
@@ -90,11 +90,11 @@ class Worker(ABC):
         """
 
 
-class Engine(ABC):
+class WorkerEngine(ABC):
     """Starts workers and carries calls to them."""
 
     @abstractmethod
-    def start(self) -> Worker:
+    def start(self) -> WorkerHandle:
         """Start a worker, and return without waiting until it is ready."""
 
     @abstractmethod

@@ -13,12 +13,12 @@ from burnpy.data.engines import batch_process as loading
 from burnpy.data.engines.kept_processes import context_for, ended, ending, refuse_unable, unguarded
 from burnpy.data.engines.shared_memory import packed_for_processes, unpacked
 from burnpy.distributed.engines import worker_process
-from burnpy.distributed.engines.engine import Engine, Failure, Lost, Task, Worker
+from burnpy.distributed.engines.engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask
 
 _REMEDY = "use engine='ray', which sends functions as they are"
 
 
-class Process(Worker):
+class Process(WorkerHandle):
     """A process with its connection."""
 
     def __init__(self, context: Any) -> None:
@@ -33,7 +33,7 @@ class Process(Worker):
         finally:
             other.close()
 
-    def submit(self, call: worker_process.Parcel, task: Task, share: Any) -> None:
+    def submit(self, call: worker_process.Parcel, task: WorkerTask, share: Any) -> None:
         """Send the call, unless it has it, and the share."""
         packed = packed_for_processes(
             share, {f"share {task.share}": share}, where="in the function", otherwise="send what describes it"
@@ -86,7 +86,7 @@ class Process(Worker):
         self.process.close()
 
 
-class Processes(Engine):
+class Processes(WorkerEngine):
     """Processes of this machine.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, MissingPackageError, WorkerError
 from burnpy.data.engines.batch_process import failed, failure
-from burnpy.distributed.engines.engine import Engine, Failure, Lost, Task, Worker, done
+from burnpy.distributed.engines.engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask, done
 
 _REACHED = 10.0
 """How many seconds a cluster's address may take to accept a connection."""
@@ -31,14 +31,14 @@ class Remote:
             return "failed", failure(error)
 
 
-class Actor(Worker):
+class Actor(WorkerHandle):
     """An actor and the answer that is awaited of it."""
 
     def __init__(self, ray: Any, handle: Any) -> None:
         self.ray, self.handle = ray, handle
         self.awaited = handle.ready.remote()
 
-    def submit(self, call: Any, task: Task, share: Any) -> None:
+    def submit(self, call: Any, task: WorkerTask, share: Any) -> None:
         """Call the actor; Ray finds out later if it has ended."""
         try:
             self.awaited = self.handle.run.remote(call, share, task.seed)
@@ -65,7 +65,7 @@ class Actor(Worker):
         return Failure(failed(value)) if what == "failed" else value
 
 
-class RayActors(Engine):
+class RayActors(WorkerEngine):
     """Actors of Ray.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import Any
 from burnpy.backend.errors import OutOfMemoryError, WorkerError
 from burnpy.data.engines.batch_process import failure, receive_file, send_file
 from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, unpacked
-from burnpy.distributed.engines.engine import Task, done
+from burnpy.distributed.engines.engine import WorkerTask, done
 
 
 class Parcel:
@@ -34,7 +34,7 @@ class Parcel:
             self.close()
             raise
 
-    def send(self, connection: Connection, what: str, task: Task | None = None) -> None:
+    def send(self, connection: Connection, what: str, task: WorkerTask | None = None) -> None:
         """Send it, with a word that says what it is.
 
         Raises:
@@ -99,7 +99,7 @@ def _read(memory: memoryview, sizes: list[int]) -> tuple[Any, Exception | None]:
         )
 
 
-def _result(work: tuple[Callable[[Any, Any], Any], Any], share: Any, task: Task) -> Packed | bytes:
+def _result(work: tuple[Callable[[Any, Any], Any], Any], share: Any, task: WorkerTask) -> Packed | bytes:
     """Return the packed result of a task, or the pickled exception that it raised."""
     try:
         result = done(*work, share, task.seed)

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass
-class Run:
+class LoggedRun:
     """A run, as read from its log."""
 
     name: str
@@ -23,15 +23,15 @@ class Run:
     state: str = "running"
 
 
-def runs_in(folder: Path) -> list[Run]:
+def runs_in(folder: Path) -> list[LoggedRun]:
     """Return the runs of all ``*.jsonl`` files in a folder and those inside of it, by name."""
     return [run_of(path, folder) for path in sorted(folder.rglob("*.jsonl"))]
 
 
-def run_of(path: Path, folder: Path) -> Run:
+def run_of(path: Path, folder: Path) -> LoggedRun:
     """Return the run of a log; what is not a line of a log, such as one that is being written, is skipped."""
     name = path.relative_to(folder).with_suffix("").as_posix()
-    run = Run(name.removesuffix("/log"))
+    run = LoggedRun(name.removesuffix("/log"))
     with path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
@@ -43,7 +43,7 @@ def run_of(path: Path, folder: Path) -> Run:
     return run
 
 
-def _take(run: Run, line: dict[str, Any]) -> None:
+def _take(run: LoggedRun, line: dict[str, Any]) -> None:
     kind, step = line.pop("event", None), line.pop("step", 0)
     if kind == "start":
         run.settings |= line.get("settings") or {}
@@ -189,7 +189,7 @@ setInterval(async () => {
 """
 
 
-def page(runs: Sequence[Run]) -> str:
+def page(runs: Sequence[LoggedRun]) -> str:
     """Return the whole page, which asks for `figures` again every two seconds."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>burnpy</title>'
@@ -198,7 +198,7 @@ def page(runs: Sequence[Run]) -> str:
     )
 
 
-def figures(runs: Sequence[Run]) -> str:
+def figures(runs: Sequence[LoggedRun]) -> str:
     """Return what changes on the page: a table of the runs, a chart for each value, and confusion matrices.
 
     >>> figures([])
@@ -220,7 +220,7 @@ def figures(runs: Sequence[Run]) -> str:
     return "".join([*parts, "</div>"])
 
 
-def _table(runs: Sequence[Run], colors: dict[str, str]) -> str:
+def _table(runs: Sequence[LoggedRun], colors: dict[str, str]) -> str:
     """Return the state, the last values and the settings of each run; values of single batches are in the charts."""
     names = sorted({name for run in runs for name in run.curves if not name.startswith("batch/") and name != "lr"})
     head = ["<th>run</th><th>state</th>", *(f'<th class="number">{escape(name)}</th>' for name in ("step", *names))]
