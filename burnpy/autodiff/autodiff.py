@@ -165,29 +165,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return self.inner.wants_rule_context()
 
 
-class CompiledAtFirstUse:
-    """A descriptor that compiles a method with ``compiled(name)`` at its first use and then replaces itself by it."""
-
-    def __init__(self, name: str, compiled: Callable[[str], Callable[..., Any]]) -> None:
-        self.name, self.compiled = name, compiled
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        method: Any = self.compiled(self.name)
-        setattr(owner, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
-
-
-def recorded(name: str) -> Callable[..., Any]:
-    """Return the compiled method of `Autodiff` for one operation."""
-    from burnpy.autodiff.codegen import compiled
-
-    return compiled(name)
-
-
-for _name in declarations(Backend):
-    setattr(Autodiff, _name, CompiledAtFirstUse(_name, recorded))
-
-
 class Strategy(Backend, Generic[I_co]):
     """A backend around ``I`` that gives ``Autodiff[Strategy[I]]`` its planner. Gradients are tensors on ``I``.
 
@@ -200,8 +177,31 @@ class Strategy(Backend, Generic[I_co]):
     """The device whose operations recorded ones call. Its primitives may know how to compute their arrays again."""
 
 
+class MethodAtFirstUse:
+    """A descriptor that makes a method with ``make(name)`` at its first use and then replaces itself by it."""
+
+    def __init__(self, name: str, make: Callable[[str], Callable[..., Any]]) -> None:
+        self.name, self.make = name, make
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        method: Any = self.make(self.name)
+        setattr(owner, self.name, method)
+        return method if instance is None else method.__get__(instance, owner)
+
+
+def autodiff_method(name: str) -> Callable[..., Any]:
+    """Return the generated method of `Autodiff` for one operation."""
+    from burnpy.autodiff.codegen import generated
+
+    return generated(name)
+
+
 def rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
-    """Return the methods that replace those of the class on a device that rounds operands, by name."""
+    """Return the methods that replace those of the class on a device that rounds operands (`Mixed`), by name.
+
+    A product whose operands are rounded before it is recorded saves them in 16 bits, in half the memory, and its vjps
+    get them so. Shapes and dtypes of the graph stay those of the tensors, so that gradients have the tensors' dtypes.
+    """
     return {op.name: _rounded_product(device, op) for op in _products()}
 
 
@@ -225,3 +225,7 @@ def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
         return getattr(type(device), op.name)(device, *narrowed)
 
     return method
+
+
+for _name in declarations(Backend):
+    setattr(Autodiff, _name, MethodAtFirstUse(_name, autodiff_method))

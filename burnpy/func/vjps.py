@@ -16,7 +16,14 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
 from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
-from burnpy.func.user_functions import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments
+from burnpy.func.user_functions import (
+    ChosenArguments,
+    checked_function,
+    flat_output,
+    matching,
+    outputs_of,
+    select_arguments,
+)
 from burnpy.tensor.base import new_tensor
 from burnpy.tensor.levels import common_device, levels_between
 from burnpy.tensor.tensor import Tensor
@@ -24,7 +31,7 @@ from burnpy.typevars import R
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedFunction:
     """The outputs of a function, and its recorded graph."""
 
     base: Any  #: the device beneath the level, on which inputs and outputs are
@@ -44,11 +51,11 @@ class Recording:
 def record(
     api: str,
     f: Callable[..., Any],
-    picked: Chosen,
+    picked: ChosenArguments,
     kwargs: dict[str, Any],
     has_aux: bool,
     output_of: Callable[[str, Any, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
-) -> Recording:
+) -> RecordedFunction:
     """Run a function on a new level, with the arguments to differentiate by as leaves.
 
     Args:
@@ -69,7 +76,7 @@ def record(
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
         values = [new_tensor(Tensor, base, level.lower(root)) for root in roots]
-    return Recording(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
+    return RecordedFunction(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:

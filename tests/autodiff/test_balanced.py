@@ -17,7 +17,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.balanced import PASS, cost_of
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.recipes import LARGEST, Source
+from burnpy.autodiff.recipes import LARGEST, ArraySource
 from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy, operations
 from burnpy.nn.functional import layer_norm
@@ -154,7 +154,7 @@ def held(out: Tensor[Any]) -> int:
 
 
 def _arrays(x: Any) -> Iterator[Any]:
-    if isinstance(x, Source):
+    if isinstance(x, ArraySource):
         if x.array is not None:
             yield x.array
         assert x.cached is None

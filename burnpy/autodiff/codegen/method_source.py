@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def source(name: str) -> str:
     """Return the source text of the method for one operation."""
     op = operation(getattr(Backend, name))
-    rule = rule_of(name)
+    rule = rule_named(name)
     lines = [f"def {name}({', '.join(['self', *map(parameter, op.arguments)])}):"]
     if (
         not op.float_arguments
@@ -57,7 +57,7 @@ def source(name: str) -> str:
     return "\n".join(lines)
 
 
-def rule_of(name: str) -> Rule | None:
+def rule_named(name: str) -> Rule | None:
     """Return the rule of an operation, or None. The table is imported at first use, to keep ``import burnpy`` fast."""
     from burnpy.autodiff.rule_table import RULES
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from burnpy.autodiff.graph import STACK, Leaf, Node, is_array, mapped, note, stack_of, with_relays
-from burnpy.autodiff.joint_nodes import pick
-from burnpy.autodiff.modes import Setting, Switch, flag
+from burnpy.autodiff.joint_nodes import pick_gradient
+from burnpy.autodiff.modes import ModeSetting, ModeSwitch, flag
 from burnpy.autodiff.recording import Mode, current_mode, observing
 from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
 from burnpy.autodiff.tools.saved_tensors import array_of
@@ -40,7 +40,7 @@ class Detector:
             if non_finite is not None:
                 raise self._received(node, operation, non_finite, incoming)
         part = vjp(inner, grad, *kept)
-        if unwrapped(vjp) is not pick:  # pick selects from gradients that were already checked together
+        if unwrapped(vjp) is not pick_gradient:  # pick selects from gradients that were already checked together
             for k, result in enumerate(_floats(part)):
                 non_finite = self._non_finite_in(inner, result)
                 if non_finite is not None:
@@ -142,7 +142,7 @@ def _with(detector: Detector | None) -> Mode:
     return mode._replace(watchers=watchers, observers=observers)
 
 
-class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a function
+class detect_anomaly(ModeSwitch):  # noqa: N801  # PyTorch's name; it is used like a function
     """A context manager and decorator that raises at the first NaN of a backward pass.
 
     The error names the operation whose backward produced it, the argument whose gradient it is in, and the user's lines
@@ -183,7 +183,7 @@ class detect_anomaly(Switch):  # noqa: N801  # PyTorch's name; it is used like a
         return _with(self._detector)
 
 
-class set_detect_anomaly(Setting):  # noqa: N801  # as above
+class set_detect_anomaly(ModeSetting):  # noqa: N801  # as above
     """Turn `detect_anomaly` on or off by a flag: as a function at once, as a context manager until the block ends.
 
     >>> with set_detect_anomaly(True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
 from burnpy.autodiff.graph import Leaf, untracked
-from burnpy.autodiff.tools.user_code import called, probable_cause
+from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.base import TensorBase, describe, new_tensor
@@ -237,7 +237,7 @@ def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
         primitive = untracked(leaf.value)
         primitive.node = leaf
         x, grad = new_tensor(Tensor, device, primitive), new_tensor(Tensor, device.inner, gradient)
-        result = called(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
+        result = call_user_code(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
         if result is not None:
             raise ArgumentError(
                 f"{who} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can, and "

@@ -47,9 +47,9 @@ class Section(Saver):
         self.trace: list[Any] = []  #: each recorded operation, and the shape and dtype of each saved array
         self.handles: list[Any] = []  #: by position, a weak reference to the array's handle,
         self.keepers: list[int] = []  #: the step that saves the array,
-        self.kept: list[_Kept] = []  #: and the record of the array
+        self.kept: list[_SavedArray] = []  #: and the record of the array
         self.arguments: set[int] = set()  #: positions of the arguments of nested sections
-        self.computed: dict[int, _Kept] = {}  #: arrays that steps computed, by id, while the function runs,
+        self.computed: dict[int, _SavedArray] = {}  #: arrays that steps computed, by id, while the function runs,
         self.nodes: dict[int, int] = {}  #: the step of each node, by id of the node,
         self.parents: list[list[int]] = []  #: and by step, the steps of the node's parents
         self._note(arrays_in((args, kwargs)))
@@ -95,7 +95,7 @@ class Section(Saver):
         array = array_of(x)
         kept = self.computed.get(id(array))
         if kept is None or kept.seen is None or kept.seen() is not array:  # ids of freed arrays may be reused
-            kept = _Kept(self.step, None, None)
+            kept = _SavedArray(self.step, None, None)
         kept.device = device
         self.kept.append(kept)
         return handle
@@ -108,7 +108,7 @@ class Section(Saver):
         for k, x in enumerate(primitives):
             array = array_of(x)
             try:
-                self.computed[id(array)] = _Kept(self.step, k, ref(array))
+                self.computed[id(array)] = _SavedArray(self.step, k, ref(array))
             except TypeError:  # NumPy scalars have no weak references
                 continue
 
@@ -131,7 +131,7 @@ class Section(Saver):
     def _sample(self) -> None:
         """Take fingerprints of saved arrays, except of those that led to an array with a fingerprint: if they differed
         in the second run, that array would differ too."""
-        steps: dict[int, list[tuple[_Kept, Any]]] = {}
+        steps: dict[int, list[tuple[_SavedArray, Any]]] = {}
         for kept, handle in zip(self.kept, self.handles, strict=True):
             alive = handle()
             if alive is not None and alive.array is not None and kept.step != _BEFORE:
@@ -157,7 +157,7 @@ class Section(Saver):
         return second.arrays[needed]
 
 
-class _Kept:
+class _SavedArray:
     """A section's record of an array."""
 
     __slots__ = ("device", "index", "sample", "seen", "step")
@@ -221,7 +221,7 @@ class _SecondRun(Saver):
             if section.keepers[k] > self.last:
                 self.early.setdefault(section.kept[k].step, []).append(k)
         self.arrays: dict[int, Any] = dict.fromkeys(self.needed)
-        self.compared: set[_Kept] = set()
+        self.compared: set[_SavedArray] = set()
 
     def run(self, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
         """Run the function up to the last step that is needed."""

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.joint_nodes import node_kind, record_outputs
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.function import refused, refused_tensors
 from burnpy.autodiff.tools.transpose import tangent_parts, traced, transposed
-from burnpy.autodiff.tools.user_code import Departures, called, positional
+from burnpy.autodiff.tools.user_code import RuleReads, call_user_code, positional
 from burnpy.autodiff.tools.user_values import (
-    Kept,
+    TensorSpec,
     differentiated,
     in_reverse,
-    kept_of,
-    kept_of_tensor,
     lifted,
     lined_up,
     lowered,
@@ -31,6 +29,8 @@ from burnpy.autodiff.tools.user_values import (
     primitives,
     regrouped,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
     tensors_in,
@@ -61,7 +61,7 @@ class _Custom(Generic[F]):
                     f"{decorator} was put on {self._name}(), which takes {parameter.name} by keyword only; let it take "
                     "every argument by position, which is how derivatives are told apart"
                 )
-        self._kind = node_kind(self._name)
+        self._kind = opaque_class(self._name)
         functools.update_wrapper(cast(Any, self), function)
 
     if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Custom(Generic[F]):
         device, arguments = lined_up(self._name, args)
         if not device.differentiates:
             return self._function(*arguments)
-        kept = [kept_of(a) for a in arguments]
+        kept = [spec_of(a) for a in arguments]
         values = primitives(arguments)
         needs = differentiated(self._name, device, kept, values)
         inner = device.inner
@@ -95,7 +95,7 @@ class _Custom(Generic[F]):
         return self._built(device, returned, results_of(f"{self._name}()", returned, inner), [], [])
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self, device: Any, kept: list[TensorSpec | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
     ) -> Any:
         """Compute the results on a device that differentiates by the arguments for which ``needs`` is true; ``low`` are
         the arguments on the level beneath."""
@@ -105,7 +105,7 @@ class _Custom(Generic[F]):
         self, device: Any, returned: object, outs: Sequence[Any], places: Sequence[int], recorded: Sequence[Any]
     ) -> Any:
         """Wrap the results of the level beneath for the device: those at ``places`` are ``recorded``, others lifted."""
-        likes = [kept_of(out) for out in outs]
+        likes = [spec_of(out) for out in outs]
         results = lifted(device, likes, primitives(outs))
         for k, result in zip(places, recorded, strict=True):
             results[k] = result
@@ -167,7 +167,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         self._rules = fwd, bwd
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self, device: Any, kept: list[TensorSpec | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
     ) -> Any:
         name = self._name
         if isinstance(device, Forward):
@@ -178,43 +178,43 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         if self._rules is None:
             raise self._undefined("defvjp(fwd, bwd)")
         fwd, bwd = self._rules
-        departures = Departures(device.inner)
-        with departures.block:
-            returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
+        reads = RuleReads(device.inner)
+        with reads.block:
+            returned = call_user_code(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
         result, residuals = self._pair("fwd", "the result and the residuals", returned)
         outs = results_of(f"the fwd of {name}()", result, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
-        if departures.method is not None:
-            message, sources = departures.message(f"the fwd of {name}()"), tensors_in(low)
+        if reads.method is not None:
+            message, sources = reads.message(f"the fwd of {name}()"), tensors_in(low)
             outs = refused_tensors(message, outs, sources)
             saved = primitives(
                 refused_tensors(message, tensors_in(unpacked(tree, device.inner, tuple(saved))), sources)
             )
-        likes = tuple([kept_of_tensor(out) for out in outs])
+        likes = tuple([spec_of_tensor(out) for out in outs])
         places = [k for k, like in enumerate(likes) if like.floats]
         if not places:
             return self._built(device, result, outs, [], [])
-        rule = _Rule(name, bwd, tuple(kept), tuple(needs), likes, isinstance(result, tuple), tree)
+        rule = _BackwardRule(name, bwd, tuple(kept), tuple(needs), likes, isinstance(result, tuple), tree)
         floats = [outs[k]._primitive for k in places]
         parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
         recorded = record_outputs(device, self._kind, floats, parents, _pulled, (rule, *saved))
         return self._built(device, result, outs, places, recorded)
 
 
-class _Rule(NamedTuple):
+class _BackwardRule(NamedTuple):
     """The data of one call of a `custom_vjp` for its backward rule, without tensors."""
 
     name: str
     bwd: Callable[[Any, Any], Any]
-    arguments: tuple[Kept | None, ...]
+    arguments: tuple[TensorSpec | None, ...]
     needs: tuple[bool, ...]
-    outputs: tuple[Kept, ...]
+    outputs: tuple[TensorSpec, ...]
     several: bool  #: whether the result is a tuple
     residuals: Any  #: the residuals, with a `Slot` for each tensor
 
 
-def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple[Float, ...]:
+def _pulled(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved: Any) -> tuple[Float, ...]:
     """The vjp of a `custom_vjp`: calls the backward rule and returns the gradients of the arguments that need one."""
     remaining = iter(grads)
     incoming = []
@@ -224,13 +224,15 @@ def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple
         incoming.append(zero if grad is None else tensor(like, inner, grad))
     residuals = unpacked(rule.residuals, inner, saved)
     who, takes = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
-    departures = Departures(inner)
-    with departures.block:
-        returned = called(who, takes, rule.bwd, inner, residuals, tuple(incoming) if rule.several else incoming[0])
+    reads = RuleReads(inner)
+    with reads.block:
+        returned = call_user_code(
+            who, takes, rule.bwd, inner, residuals, tuple(incoming) if rule.several else incoming[0]
+        )
     parts = parts_of(who, "gradient", returned, rule.arguments, inner, needed=rule.needs)
-    if departures.method is not None:
+    if reads.method is not None:
         sources = [x for x in (*incoming, *tensors_in(residuals)) if x is not None]
-        parts = refused(departures.message(who), inner, parts, rule.arguments, sources)
+        parts = refused(reads.message(who), inner, parts, rule.arguments, sources)
     return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
 
 
@@ -274,7 +276,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
         return jvp
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self, device: Any, kept: list[TensorSpec | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
     ) -> Any:
         jvp, inner, who = self._rule, device.inner, f"the jvp of {self._name}()"
         if jvp is None:
@@ -282,11 +284,11 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
             takes = "the tuple of the arguments, then the tuple of their tangents"
-            departures = Departures(tensors_in((primals, tangents))[0].device)
-            with departures.block:
-                returned = called(who, takes, jvp, None, primals, tangents)
-            if departures.method is not None:
-                raise GraphError(departures.message(who))
+            reads = RuleReads(tensors_in((primals, tangents))[0].device)
+            with reads.block:
+                returned = call_user_code(who, takes, jvp, None, primals, tangents)
+            if reads.method is not None:
+                raise GraphError(reads.message(who))
             return self._pair("jvp", "the result and its tangent", returned)
 
         if isinstance(device, Forward):

@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.joint_nodes import node_kind, record_outputs
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.function_calls import (
     ONCE,
     TAKES,
-    Call,
     Context,
     FunctionBase,
-    Once,
-    Refused,
+    FunctionCall,
+    OnceBackward,
+    UnknownDerivative,
     differentiable_flags,
     source_of,
 )
-from burnpy.autodiff.tools.user_code import Departures, FirstDeparture, called, positional
+from burnpy.autodiff.tools.user_code import ForwardReads, RuleReads, call_user_code, positional
 from burnpy.autodiff.tools.user_values import (
-    Kept,
+    TensorSpec,
     differentiated,
     in_reverse,
-    kept_of,
-    kept_of_tensor,
     levels_of,
     lifted,
     lined_up,
@@ -41,6 +39,8 @@ from burnpy.autodiff.tools.user_values import (
     primitives,
     regrouped,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
     zero_like,
@@ -61,7 +61,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     device, arguments = lined_up(f"{name}.apply", args)
     levels = [None] if device is None else levels_of(device)
     plain = levels.pop()
-    kept = tuple([kept_of(a) for a in arguments])
+    kept = tuple([spec_of(a) for a in arguments])
     values = [primitives(arguments)]  # for each level, the outermost first
     needs = []
     for level in levels:
@@ -71,20 +71,20 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
     several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
     ctx = Context(name, "forward", needed, plain)
-    watch = FirstDeparture(ctx) if several else None
+    watch = ForwardReads(ctx) if several else None
     try:
         with nullcontext() if watch is None else watching(watch):
-            returned = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
+            returned = call_user_code(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
         outs = results_of(f"{name}.forward()", returned, plain)
         saved: tuple[Any, ...] = ctx._saved or ()
     finally:
         ctx._close()
     if not levels:
         return returned
-    call = Call()
+    call = FunctionCall()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
-    call.outputs = tuple([kept_of_tensor(out) for out in outs])
+    call.arguments, call.saved = kept, tuple([spec_of(s) for s in saved])
+    call.outputs = tuple([spec_of_tensor(out) for out in outs])
     call.hidden, call.lost = 0, None
     call.differentiable = differentiable_flags(name, outs, ctx._marked)
     sources = [source_of(s, c, on_plain, outs) for c, s in enumerate(saved)]
@@ -109,37 +109,42 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
 
 
 def called_method(
-    call: Call, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
+    call: FunctionCall, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
 ) -> list[Any]:
     """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
     argument of the Function, or each of its results."""
     function = call.function
     who = f"{function.__name__}.{method}()"
     ctx = call.context(method, needs, device, saved)
-    departures = Departures(device)
+    reads = RuleReads(device)
     try:
-        with departures.block:
-            returned = called(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
+        with reads.block:
+            returned = call_user_code(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
     finally:
         ctx._close()
     if method == "backward":
-        places: Sequence[Kept | None] = call.arguments
+        places: Sequence[TensorSpec | None] = call.arguments
         parts = parts_of(who, "gradient", returned, places, device, needed=needs)
     else:
         places = call.outputs
         marked = [not differentiable for differentiable in call.differentiable]
         parts = parts_of(who, "tangent", returned, places, device, marked=marked)
-    if (departures.method is None and call.lost is None) or not device.differentiates:
+    if (reads.method is None and call.lost is None) or not device.differentiates:
         return parts
     message = f"{function.__name__}.forward() {call.lost}"
-    if departures.method is not None:
-        message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
+    if reads.method is not None:
+        message = f"{reads.message(who)}, or decorate backward() with once_differentiable"
     sources = [x for x in (*incoming, *tensors(device, call.saved, saved)) if x is not None]
     return refused(message, device, parts, places, sources)
 
 
 def _recorded(
-    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
+    call: FunctionCall,
+    level: Any,
+    needs: tuple[bool, ...],
+    values: Sequence[Any],
+    results: Sequence[Any],
+    saved: Sequence[Any],
 ) -> list[Any]:
     """Return the results on an `Autodiff` level, recorded if an argument is tracked."""
     if True not in needs or True not in call.differentiable:
@@ -160,7 +165,9 @@ def _recorded(
     return [next(recorded) if differentiable else out for out, differentiable in zip(outs, flags, strict=True)]
 
 
-def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
+def pulled(
+    inner: Any, grads: Sequence[Any], call: FunctionCall, needs: tuple[bool, ...], *saved: Any
+) -> tuple[Float, ...]:
     """The vjp of a Function's node: calls backward() and returns the gradients of the arguments that need one."""
     remaining = iter(grads)
     own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
@@ -171,7 +178,7 @@ def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...]
     return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
 
 
-def _materialized(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
+def _materialized(call: FunctionCall, like: TensorSpec | None, device: Any, part: Any) -> Any:
     """Return a gradient or tangent as passed to user code: a missing one as zeros, or None if not materialized."""
     if part is not None and like is not None:
         return tensor(like, device, part)
@@ -179,7 +186,12 @@ def _materialized(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
 
 
 def _with_jvps(
-    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
+    call: FunctionCall,
+    level: Any,
+    needs: tuple[bool, ...],
+    values: Sequence[Any],
+    results: Sequence[Any],
+    saved: Sequence[Any],
 ) -> list[Any]:
     """Return the results on a `Forward` level, with the tangents of jvp() if an argument has one."""
     outs = lifted(level, call.outputs, results)
@@ -201,16 +213,16 @@ def _with_jvps(
 
 
 def pulled_once(
-    inner: Any, call: Call, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
+    inner: Any, call: FunctionCall, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
 ) -> tuple[Float, ...]:
     """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
     missing: list[Any] = []
-    outs = applied(Once, (called_method, call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
+    outs = applied(OnceBackward, (called_method, call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
     return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))
 
 
 def refused(
-    message: str, device: Any, parts: Sequence[Any], places: Sequence[Kept | None], sources: Sequence[Any]
+    message: str, device: Any, parts: Sequence[Any], places: Sequence[TensorSpec | None], sources: Sequence[Any]
 ) -> list[Any]:
     """Return the results of user code such that differentiating them raises an error.
 
@@ -225,7 +237,7 @@ def refused(
     results = [tensor(like, device, parts[k]) for k in present if (like := places[k]) is not None]
     outs: list[Any] = list(parts)
     if results:
-        refusing = applied(Refused, (message, len(results), *results, *sources))
+        refusing = applied(UnknownDerivative, (message, len(results), *results, *sources))
         for k, part in zip(present, primitives(refusing), strict=True):
             outs[k] = part
     return outs
@@ -233,7 +245,7 @@ def refused(
 
 def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
     """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
-    places = [like if (like := kept_of_tensor(x)).floats else None for x in tensors]
+    places = [like if (like := spec_of_tensor(x)).floats else None for x in tensors]
     parts = [x._primitive if like else None for x, like in zip(tensors, places, strict=True)]
     if not any(places):
         return tuple(tensors)
@@ -315,7 +327,7 @@ class Function(FunctionBase):
         for name, instead in _PYTORCH.items():
             if name in vars(cls):
                 raise KindError(f"{cls.__name__}.{name}() would never be called; {instead}")
-        cls._kind = node_kind(cls.__name__)
+        cls._kind = opaque_class(cls.__name__)
 
     if TYPE_CHECKING:
         apply = _Apply()

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped, stack_of
-from burnpy.autodiff.recipes import Computed, Source
+from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.tools.backward import _listed
 from burnpy.autodiff.tools.graph_views import edges, walk
 from burnpy.autodiff.tools.saved_tensors import Stored
@@ -156,7 +156,7 @@ def held_by(device: Backend, node: Node | Leaf) -> Held:
         nonlocal packed
         if isinstance(x, Stored):
             packed += 1
-        elif isinstance(x, Source):  # for a recipe, its arguments
+        elif isinstance(x, ArraySource):  # for a recipe, its arguments
             _each(see, x.args if x.array is None else [x.array])
         elif isinstance(x, Computed):
             see(x.value)

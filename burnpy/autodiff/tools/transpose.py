@@ -17,12 +17,12 @@ from burnpy.autodiff.recording import new_level, observing
 from burnpy.autodiff.rule_table import RULES
 from burnpy.autodiff.tools.graph_views import edge_kind
 from burnpy.autodiff.tools.user_values import (
-    Kept,
-    kept_of,
-    kept_of_tensor,
+    TensorSpec,
     lifted,
     parts_of,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
 )
@@ -34,14 +34,14 @@ from burnpy.tensor.base import TensorBase
 from burnpy.tensor.levels import Door, working_on
 
 
-class Linear:
+class LinearMap:
     """A recorded linear map from tangents of arguments to tangents of results."""
 
     __slots__ = ("leaves", "level", "likes", "places", "roots")
 
     level: Autodiff[Any]
     leaves: list[Leaf]  #: one for each argument to differentiate by,
-    likes: list[Kept]  #: and its class, shape and dtype
+    likes: list[TensorSpec]  #: and its class, shape and dtype
     roots: list[Tracked]  #: the tangents of the results that depend on these arguments
     places: list[int]  #: the positions of these results
 
@@ -50,10 +50,10 @@ def traced(
     who: str,
     jvp: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, Any]],
     inner: Any,
-    kept: Sequence[Kept | None],
+    kept: Sequence[TensorSpec | None],
     values: Sequence[Any],
     needs: Sequence[bool],
-) -> tuple[Any, tuple[TensorBase[Any], ...], Linear]:
+) -> tuple[Any, tuple[TensorBase[Any], ...], LinearMap]:
     """Run a forward-mode rule with zero tangents and record its operations on them.
 
     Args:
@@ -71,7 +71,7 @@ def traced(
         ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
     """
     level: Any = new_level(Autodiff, inner)
-    linear = Linear()
+    linear = LinearMap()
     linear.level, linear.leaves, linear.likes = level, [], []
     tangents: list[Any] = []
     for like, needed in zip(kept, needs, strict=True):
@@ -90,7 +90,7 @@ def traced(
     outs = results_of(who, result, level)
     results: list[TensorBase[Any]] = []
     for k, out in enumerate(outs):
-        like = kept_of_tensor(out)
+        like = spec_of_tensor(out)
         if like.floats and out._primitive.node is not None:
             raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
         results.append(tensor(like, inner, level.lower(out._primitive) if like.floats else out._primitive))
@@ -106,10 +106,10 @@ def traced(
 
 def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, device: Any) -> list[Float | None]:
     """Check the tangents of results and return their primitives; None for zero."""
-    return parts_of(who, "tangent", tangent, [kept_of(out) for out in outs], device)
+    return parts_of(who, "tangent", tangent, [spec_of(out) for out in outs], device)
 
 
-def transposed(inner: Any, grads: Sequence[Any], linear: Linear) -> tuple[Float, ...]:
+def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Float, ...]:
     """The vjp of a `custom_jvp`: the transposed linear map, applied to the gradients of the results."""
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
     by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.tools.function_calls import Context
 
 
-def called(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
+def call_user_code(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
     """Call ``function(*args)`` with tensors of ``device``.
 
     Args:
@@ -120,7 +120,7 @@ def _cause(returned: object) -> str:
     return ""
 
 
-class Departures:
+class RuleReads:
     """Records the first method by which a rule read values of a tracked tensor. Inactive on a plain device."""
 
     def __init__(self, device: Any) -> None:
@@ -140,7 +140,7 @@ class Departures:
         )
 
 
-class FirstDeparture:
+class ForwardReads:
     """Records the first method by which forward() read values of a float tensor, and the attributes of ctx at
     that time."""
 

@@ -19,7 +19,7 @@ from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import Tensor
 
 
-class Kept(NamedTuple):
+class TensorSpec(NamedTuple):
     """The class, shape and dtype of a tensor, without its values."""
 
     cls: type[TensorBase[Any]]
@@ -28,15 +28,15 @@ class Kept(NamedTuple):
     floats: bool  #: whether it can have a gradient
 
 
-def kept_of(x: object) -> Kept | None:
-    """Return the `Kept` of an argument or result; None if it is no tensor."""
-    return kept_of_tensor(x) if isinstance(x, TensorBase) else None
+def spec_of(x: object) -> TensorSpec | None:
+    """Return the `TensorSpec` of an argument or result; None if it is no tensor."""
+    return spec_of_tensor(x) if isinstance(x, TensorBase) else None
 
 
-def kept_of_tensor(x: TensorBase[Any]) -> Kept:
-    """Return the `Kept` of a tensor."""
+def spec_of_tensor(x: TensorBase[Any]) -> TensorSpec:
+    """Return the `TensorSpec` of a tensor."""
     primitive = x._primitive
-    return Kept(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
+    return TensorSpec(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
 
 
 def levels_of(device: Any) -> list[Any]:
@@ -91,22 +91,22 @@ def _holds_tensors(container: Any) -> bool:
     return any(isinstance(m, TensorBase) or (isinstance(m, (tuple, list, dict)) and _holds_tensors(m)) for m in members)
 
 
-def tensor(kept: Kept, device: Any, primitive: Value) -> Any:
+def tensor(kept: TensorSpec, device: Any, primitive: Value) -> Any:
     """Wrap a primitive as a tensor of the class in ``kept``, on a device of the same chain of levels."""
     return new_tensor(kept.cls, device, primitive)
 
 
-def lowered(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
+def lowered(device: Any, kept: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
     """Lower float primitives one level; ints and bools, which have no levels, and plain values are unchanged."""
     return [device.lower(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
 
 
-def lifted(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
+def lifted(device: Any, kept: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
     """Lift primitives of the device beneath ``device`` to it, as constants."""
     return [device.lift(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
 
 
-def tensors(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[Any, ...]:
+def tensors(device: Any, kept: Sequence[TensorSpec | None], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return arguments on one level: primitives wrapped as tensors, plain values unchanged."""
     return tuple([v if k is None else tensor(k, device, v) for k, v in zip(kept, values, strict=True)])
 
@@ -116,7 +116,9 @@ def primitives(arguments: Iterable[object]) -> list[Any]:
     return [a._primitive if isinstance(a, TensorBase) else a for a in arguments]
 
 
-def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[bool, ...]:
+def differentiated(
+    operation: str, level: Any, kept: Sequence[TensorSpec | None], values: Sequence[Any]
+) -> tuple[bool, ...]:
     """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent.
 
     Raises:
@@ -155,7 +157,7 @@ def in_reverse(level: Any) -> str:
     return f", or use {_IN_REVERSE[api]}, which needs none" if api in _IN_REVERSE else ""
 
 
-def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
+def misfit(returned: object, like: TensorSpec, device: Any) -> Exception | None:
     """Return an error if a gradient or tangent is no float tensor of the expected shape, dtype and device, else None.
 
     The error's message is the end of a sentence that begins with the name of the function.
@@ -188,7 +190,7 @@ def parts_of(
     who: str,
     what: str,
     returned: object,
-    places: Sequence[Kept | None],
+    places: Sequence[TensorSpec | None],
     device: Any,
     *,
     needed: Sequence[bool] | None = None,
@@ -242,7 +244,7 @@ def parts_of(
     return parts
 
 
-def zero_like(like: Kept, device: Any) -> Any:
+def zero_like(like: TensorSpec, device: Any) -> Any:
     """Return a float tensor of zeros with the shape and dtype of ``like``."""
     return new_tensor(Tensor, device, device.full(like.shape, 0.0, like.dtype))
 
@@ -286,32 +288,32 @@ def _shown(x: object) -> str:
     return f"{type(x).__name__} of shape {x.shape}" if isinstance(x, TensorBase) else f"{type(x).__name__} {x!r:.80}"
 
 
-class Slot:
+class ResidualSlot:
     """A placeholder for a tensor in the residuals."""
 
     __slots__ = ("index", "like")
 
-    def __init__(self, index: int, like: Kept) -> None:
+    def __init__(self, index: int, like: TensorSpec) -> None:
         self.index = index
         self.like = like
 
 
 def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
-    """Replace each tensor in a tree by a `Slot`; the primitives are appended to ``values``.
+    """Replace each tensor in a tree by a `ResidualSlot`; the primitives are appended to ``values``.
 
     Raises:
         DeviceError: a tensor is on another device than ``device``.
     """
     if isinstance(tree, TensorBase):
         x = brought(tree, device)
-        like = kept_of(x)
+        like = spec_of(x)
         if x.device is not device or like is None:
             raise DeviceError(
                 f"{who} returned a residual on {x.device}, but its arguments are on {device}; "
                 "compute residuals from the arguments alone"
             )
         values.append(x._primitive)
-        return Slot(len(values) - 1, like)
+        return ResidualSlot(len(values) - 1, like)
     if isinstance(tree, dict):
         return {key: packed(who, member, device, values) for key, member in tree.items()}
     if isinstance(tree, (tuple, list)):
@@ -321,7 +323,7 @@ def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
 
 def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
     """Replace each slot in a tree by the tensor of its primitive in ``values``."""
-    if isinstance(tree, Slot):
+    if isinstance(tree, ResidualSlot):
         return tensor(tree.like, device, values[tree.index])
     if isinstance(tree, dict):
         return {key: unpacked(member, device, values) for key, member in tree.items()}
