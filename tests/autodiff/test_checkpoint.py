@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -166,6 +167,30 @@ def test_nesting_saves_the_inner_arguments_too() -> None:
     y = checkpoint(outer, x)
     assert [r() is not None for r in kept] == [False, False, False, True]
     del y
+
+
+@pytest.mark.parametrize("container", [dict, OrderedDict, lambda **named: defaultdict(list, named)])
+def test_nesting_saves_the_inner_arguments_in_containers_too(container: Any) -> None:
+    x = leaf((1000,))
+    kept: list[Any] = []
+    types: set[type] = set()
+
+    def inner(named: Any) -> Any:
+        types.add(type(named))
+        a = named["a"].sin().sin()
+        kept.append(weakref.ref(a._primitive.value))
+        return container(a=a)
+
+    def outer(a: Any) -> Any:
+        named = container(a=a)
+        for _ in range(4):
+            named = checkpoint(inner, named)
+        return named["a"]
+
+    y = checkpoint(outer, x)
+    assert [r() is not None for r in kept] == [False, False, False, True]
+    assert x in y.sum().backward()
+    assert types == {type(container())}, "the second run gets containers of the same type"
 
 
 def test_each_section_runs_twice_and_once_more_for_a_second_pass() -> None:

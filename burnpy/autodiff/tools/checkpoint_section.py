@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from typing import Any
@@ -11,6 +11,7 @@ from weakref import ref
 from burnpy.autodiff.graph import Leaf, mapped, with_relays
 from burnpy.autodiff.recording import Mode, Watcher, current_mode, using
 from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restored
+from burnpy.autodiff.tools.user_code import map_members, tensors_in
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
 from burnpy.backend.op_context import capture_context
@@ -126,7 +127,7 @@ class Section(Saver):
         if self.states is not None:
             self.states = completed(self.states)
         hand = alone if outer is None else handing_to(outer)
-        self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
+        self.args, self.kwargs = map_members(TensorBase, hand, (self.args, self.kwargs))
 
     def _sample(self) -> None:
         """Take fingerprints of saved arrays, except of those that led to an array with a fingerprint: if they differed
@@ -227,7 +228,7 @@ class _SecondRun(Saver):
         """Run the function up to the last step that is needed."""
         bring()
         section = self.section
-        args, kwargs = with_tensors(there_again, section.args), with_tensors(there_again, section.kwargs)
+        args, kwargs = map_members(TensorBase, there_again, (section.args, section.kwargs))
         if _BEFORE in self.early:
             self._take_early(None, arrays_in((args, kwargs)))
         if self.last == _BEFORE:
@@ -314,33 +315,6 @@ class _SecondRun(Saver):
 
 def _shown(step: Any) -> str:
     return step if isinstance(step, str) else f"an array of shape {step[0]} and dtype {step[1]} kept"
-
-
-def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:
-    """Yield the tensors in nested tuples, lists and dicts."""
-    if isinstance(x, TensorBase):
-        yield x
-    elif isinstance(x, (tuple, list)):
-        for member in x:
-            yield from tensors_in(member)
-    elif isinstance(x, Mapping):
-        for member in x.values():
-            yield from tensors_in(member)
-
-
-def with_tensors(f: Callable[[TensorBase[Any]], Any], x: Any) -> Any:
-    """Apply ``f`` to each tensor in nested tuples, lists and dicts; other values are returned unchanged."""
-    if isinstance(x, TensorBase):
-        return f(x)
-    if type(x) is list:
-        return [with_tensors(f, member) for member in x]
-    if isinstance(x, tuple):
-        members = [with_tensors(f, member) for member in x]
-        make: Any = getattr(type(x), "_make", type(x))  # a named tuple has its members as arguments
-        return make(members)
-    if type(x) is dict:
-        return {key: with_tensors(f, member) for key, member in x.items()}
-    return x
 
 
 def innermost(value: Any) -> Sequence[Any]:

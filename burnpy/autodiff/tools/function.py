@@ -61,14 +61,14 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     device, arguments = lined_up(f"{name}.apply", args)
     levels = [None] if device is None else levels_of(device)
     plain = levels.pop()
-    kept = tuple([spec_of(a) for a in arguments])
+    specs = tuple([spec_of(a) for a in arguments])
     values = [primitives(arguments)]  # for each level, the outermost first
     needs = []
     for level in levels:
-        needs.append(differentiated(f"{name}.apply", level, kept, values[-1]))
-        values.append(lowered(level, kept, values[-1]))
-    on_plain = tensors(plain, kept, values[-1])
-    needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
+        needs.append(differentiated(f"{name}.apply", level, specs, values[-1]))
+        values.append(lowered(level, specs, values[-1]))
+    on_plain = tensors(plain, specs, values[-1])
+    needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(specs))])
     several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
     ctx = Context(name, "forward", needed, plain)
     watch = ForwardReads(ctx) if several else None
@@ -83,7 +83,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
         return returned
     call = FunctionCall()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.saved = kept, tuple([spec_of(s) for s in saved])
+    call.arguments, call.saved = specs, tuple([spec_of(s) for s in saved])
     call.outputs = tuple([spec_of_tensor(out) for out in outs])
     call.hidden, call.lost = 0, None
     call.differentiable = differentiable_flags(name, outs, ctx._marked)
@@ -95,7 +95,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
         if call.lost is not None or hasattr(function.backward, ONCE):
             hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
             sources += [(0, k) for k in hidden]
-            call.saved += tuple([kept[k] for k in hidden])
+            call.saved += tuple([specs[k] for k in hidden])
             call.hidden = len(hidden)
             saved += tuple([on_plain[k] for k in hidden])
     constants, results = primitives(saved), primitives(outs)
@@ -105,7 +105,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
         results = _DERIVED[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
         if k:
             constants = lifted(levels[k], call.saved, constants)
-    return regrouped(returned, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
+    return regrouped(returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
 
 
 def called_method(
@@ -171,18 +171,18 @@ def pulled(
     """The vjp of a Function's node: calls backward() and returns the gradients of the arguments that need one."""
     remaining = iter(grads)
     own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
-    incoming = [_materialized(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
+    incoming = [_materialized(call, spec, inner, grad) for spec, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
         return pulled_once(inner, call, needs, incoming, saved)
     parts = called_method(call, "backward", needs, inner, incoming, saved)
     return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
 
 
-def _materialized(call: FunctionCall, like: TensorSpec | None, device: Any, part: Any) -> Any:
+def _materialized(call: FunctionCall, spec: TensorSpec | None, device: Any, part: Any) -> Any:
     """Return a gradient or tangent as passed to user code: a missing one as zeros, or None if not materialized."""
-    if part is not None and like is not None:
-        return tensor(like, device, part)
-    return zero_like(like, device) if call.materialize and like is not None and like.floats else None
+    if part is not None and spec is not None:
+        return tensor(spec, device, part)
+    return zero_like(spec, device) if call.materialize and spec is not None and spec.floats else None
 
 
 def _with_jvps(
@@ -205,8 +205,8 @@ def _with_jvps(
             f"{in_reverse(level)}"
         )
     tangents = [
-        _materialized(call, like, inner, v.tangent if needed else None)
-        for like, v, needed in zip(call.arguments, values, needs, strict=True)
+        _materialized(call, spec, inner, v.tangent if needed else None)
+        for spec, v, needed in zip(call.arguments, values, needs, strict=True)
     ]
     parts = called_method(call, "jvp", needs, inner, tangents, saved)
     return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
@@ -234,7 +234,7 @@ def refused(
         sources: tensors on which the results may depend.
     """
     present = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
-    results = [tensor(like, device, parts[k]) for k in present if (like := places[k]) is not None]
+    results = [tensor(spec, device, parts[k]) for k in present if (spec := places[k]) is not None]
     outs: list[Any] = list(parts)
     if results:
         refusing = applied(UnknownDerivative, (message, len(results), *results, *sources))
@@ -245,8 +245,8 @@ def refused(
 
 def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
     """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
-    places = [like if (like := spec_of_tensor(x)).floats else None for x in tensors]
-    parts = [x._primitive if like else None for x, like in zip(tensors, places, strict=True)]
+    places = [spec if (spec := spec_of_tensor(x)).floats else None for x in tensors]
+    parts = [x._primitive if spec else None for x, spec in zip(tensors, places, strict=True)]
     if not any(places):
         return tuple(tensors)
     refusing = refused(message, tensors[0].device, parts, places, sources)

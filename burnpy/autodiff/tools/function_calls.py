@@ -90,8 +90,8 @@ class Context:
             )
         if self._phase == "over":
             raise self._over("saved_tensors")
-        device, kept, values = self._saved
-        return tensors(device, kept, values)
+        device, specs, values = self._saved
+        return tensors(device, specs, values)
 
     def mark_non_differentiable(self, *outputs: TensorBase[Any]) -> None:
         """Declare in forward() which results have no gradient; int and bool results never have one.
@@ -296,11 +296,11 @@ class OnceBackward(FunctionBase):
         plain = next(x.device for x in inputs if isinstance(x, TensorBase))
         parts = backward(call, "backward", needs, plain, inputs[:count], primitives(inputs[count:]))
         outs = []
-        for like, part, needed in zip(call.arguments, parts, needs, strict=True):
-            if needed and like is not None:
+        for spec, part, needed in zip(call.arguments, parts, needs, strict=True):
+            if needed and spec is not None:
                 is_absent = isinstance(part, PartialGrad)
                 missing.append(part if is_absent else None)
-                outs.append(zero_like(like, plain) if is_absent else tensor(like, plain, part))
+                outs.append(zero_like(spec, plain) if is_absent else tensor(spec, plain, part))
         return tuple(outs)
 
     @staticmethod

@@ -37,11 +37,11 @@ from burnpy.tensor.levels import Door, working_on
 class LinearMap:
     """A recorded linear map from tangents of arguments to tangents of results."""
 
-    __slots__ = ("leaves", "level", "likes", "places", "roots")
+    __slots__ = ("leaves", "level", "places", "roots", "specs")
 
     level: Autodiff[Any]
     leaves: list[Leaf]  #: one for each argument to differentiate by,
-    likes: list[TensorSpec]  #: and its class, shape and dtype
+    specs: list[TensorSpec]  #: and its class, shape and dtype
     roots: list[Tracked]  #: the tangents of the results that depend on these arguments
     places: list[int]  #: the positions of these results
 
@@ -50,7 +50,7 @@ def traced(
     who: str,
     jvp: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, Any]],
     inner: Any,
-    kept: Sequence[TensorSpec | None],
+    specs: Sequence[TensorSpec | None],
     values: Sequence[Any],
     needs: Sequence[bool],
 ) -> tuple[Any, tuple[TensorBase[Any], ...], LinearMap]:
@@ -60,7 +60,7 @@ def traced(
         who: the rule, for messages.
         jvp: takes primals and tangents, returns the result and its tangent.
         inner: the device to compute on.
-        kept: the class, shape and dtype of each argument, None for a plain value.
+        specs: the class, shape and dtype of each argument, None for a plain value.
         values: the arguments' primitives on ``inner``.
         needs: for each argument, whether to differentiate by it.
 
@@ -72,28 +72,28 @@ def traced(
     """
     level: Any = new_level(Autodiff, inner)
     linear = LinearMap()
-    linear.level, linear.leaves, linear.likes = level, [], []
+    linear.level, linear.leaves, linear.specs = level, [], []
     tangents: list[Any] = []
-    for like, needed in zip(kept, needs, strict=True):
-        if like is None or not like.floats:
+    for spec, needed in zip(specs, needs, strict=True):
+        if spec is None or not spec.floats:
             tangents.append(None)
             continue
-        zero = untracked(inner.expand(inner.full((), 0.0, like.dtype), like.shape))
+        zero = untracked(inner.expand(inner.full((), 0.0, spec.dtype), spec.shape))
         if needed:
             zero.node = Leaf(zero.value)
             linear.leaves.append(zero.node)
-            linear.likes.append(like)
-        tangents.append(tensor(like, level, zero))
+            linear.specs.append(spec)
+        tangents.append(tensor(spec, level, zero))
     level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
     with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
-        result, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
+        result, tangent = jvp(tensors(level, specs, lifted(level, specs, values)), tuple(tangents))
     outs = results_of(who, result, level)
     results: list[TensorBase[Any]] = []
     for k, out in enumerate(outs):
-        like = spec_of_tensor(out)
-        if like.floats and out._primitive.node is not None:
+        spec = spec_of_tensor(out)
+        if spec.floats and out._primitive.node is not None:
             raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
-        results.append(tensor(like, inner, level.lower(out._primitive) if like.floats else out._primitive))
+        results.append(tensor(spec, inner, level.lower(out._primitive) if spec.floats else out._primitive))
     linear.roots, linear.places = [], []
     for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
         if part is not None and part.node is not None:
@@ -114,8 +114,8 @@ def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Flo
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
     by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
     return tuple(
-        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, like.shape, like.dtype)
-        for leaf, like in zip(linear.leaves, linear.likes, strict=True)
+        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, spec.shape, spec.dtype)
+        for leaf, spec in zip(linear.leaves, linear.specs, strict=True)
     )
 
 
