@@ -16,7 +16,7 @@ from burnpy.backend.decorators.finite import NonFinite, is_float, non_finite_in
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
-from burnpy.backend.source_lines import format_lines, lines_of, user_stack
+from burnpy.backend.source_lines import Stack, format_lines, lines_of, user_stack
 
 
 class Detector:
@@ -119,11 +119,15 @@ def _origin(node: Node, operation: str) -> str:
     return " To see where the forward pass recorded it, run the forward pass inside of detect_anomaly() too"
 
 
-def _noting(device: Any, node: Any) -> None:
-    """The observer that stores the user's lines in each recorded node."""
-    stack = user_stack()
+def _store_lines(node: Any, stack: Stack) -> None:
+    """Store the user's lines that recorded a node in it and in its relays, whose vjps are its own."""
     for part in with_relays(node):
         note(part)[STACK] = stack
+
+
+def _noting(device: Any, node: Any) -> None:
+    """The observer of `detect_anomaly`: it stores all lines, in place of fewer that `track_lines` stored."""
+    _store_lines(node, user_stack())
 
 
 def _detector() -> Detector | None:
@@ -235,8 +239,7 @@ def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:
     """
 
     def observer(device: Any, node: Any) -> None:
-        metadata = note(node)
-        if STACK not in metadata:
-            metadata[STACK] = user_stack(depth)
+        if not stack_of(node):
+            _store_lines(node, user_stack(depth))
 
     return observing(observer)
