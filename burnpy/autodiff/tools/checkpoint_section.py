@@ -1,4 +1,4 @@
-"""`Section`: one call of `checkpoint`, during the first run of its function and when it runs again."""
+"""`Section`: one call of `checkpoint`, during the first run of its function and the second, and its arguments."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Section(Saver):
 
     def take(self, device: Any, value: Any) -> None:
         """Record that this step computed a value."""
-        self._note(innermost(value))
+        self._note(innermost_arrays(value))
 
     def _note(self, primitives: Sequence[Any]) -> None:
         for k, x in enumerate(primitives):
@@ -126,7 +126,7 @@ class Section(Saver):
                 alive.array = None
         if self.states is not None:
             self.states = completed(self.states)
-        hand = alone if outer is None else handing_to(outer)
+        hand = without_saver if outer is None else handing_to(outer)
         self.args, self.kwargs = map_members(TensorBase, hand, (self.args, self.kwargs))
 
     def _sample(self) -> None:
@@ -228,7 +228,7 @@ class _SecondRun(Saver):
         """Run the function up to the last step that is needed."""
         bring()
         section = self.section
-        args, kwargs = map_members(TensorBase, there_again, (section.args, section.kwargs))
+        args, kwargs = map_members(TensorBase, with_restored, (section.args, section.kwargs))
         if _BEFORE in self.early:
             self._take_early(None, arrays_in((args, kwargs)))
         if self.last == _BEFORE:
@@ -265,7 +265,7 @@ class _SecondRun(Saver):
     def take(self, device: Any, value: Any) -> None:
         """Collect the arrays of a value that the first run saved later, and end the run at the last step."""
         if self.step in self.early:
-            self._take_early(device, innermost(value))
+            self._take_early(device, innermost_arrays(value))
         if self.step == self.last:
             raise _Enough
 
@@ -317,7 +317,7 @@ def _shown(step: Any) -> str:
     return step if isinstance(step, str) else f"an array of shape {step[0]} and dtype {step[1]} kept"
 
 
-def innermost(value: Any) -> Sequence[Any]:
+def innermost_arrays(value: Any) -> Sequence[Any]:
     """Return the innermost arrays, or deferred primitives, of a primitive."""
     if not hasattr(value, "mapped"):
         return (value,)
@@ -333,7 +333,7 @@ def innermost(value: Any) -> Sequence[Any]:
 
 def arrays_in(arguments: Any) -> list[Any]:
     """Return the innermost arrays of all tensors in nested tuples, lists and dicts."""
-    return [x for tensor in tensors_in(arguments) for x in innermost(tensor._primitive)]
+    return [x for tensor in tensors_in(arguments) for x in innermost_arrays(tensor._primitive)]
 
 
 def handing_to(outer: Saver) -> Callable[[TensorBase[Any]], TensorBase[Any]]:
@@ -352,7 +352,7 @@ def _is_leaf(x: TensorBase[Any]) -> bool:
     return node is not None and node.target.__class__ is Leaf
 
 
-def alone(x: TensorBase[Any]) -> TensorBase[Any]:
+def without_saver(x: TensorBase[Any]) -> TensorBase[Any]:
     """Return a section's argument without the recipe for recomputing it, for a section with no saver around it."""
     if _is_leaf(x):
         return x
@@ -364,7 +364,7 @@ def without_recipe(x: Any) -> Any:
     return x.holding(array_of(x)) if hasattr(x, "holding") else x
 
 
-def there_again(x: TensorBase[Any]) -> TensorBase[Any]:
+def with_restored(x: TensorBase[Any]) -> TensorBase[Any]:
     """Return a section's argument with its arrays restored."""
     return _with_arrays(x, restored)
 

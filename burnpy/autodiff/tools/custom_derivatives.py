@@ -207,7 +207,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         rule = _BackwardRule(name, bwd, tuple(specs), tuple(needs), out_specs, isinstance(result, tuple), tree)
         floats = [outs[k]._primitive for k in places]
         parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-        recorded = record_outputs(device, self._kind, floats, parents, _pulled, (rule, *saved))
+        recorded = record_outputs(device, self._kind, floats, parents, _backward_vjp, (rule, *saved))
         return self._built(device, result, outs, places, recorded)
 
 
@@ -223,7 +223,7 @@ class _BackwardRule(NamedTuple):
     residuals: Any  #: the residuals, with a `Slot` for each tensor
 
 
-def _pulled(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved: Any) -> tuple[Float, ...]:
+def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved: Any) -> tuple[Float, ...]:
     """The vjp of a `custom_vjp`: calls the backward rule and returns the gradients of the arguments that need one."""
     remaining = iter(grads)
     incoming = []

@@ -59,7 +59,9 @@ def hook_node(
     if not hasattr(beneath, "alive"):
         raise GraphError(f"{name}() got a tensor whose graph a backward pass has freed; compute it again")
     device: Any = x.device
-    (primitive,) = record_outputs(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
+    (primitive,) = record_outputs(
+        device, NodeHooked, [x._primitive.value], parents, _hooked_vjp, (*hooks, edges, *kept)
+    )
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
         primitive.node = node.over(primitive.node)
     return x._like(primitive), HookHandle(*hooks)
@@ -90,7 +92,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_H
     return tuple(edges)
 
 
-def _around(
+def _hooked_vjp(
     inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_HookedEdge, ...], *kept: Any
 ) -> tuple[Float, ...]:
     """The vjp of a hooked node: the node's own vjps, between the hooks."""
@@ -98,19 +100,19 @@ def _around(
     if before.function is not None:
         (grad,) = _replaced(before, before.call(inner, _tensors(inner, (grad,))), (grad,), inner)
     parts: list[Float] = []
-    _pulled(inner, grad, edges, list(reversed(kept)), parts)
+    _append_parts(inner, grad, edges, list(reversed(kept)), parts)
     if after.function is not None:
         result = after.call(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
         parts = _replaced(after, result, parts, inner)
     return tuple(parts)
 
 
-def _pulled(inner: Any, grad: Any, edges: tuple[_HookedEdge, ...], kept: list[Any], parts: list[Float]) -> None:
+def _append_parts(inner: Any, grad: Any, edges: tuple[_HookedEdge, ...], kept: list[Any], parts: list[Float]) -> None:
     """Append the gradients computed by the edges to ``parts``, taking their saved values from the end of ``kept``."""
     for edge in edges:
         part = edge.vjp(inner, grad, *[kept.pop() for _ in range(edge.kept)])
         if edge.onward:
-            _pulled(inner, part, edge.onward, kept, parts)
+            _append_parts(inner, part, edge.onward, kept, parts)
         else:
             parts.append(part.add(inner, None, *part.arguments) if isinstance(part, PartialGrad) else part)
 

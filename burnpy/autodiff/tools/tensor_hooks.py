@@ -150,12 +150,12 @@ _LastingHooked = lasting(Hooked)
 
 def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
     source = node.target
-    over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _through, hooks)])
+    over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _hooked_vjp, hooks)])
     over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
     return over
 
 
-def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
+def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
     """The vjp of tensor hooks: the gradient, replaced by each hook that returns another."""
     for hook in hooks:
         result = hook.call(inner, new_tensor(Tensor, inner, grad))
@@ -286,7 +286,7 @@ def register_multi_grad_hook(
     cell = Hook(name, hook)
     group = _LastingGroup()
     group.parent0 = group.parent1 = None
-    group.vjp0, group.saved0 = (_call_with_all if mode == "all" else _called_already), (cell,)
+    group.vjp0, group.saved0 = (_all_vjp if mode == "all" else _any_vjp), (cell,)
     group.seq, group.alive = next_seq(), True
     add = put_gradient if mode == "all" else partial(_put_and_call, cell)
     hooked = []
@@ -299,12 +299,12 @@ def register_multi_grad_hook(
     return tuple(hooked), HookHandle(cell)
 
 
-def _call_with_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
+def _all_vjp(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
     """The vjp of a group of mode "all": calls the hook; the pass has visited all members that it reaches."""
     _call_group(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
 
 
-def _called_already(inner: Any, grads: object, hook: Hook) -> None:
+def _any_vjp(inner: Any, grads: object, hook: Hook) -> None:
     """The vjp of a group of mode "any", whose hook has been called already."""
 
 
