@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.autodiff.codegen.fragments import saved_names
-from burnpy.autodiff.codegen.method_source import rule_named, source
+from burnpy.autodiff.codegen.method_source import source
 from burnpy.autodiff.graph import EdgeKind, Tracked, new_node, next_seq, node_class, untracked
+from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.rules import Vjp
 
-if TYPE_CHECKING:
-    from burnpy.autodiff.rule_table import Rule
-
 
 def generated(name: str) -> Callable[..., Any]:
     """Generate and compile the method of `Autodiff` for one operation."""
     op = operation(getattr(Backend, name))
-    rule = rule_named(name)
+    rule = RULES.get(name)
     names: dict[str, Any] = {
         "Tracked": Tracked,
         "next_seq": next_seq,

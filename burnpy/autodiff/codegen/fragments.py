@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from burnpy.autodiff.rule_table import Rule
 from burnpy.backend.entries import EMPTY, Argument, Operation
-from burnpy.backend.rules import Vjp
+from burnpy.backend.rules import Matrices, Vjp
 from burnpy.hints.signatures import signature
-
-if TYPE_CHECKING:
-    from burnpy.autodiff.rule_table import Rule
-    from burnpy.backend.rules import Matrices
 
 
 def parameter(a: Argument) -> str:

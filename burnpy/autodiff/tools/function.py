@@ -197,7 +197,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
         own = [pools[pool][place] for pool, place in sources]
-        results = _BY_LEVEL[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
+        results = _RESULTS_ON[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
         if k:
             constants = lifted(levels[k], call.saved, constants)
     return regrouped(returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
@@ -280,7 +280,7 @@ def _materialized(call: FunctionCall, spec: TensorSpec | None, device: Any, part
     return zero_like(spec, device) if call.materialize and spec is not None and spec.floats else None
 
 
-def _with_jvps(
+def _with_tangents(
     call: FunctionCall,
     level: Any,
     needs: tuple[bool, ...],
@@ -348,4 +348,4 @@ def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: S
     return tuple([x if part is None else x._like(part) for x, part in zip(tensors, refusing, strict=True)])
 
 
-_BY_LEVEL: dict[type, Callable[..., list[Any]]] = {Autodiff: _with_node, Forward: _with_jvps}
+_RESULTS_ON: dict[type, Callable[..., list[Any]]] = {Autodiff: _with_node, Forward: _with_tangents}
