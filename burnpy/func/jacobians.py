@@ -211,18 +211,18 @@ def jacobian_by(
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        picked = select_arguments(api, args, argnums)
+        chosen = select_arguments(api, args, argnums)
         method = _by_rows if mode == "reverse" else _by_columns
-        blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
-        result = structure.unflatten([picked.structure.unflatten(row) for row in blocks])
+        blocks, structure, aux = method(api, f, chosen, kwargs, has_aux, chunk_size)
+        result = structure.unflatten([chosen.structure.unflatten(row) for row in blocks])
         return (result, aux) if has_aux else result
 
     return derivative
 
 
-def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+def _by_rows(api: str, f: Any, chosen: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
     """Compute the block of each output and input tensor by the vjp of each unit cotangent."""
-    recording = record(api, f, picked, kwargs, has_aux)
+    recording = record(api, f, chosen, kwargs, has_aux)
     base, blocks = recording.base, []
     for root, out in zip(recording.roots, recording.outputs, strict=True):
         parts = [JacobianBlock(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in recording.inputs]
@@ -235,16 +235,16 @@ def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_si
     return blocks, recording.structure, recording.aux
 
 
-def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+def _by_columns(api: str, f: Any, chosen: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
     """Compute the block of each output and input tensor by the jvp of each unit tangent."""
-    base = base_for(api, tensors_in((picked.args, kwargs)))
-    inputs = [on_base(api, x, base) for x in picked.leaves]
+    base = base_for(api, tensors_in((chosen.args, kwargs)))
+    inputs = [on_base(api, x, base) for x in chosen.leaves]
     first = None
     by_input: list[list[JacobianBlock]] = []
     for k, x in enumerate(inputs):
         parts: list[JacobianBlock] | None = None
         for unit in _units(base, x):
-            result = apply_jvp(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
+            result = apply_jvp(api, f, chosen, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
             first = first or result
             if parts is None:
                 parts = [JacobianBlock(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in result.tangents]
@@ -252,7 +252,7 @@ def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk
                 part.append(column._primitive)
         by_input.append(parts or [])
     if first is None:  # no input has any elements
-        first = apply_jvp(api, f, picked, kwargs, [None] * len(inputs), has_aux)
+        first = apply_jvp(api, f, chosen, kwargs, [None] * len(inputs), has_aux)
     blocks = []
     for j, out in enumerate(first.outputs):
         row = []

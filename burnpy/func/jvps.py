@@ -83,9 +83,9 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
 
 def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: Any, has_aux: bool) -> PushedFunction:
     """Run a function on ``primals`` with ``tangents``, in forward mode; ``api`` is the function named in messages."""
-    picked = select_arguments(api, primals, tuple(range(len(primals))))
-    directions = matching(api, "tangents", picked.structure, tangents, primals, "primals")
-    return apply_jvp(api, f, picked, {}, directions, has_aux)
+    chosen = select_arguments(api, primals, tuple(range(len(primals))))
+    directions = matching(api, "tangents", chosen.structure, tangents, primals, "primals")
+    return apply_jvp(api, f, chosen, {}, directions, has_aux)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +101,24 @@ class PushedFunction:
 def apply_jvp(
     api: str,
     f: Callable[..., Any],
-    picked: ChosenArguments,
+    chosen: ChosenArguments,
     kwargs: dict[str, Any],
     tangents: Sequence[Tensor[Any] | None],
     has_aux: bool,
 ) -> PushedFunction:
     """Run a function on a new level, with a tangent for each leaf of the selected arguments; None is a zero tangent."""
     nonzero = [t for t in tangents if t is not None]
-    base = base_for(api, tensors_in((picked.args, kwargs, nonzero)))
+    base = base_for(api, tensors_in((chosen.args, kwargs, nonzero)))
     with Level(Forward, api, base) as level:
         duals = [
             level.lift(primitive_on(api, x, base))
             if t is None
             else level.dual(primitive_on(api, x, base), primitive_on(api, t, base))
-            for x, t in zip(picked.leaves, tangents, strict=True)
+            for x, t in zip(chosen.leaves, tangents, strict=True)
         ]
-        args = picked.replaced([new_tensor(Tensor, level, d) for d in duals])
+        args = chosen.replaced([new_tensor(Tensor, level, d) for d in duals])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
-        outputs, structure = flat_output(api, output, (picked.args, kwargs))
+        outputs, structure = flat_output(api, output, (chosen.args, kwargs))
         pushed = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
     return PushedFunction(
