@@ -15,16 +15,8 @@ Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
 
 
-def plain(data: Any) -> Tensor[NumPy]:
-    return Tensor[NumPy].from_data(data, dtype="float64")
-
-
 def leaf(data: Any, device: Any = Train) -> Any:
     return Tensor.from_data(data, dtype="float64", device=device).require_grad()
-
-
-def times(factor: float) -> Callable[[Any], Any]:
-    return lambda gradient: gradient * factor
 
 
 X = leaf([1.0, 2.0])
