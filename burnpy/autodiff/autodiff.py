@@ -153,7 +153,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         )
 
     def fused(self, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...] = ()) -> tuple[Tracked, ...]:
-        """As on any backend, recorded as one operation; operation by operation where a `Strategy` looks at each."""
+        """Compute a formula and record it as one operation; operation by operation where a `Strategy` looks at each."""
         if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
             return formula(self, *xs, *numbers)
         from burnpy.autodiff.joint_nodes import record_fused

@@ -208,7 +208,7 @@ def _origin(a: Any) -> Any:
 
 
 def settle(device: Any, node: Any) -> None:
-    """The observer that decides for each saved array of a node whether to save its recipe instead."""
+    """Observe a recorded node: decide for each of its saved arrays whether to save its recipe instead."""
     for part in with_relays(node):
         part.vjp0, part.saved0 = _settled(part.vjp0, part.saved0)
         if part.parent1 is not None:

@@ -196,10 +196,10 @@ def kept_of(saved: Any) -> tuple[Any, ...]:
 
 
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
-    """The ``add`` of a missing contribution, for instance where a user's backward() returns None.
+    """Add a missing contribution, for instance where a user's backward() returns None.
 
-    Returns the total, or zeros if there is none, for callers that need an array. The engine skips such contributions,
-    so that a leaf reached by no other contribution has no gradient.
+    Return the total, or zeros if there is none, for callers that need an array. The engine skips contributions with
+    this ``add``, so that a leaf reached by no other contribution has no gradient.
     """
     return inner.full(shape, 0.0, dtype) if total is None else total
 
@@ -287,5 +287,5 @@ def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
 
 
 def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
-    """The vjp of an update: the update, whatever the gradient is."""
+    """Return the update, whatever the gradient is: the vjp of an update's edge."""
     return update

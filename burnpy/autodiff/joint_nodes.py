@@ -75,18 +75,18 @@ def record_outputs(
 
 
 def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The vjp of a joint node: returns the gradients of all parents, or the gradient alone if there is one parent."""
+    """Return the gradients of all parents of a joint node, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)
     return parts[0] if alone else parts
 
 
 def single_result_vjp(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The vjp of an operation with a single result: `joint_vjp` with one gradient."""
+    """Return what `joint_vjp` returns, for an operation with a single result."""
     return joint_vjp(inner, (grad,), vjp, alone, *kept)
 
 
 def result_vjp(inner: Any, grad: Float, add: Callable[..., list[Any]], count: int, k: int) -> PartialGrad:
-    """The vjp of the k-th of several results: puts its gradient into slot k of the joint node's."""
+    """Put the gradient of the k-th of several results into slot k of the joint node's."""
     return PartialGrad(add, count, k, grad)
 
 
@@ -98,7 +98,7 @@ def put_gradient(inner: Any, total: list[Any] | None, count: int, k: int, grad: 
 
 
 def pick_gradient(inner: Any, parts: Sequence[Float], k: int) -> Float:
-    """The vjp of a relay's edge: selects the gradient of the k-th parent."""
+    """Select the gradient of the k-th parent: the vjp of a relay's edge."""
     return parts[k]
 
 

@@ -57,14 +57,14 @@ class ModeSwitch(ABC):
 
     @abstractmethod
     def _mode(self) -> Mode:
-        """The mode to set."""
+        """Return the mode to set."""
 
     @abstractmethod
     def _copy(self) -> Self:
         """Return an unused switch with the same settings."""
 
     def _outside(self) -> Mode | None:
-        """The mode to restore at the end of the block that is being entered."""
+        """Return the mode to restore at the end of the block that is being entered."""
         return current_mode()
 
     def __enter__(self) -> None:

@@ -294,4 +294,4 @@ def _array(a: Any, done: dict[ArraySource, tuple[Any, bool]]) -> Any:
 
 
 def _nothing() -> None:
-    """A stand-in for a weak reference, for objects that cannot have one."""
+    """Return None: in place of a weak reference, for objects that cannot have one."""

@@ -1,4 +1,4 @@
-"""`backward` and `grad`: what they compute, what they consume, and what is said of their misuse."""
+"""`backward` and `grad`: what they compute, what they consume, and the errors for misuse."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _store_lines(node: Any, stack: Stack) -> None:
 
 
 def _noting(device: Any, node: Any) -> None:
-    """The observer of `detect_anomaly`: it stores all lines, in place of fewer that `track_lines` stored."""
+    """Observe a recorded node: store all lines, in place of fewer that `track_lines` stored."""
     _store_lines(node, user_stack())
 
 

@@ -224,7 +224,7 @@ class _BackwardRule(NamedTuple):
 
 
 def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved: Any) -> tuple[Float, ...]:
-    """The vjp of a `custom_vjp`: calls the backward rule and returns the gradients of the arguments that need one."""
+    """Call the backward rule of a `custom_vjp` and return the gradients of the arguments that need one."""
     remaining = iter(grads)
     incoming = []
     for spec in rule.outputs:

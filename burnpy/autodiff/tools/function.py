@@ -263,7 +263,7 @@ def _with_node(
 def function_vjp(
     inner: Any, grads: Sequence[Any], call: FunctionCall, needs: tuple[bool, ...], *saved: Any
 ) -> tuple[Float, ...]:
-    """The vjp of a Function's node: calls backward() and returns the gradients of the arguments that need one."""
+    """Call the backward() of a Function and return the gradients of the arguments that need one."""
     remaining = iter(grads)
     own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
     incoming = [_materialized(call, spec, inner, grad) for spec, grad in zip(call.outputs, own, strict=True)]

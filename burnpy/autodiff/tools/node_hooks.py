@@ -68,7 +68,7 @@ def hook_node(
 
 
 def _nothing(*grads: object) -> None:
-    """A hook that does nothing, for a missing one."""
+    """Do nothing: a hook in place of a missing one."""
 
 
 def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_HookedEdge, ...]:
@@ -95,7 +95,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_H
 def _hooked_vjp(
     inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_HookedEdge, ...], *kept: Any
 ) -> tuple[Float, ...]:
-    """The vjp of a hooked node: the node's own vjps, between the hooks."""
+    """Call the node's own vjps, between the hooks: the vjp of a hooked node."""
     (grad,) = grads
     if before.function is not None:
         (grad,) = _replaced(before, before.call(inner, _tensors(inner, (grad,))), (grad,), inner)

@@ -66,7 +66,7 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
 
 @contextmanager
 def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
-    """A block in which a saver is the innermost.
+    """Return a context manager in which a saver is the innermost.
 
     Raises:
         SavedTensorsError: hooks are disabled here.
@@ -78,7 +78,7 @@ def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
 
 @contextmanager
 def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
-    """A context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
+    """Return a context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
 
     Use it for code that cannot work with hooks. It cannot be entered inside of hooks.
 

@@ -156,7 +156,7 @@ def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
 
 
 def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
-    """The vjp of tensor hooks: the gradient, replaced by each hook that returns another."""
+    """Return the gradient, replaced by each hook that returns another: the vjp of tensor hooks."""
     for hook in hooks:
         result = hook.call(inner, new_tensor(Tensor, inner, grad))
         if result is not None:
@@ -300,12 +300,12 @@ def register_multi_grad_hook(
 
 
 def _all_vjp(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
-    """The vjp of a group of mode "all": calls the hook; the pass has visited all members that it reaches."""
+    """Call the hook of a group of mode "all": the pass has visited all members that it reaches."""
     _call_group(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
 
 
 def _any_vjp(inner: Any, grads: object, hook: Hook) -> None:
-    """The vjp of a group of mode "any", whose hook has been called already."""
+    """Do nothing: the hook of a group of mode "any" has been called already."""
 
 
 def _put_and_call(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:

@@ -110,7 +110,7 @@ def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, de
 
 
 def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Float, ...]:
-    """The vjp of a `custom_jvp`: the transposed linear map, applied to the gradients of the results."""
+    """Apply the transposed linear map to the gradients of the results: the vjp of a `custom_jvp`."""
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
     by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
     return tuple(
@@ -120,7 +120,7 @@ def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Flo
 
 
 def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
-    """The observer that raises an error for an operation on tangents that is not linear in them."""
+    """Observe a recorded node: raise an error for an operation on tangents that is not linear in them."""
     if device is not level or isinstance(node, Opaque):
         return
     rule = RULES.get(node.operation)
