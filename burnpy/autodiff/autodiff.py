@@ -152,7 +152,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         )
 
     def fused(self, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...] = ()) -> tuple[Tracked, ...]:
-        """As on any backend, recorded as one operation; operation by operation where a `Strategy` looks at each."""
+        """Compute a formula and record it as one operation; operation by operation where a `Strategy` looks at each."""
         if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
             return formula(self, *xs, *numbers)
         from burnpy.autodiff.joint_nodes import record_fused
@@ -162,29 +162,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
-
-
-class CompiledAtFirstUse:
-    """A descriptor that compiles a method with ``compiled(name)`` at its first use and then replaces itself by it."""
-
-    def __init__(self, name: str, compiled: Callable[[str], Callable[..., Any]]) -> None:
-        self.name, self.compiled = name, compiled
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        method: Any = self.compiled(self.name)
-        setattr(owner, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
-
-
-def recorded(name: str) -> Callable[..., Any]:
-    """Return the compiled method of `Autodiff` for one operation."""
-    from burnpy.autodiff.codegen import compiled
-
-    return compiled(name)
-
-
-for _name in declarations(Backend):
-    setattr(Autodiff, _name, CompiledAtFirstUse(_name, recorded))
 
 
 class Strategy(Backend, Generic[I_co]):
@@ -199,8 +176,31 @@ class Strategy(Backend, Generic[I_co]):
     """The device whose operations recorded ones call. Its primitives may know how to compute their arrays again."""
 
 
+class MethodAtFirstUse:
+    """A descriptor that makes a method with ``make(name)`` at its first use and then replaces itself by it."""
+
+    def __init__(self, name: str, make: Callable[[str], Callable[..., Any]]) -> None:
+        self.name, self.make = name, make
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        method: Any = self.make(self.name)
+        setattr(owner, self.name, method)
+        return method if instance is None else method.__get__(instance, owner)
+
+
+def autodiff_method(name: str) -> Callable[..., Any]:
+    """Return the generated method of `Autodiff` for one operation."""
+    from burnpy.autodiff.codegen import generated
+
+    return generated(name)
+
+
 def rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
-    """Return the methods that replace those of the class on a device that rounds operands, by name."""
+    """Return the methods that replace those of the class on a device that rounds operands (`Mixed`), by name.
+
+    A product whose operands are rounded before it is recorded saves them in 16 bits, in half the memory, and its vjps
+    get them so. Shapes and dtypes of the graph stay those of the tensors, so that gradients have the tensors' dtypes.
+    """
     return {op.name: _rounded_product(device, op) for op in _products()}
 
 
@@ -224,3 +224,7 @@ def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
         return getattr(type(device), op.name)(device, *narrowed)
 
     return method
+
+
+for _name in declarations(Backend):
+    setattr(Autodiff, _name, MethodAtFirstUse(_name, autodiff_method))

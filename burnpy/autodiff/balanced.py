@@ -1,9 +1,7 @@
 """`Balanced[B]`: a strategy with which `Autodiff` saves recipes in place of arrays that are cheap to recompute.
 
-Costs are in floating point operations (FLOPs) of a matrix product. A float32 matrix product takes about 10 ps for each
-of its FLOPs on one core of a CPU of 2024. Other operations are limited by memory: each of their FLOPs, as
-`burnpy.backend.schema.Flops` counts them, takes about as long as `PASS` of a product, and so does an element that is
-only moved. On a GPU both are faster by about the same factor.
+`Planner` gives each result a recipe (`burnpy.autodiff.recipes`) with its cost; the observer `settle` decides, when a
+node is recorded, which of its arrays are saved and which recipes.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, final
 
 from burnpy.autodiff.autodiff import Strategy
 from burnpy.autodiff.graph import kept_of, with_relays
-from burnpy.autodiff.recipes import Computed, Source
+from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.recording import Mode, current_mode
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import Decorator, complete
@@ -26,7 +24,13 @@ from burnpy.backend.schema import Algebra, declarations
 from burnpy.typevars import I_co
 
 PASS = 16
-"""The cost of a FLOP outside of a product, or of moving an element."""
+"""The cost of a FLOP outside of a product, or of moving an element.
+
+Costs are in floating point operations (FLOPs) of a matrix product. A float32 matrix product takes about 10 ps for each
+of its FLOPs on one core of a CPU of 2024. Other operations are limited by memory: each of their FLOPs, as
+`burnpy.backend.schema.Flops` counts them, takes about as long as this many of a product, and so does an element that is
+only moved. On a GPU both are faster by about the same factor.
+"""
 
 Cost: TypeAlias = Callable[[Sequence[Any], Shape], int]
 """``(arguments, shape) -> cost``: the cost of a call with these arguments and the shape of its (first) result."""
@@ -173,7 +177,7 @@ def planned(op: Operation) -> Callable[..., Any]:
             return Computed(out, None, work)
         parts = [a.source or _origin(a) for a in computed]
         sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
-        recipe = Source(out, nbytes, work, apply, sources, parts, own_cost, view)
+        recipe = ArraySource(out, nbytes, work, apply, sources, parts, own_cost, view)
         return Computed(out, recipe if recipe.small() else None, work)
 
     planning.__name__, planning.__doc__ = name, op.function.__doc__
@@ -204,7 +208,7 @@ def _origin(a: Any) -> Any:
 
 
 def settle(device: Any, node: Any) -> None:
-    """The observer that decides for each saved array of a node whether to save its recipe instead."""
+    """Observe a recorded node: decide for each of its saved arrays whether to save its recipe instead."""
     for part in with_relays(node):
         part.vjp0, part.saved0 = _settled(part.vjp0, part.saved0)
         if part.parent1 is not None:
@@ -217,7 +221,7 @@ def _settled(vjp: Vjp, kept: Any) -> tuple[Vjp, tuple[Any, ...]]:
     for x in kept_of(kept):
         if x.__class__ is Computed:
             x = x.kept()
-            deferred = deferred or x.__class__ is Source
+            deferred = deferred or x.__class__ is ArraySource
         elif hasattr(x, "mapped"):
             x = x.mapped(_kept)
             deferred = True
@@ -234,12 +238,12 @@ def _with_arrays(vjp: Vjp, inner: Any, grad: Float, *kept: Any) -> Any:
     return vjp(
         inner,
         grad,
-        *[x.read() if x.__class__ is Source else x.mapped(_again) if hasattr(x, "mapped") else x for x in kept],
+        *[x.read() if x.__class__ is ArraySource else x.mapped(_again) if hasattr(x, "mapped") else x for x in kept],
     )
 
 
 def _again(x: Any) -> Any:
-    if x.__class__ is Source:
+    if x.__class__ is ArraySource:
         return Computed(x.read(), x, x.work)
     return x if x.__class__ is Computed else Computed(x)
 

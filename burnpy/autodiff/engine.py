@@ -292,7 +292,7 @@ def propagate_watched(
     from burnpy.backend.call_origin import OpContext, op_context
 
     def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """The watcher that sets the rule context. It stays set while the engine accumulates the vjp's result."""
+        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
         op_context.set(OpContext("backward", node.operation, stack_of(node)))
         return vjp(inner, grad, *kept)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, final
 
-from burnpy.autodiff.autodiff import CompiledAtFirstUse
-from burnpy.autodiff.forward_methods import Dual, method_of
+from burnpy.autodiff.autodiff import MethodAtFirstUse
+from burnpy.autodiff.forward_methods import Dual, forward_method
 from burnpy.autodiff.recording import current_mode
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
@@ -123,4 +123,4 @@ class Forward(Subscriptable, Backend, Generic[I_co]):
 
 for _name in declarations(Backend):
     if _name not in vars(Forward):
-        setattr(Forward, _name, CompiledAtFirstUse(_name, method_of))
+        setattr(Forward, _name, MethodAtFirstUse(_name, forward_method))

@@ -24,10 +24,6 @@ next_seq = count().__next__
 the backward pass."""
 
 
-STACK = "stack"
-"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
-
-
 class Wrapped:
     """A primitive that wraps a primitive of another backend, and has its shape and dtype."""
 
@@ -123,7 +119,7 @@ class Leaf:
 
     def __init__(self, value: Any) -> None:
         self.value = value  #: the inner primitive, so that `Gradients` can return its leaves as tensors
-        self.buffer: str | None = None  #: the id of the buffer to update: see `burnpy.autodiff.graph`
+        self.buffer: str | None = None  #: the id of the buffer to update, of an `UpdateNode`'s leaf
 
     @property
     def leaf(self) -> Leaf:
@@ -161,6 +157,18 @@ class Relay(Node):
 Node.relay = Relay
 
 
+class UpdateNode(Node):
+    """A node that passes its gradient on unchanged, and an update of a buffer, such as running statistics, to a leaf.
+
+    The update does not depend on the gradient. Its leaf carries the id of the buffer, and `Gradients` stores it under
+    that id, separately from the gradients.
+    """
+
+    __slots__ = ()
+
+    operation = "buffer_update"
+
+
 def node_class(name: str, kinds: Mapping[Vjp, EdgeKind]) -> type[Node]:
     """Create the node class of an operation and the class of its relays."""
     attributes = {"__slots__": (), "operation": name, "edge_kinds": kinds}
@@ -179,7 +187,7 @@ def with_relays(node: Any) -> Sequence[Any]:
 
 
 def kept_of(saved: Any) -> tuple[Any, ...]:
-    """Return the saved values of an edge as a tuple: the arguments that its vjp takes.
+    """Return the saved values of an edge as a tuple: the arguments that its vjp takes after the gradient.
 
     A single primitive, the most frequent case, is saved without a tuple: a tuple around each would cost a tenth of the
     time of a tiny operation, and as much of the garbage collector's work.
@@ -188,10 +196,10 @@ def kept_of(saved: Any) -> tuple[Any, ...]:
 
 
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
-    """The ``add`` of a missing contribution, for instance where a user's backward() returns None.
+    """Add a missing contribution, for instance where a user's backward() returns None.
 
-    Returns the total, or zeros if there is none, for callers that need an array. The engine skips such contributions,
-    so that a leaf reached by no other contribution has no gradient.
+    Return the total, or zeros if there is none, for callers that need an array. The engine skips contributions with
+    this ``add``, so that a leaf reached by no other contribution has no gradient.
     """
     return inner.full(shape, 0.0, dtype) if total is None else total
 
@@ -199,22 +207,6 @@ def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
 def mapped(f: Callable[[Any], Any], x: Any) -> Any:
     """Apply ``f`` to each innermost array of a primitive; a primitive of a plain backend is such an array itself."""
     return x.mapped(f) if hasattr(x, "mapped") else f(x)
-
-
-def stack_of(node: Any) -> Stack:
-    """Return the user's lines that recorded a node; empty if they were not tracked."""
-    metadata: dict[str, Any] = getattr(node, "metadata", {})
-    stack: Stack = metadata.get(STACK, ())
-    return stack
-
-
-def note(node: Any) -> dict[str, Any]:
-    """Return the metadata dictionary of a node, created at first use."""
-    try:
-        metadata: dict[str, Any] = node.metadata
-    except AttributeError:
-        metadata = node.metadata = {}
-    return metadata
 
 
 def is_array(x: Any) -> bool:
@@ -229,18 +221,6 @@ def untracked(value: Any) -> Tracked:
     out.node = None
     out.meta = None
     return out
-
-
-def link(kind: type[Node], parent: Node | Leaf, vjp: Vjp, saved: tuple[Any, ...]) -> Node:
-    """Create a node of class ``kind`` with one edge."""
-    node = kind()
-    node.parent0 = parent
-    node.vjp0 = vjp
-    node.saved0 = saved
-    node.parent1 = None
-    node.seq = next_seq()
-    node.alive = True
-    return node
 
 
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
@@ -265,12 +245,24 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
     return node
 
 
-class BufferUpdate(Node):
-    """A node that passes its gradient on unchanged and sends an update to a leaf."""
+STACK = "stack"
+"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
 
-    __slots__ = ()
 
-    operation = "buffer_update"
+def stack_of(node: Any) -> Stack:
+    """Return the user's lines that recorded a node; empty if they were not tracked."""
+    metadata: dict[str, Any] = getattr(node, "metadata", {})
+    stack: Stack = metadata.get(STACK, ())
+    return stack
+
+
+def note(node: Any) -> dict[str, Any]:
+    """Return the metadata dictionary of a node, created at first use."""
+    try:
+        metadata: dict[str, Any] = node.metadata
+    except AttributeError:
+        metadata = node.metadata = {}
+    return metadata
 
 
 def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
@@ -285,7 +277,7 @@ def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
     leaf = Leaf(update)
     leaf.buffer = buffer
     to_leaf = (leaf, constant_vjp, (update,))
-    node = new_node(BufferUpdate, [to_leaf] if x.node is None else [(x.node, identity, ()), to_leaf])
+    node = new_node(UpdateNode, [to_leaf] if x.node is None else [(x.node, identity, ()), to_leaf])
     if mode is not None:
         mode.record(device, node)
     out = untracked(x.value)
@@ -295,5 +287,5 @@ def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
 
 
 def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
-    """The vjp of an update: the update, whatever the gradient is."""
+    """Return the update, whatever the gradient is: the vjp of an update's edge."""
     return update

@@ -3,9 +3,13 @@
 Each result's node passes its gradient into one slot of a joint node; the joint node calls the vjp; a relay passes each
 argument its gradient. A single result needs no joint node, and a single argument no relay::
 
-    out 0 ┐                    ┌ argument 0
+    out 0 ┐                          ┌ argument 0
     out 1 ┼ joint (the call) ─ relay ┼ argument 1
-    out 2 ┘                    └ argument 2
+    out 2 ┘                          └ argument 2
+
+User-defined derivatives and rules with a joint vjp are recorded so, and so are fused formulas. The gradient of a
+formula is a formula too, what `Autodiff` computes for its operations by their rules: it is computed in one pass over
+the memory as well, and is differentiated in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, link, new_node, node_class, untracked
+from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, new_node, node_class, untracked
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Float
@@ -27,7 +31,7 @@ class Opaque(Node):
     __slots__ = ()
 
 
-def node_kind(name: str) -> type[Opaque]:
+def opaque_class(name: str) -> type[Opaque]:
     """Create the node class of a user's operation."""
     return type(name, (Opaque,), {"__slots__": (), "operation": name})
 
@@ -51,49 +55,50 @@ def record_outputs(
         kept: the saved values, passed to the vjp; inner primitives must be direct members of the tuple.
     """
     alone = len(parents) == 1
-    below = parents[0] if alone else new_node(Relay, [(parent, pick, (k,)) for k, parent in enumerate(parents)])
+    relayed = [(parent, pick_gradient, (k,)) for k, parent in enumerate(parents)]
+    below = parents[0] if alone else new_node(Relay, relayed)
     outs = [untracked(value) for value in values]
     mode = device.mode()
     if len(outs) == 1:
-        node = outs[0].node = link(kind, below, called_with_one, (vjp, alone, *kept))
+        node = outs[0].node = new_node(kind, [(below, single_result_vjp, (vjp, alone, *kept))])
         if mode is not None:
             mode.record(device, node, values[0])
         return outs
-    center = link(kind, below, called, (vjp, alone, *kept))
+    center = new_node(kind, [(below, joint_vjp, (vjp, alone, *kept))])
     if mode is not None:
         mode.record(device, center)
     for k, out in enumerate(outs):
-        node = out.node = link(kind, center, placed, (put, len(outs), k))
+        node = out.node = new_node(kind, [(center, result_vjp, (put_gradient, len(outs), k))])
         if mode is not None:
             mode.record(device, node, values[k])
     return outs
 
 
-def called(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The vjp of a joint node: returns the gradients of all parents, or the gradient alone if there is one parent."""
+def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
+    """Return the gradients of all parents of a joint node, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)
     return parts[0] if alone else parts
 
 
-def called_with_one(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """The vjp of an operation with a single result: `called` with one gradient."""
-    return called(inner, (grad,), vjp, alone, *kept)
+def single_result_vjp(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
+    """Return what `joint_vjp` returns, for an operation with a single result."""
+    return joint_vjp(inner, (grad,), vjp, alone, *kept)
 
 
-def placed(inner: Any, grad: Float, add: Callable[..., list[Any]], count: int, k: int) -> PartialGrad:
-    """The vjp of the k-th of several results: puts its gradient into slot k of the joint node's."""
+def result_vjp(inner: Any, grad: Float, add: Callable[..., list[Any]], count: int, k: int) -> PartialGrad:
+    """Put the gradient of the k-th of several results into slot k of the joint node's."""
     return PartialGrad(add, count, k, grad)
 
 
-def put(inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
+def put_gradient(inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """Return the list of gradients of a joint node's results so far, with the k-th filled in."""
     grads = [None] * count if total is None else total
     grads[k] = grad
     return grads
 
 
-def pick(inner: Any, parts: Sequence[Float], k: int) -> Float:
-    """The vjp of a relay's edge: selects the gradient of the k-th parent."""
+def pick_gradient(inner: Any, parts: Sequence[Float], k: int) -> Float:
+    """Select the gradient of the k-th parent: the vjp of a relay's edge."""
     return parts[k]
 
 

@@ -44,7 +44,7 @@ def _changed(recording: bool, inference: bool | None = None) -> Mode:
     return Mode(recording, new_inference, 0 if recording else next_level(), *mode[3:])
 
 
-class Switch(ABC):
+class ModeSwitch(ABC):
     """A context manager and decorator that sets the mode and restores the previous one, also after an exception.
 
     As a decorator it takes functions, generator functions (the mode is set while the generator runs, not while it is
@@ -57,14 +57,14 @@ class Switch(ABC):
 
     @abstractmethod
     def _mode(self) -> Mode:
-        """The mode to set."""
+        """Return the mode to set."""
 
     @abstractmethod
     def _copy(self) -> Self:
         """Return an unused switch with the same settings."""
 
     def _outside(self) -> Mode | None:
-        """The mode to restore at the end of the block that is being entered."""
+        """Return the mode to restore at the end of the block that is being entered."""
         return current_mode()
 
     def __enter__(self) -> None:
@@ -136,7 +136,7 @@ class Switch(ABC):
         return cast(F, plain)
 
 
-class Setting(Switch):
+class ModeSetting(ModeSwitch):
     """A switch that sets the mode when it is created; the end of its block restores the mode before that."""
 
     def __init__(self, name: str) -> None:
@@ -164,7 +164,7 @@ class _Entered:
         self.before = before
 
 
-def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _stepwise(make: Callable[[], ModeSwitch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run a generator with the mode set during each of its steps only."""
     step: Callable[[], Any] = functools.partial(next, running)
     while True:
@@ -184,7 +184,7 @@ def _stepwise(make: Callable[[], Switch], running: Generator[Any, Any, Any]) -> 
             step = functools.partial(running.throw, error)
 
 
-class Recording(Switch):
+class RecordingSwitch(ModeSwitch):
     """The switch returned by `no_grad`, `enable_grad` and `inference_mode`: turns recording on or off."""
 
     def __init__(self, name: str, recording: bool, inference: bool | None = None) -> None:
@@ -199,7 +199,7 @@ class Recording(Switch):
 
 
 @overload
-def no_grad() -> Recording: ...
+def no_grad() -> RecordingSwitch: ...
 @overload
 def no_grad(function: F, /) -> F: ...
 def no_grad(function: Any = None, /) -> Any:
@@ -212,20 +212,20 @@ def no_grad(function: Any = None, /) -> Any:
     ...     (x * 2).is_require_grad()
     False
     """
-    return _around(Recording("no_grad", False), function)
+    return _around(RecordingSwitch("no_grad", False), function)
 
 
 @overload
-def enable_grad() -> Recording: ...
+def enable_grad() -> RecordingSwitch: ...
 @overload
 def enable_grad(function: F, /) -> F: ...
 def enable_grad(function: Any = None, /) -> Any:
     """Enable recording inside of `no_grad` or `inference_mode`: a context manager and decorator."""
-    return _around(Recording("enable_grad", True, inference=False), function)
+    return _around(RecordingSwitch("enable_grad", True, inference=False), function)
 
 
 @overload
-def inference_mode(mode: bool = True) -> Recording: ...
+def inference_mode(mode: bool = True) -> RecordingSwitch: ...
 @overload
 def inference_mode(mode: F) -> F: ...
 def inference_mode(mode: Any = True) -> Any:
@@ -241,7 +241,7 @@ def inference_mode(mode: Any = True) -> Any:
         KindError: ``mode`` is neither a flag nor a function.
     """
     on = callable(mode) or flag("inference_mode(mode)", mode)
-    return _around(Recording("inference_mode", not on, inference=on), mode if callable(mode) else None)
+    return _around(RecordingSwitch("inference_mode", not on, inference=on), mode if callable(mode) else None)
 
 
 def flag(call: str, value: Any) -> bool:
@@ -255,12 +255,12 @@ def flag(call: str, value: Any) -> bool:
     return value
 
 
-def _around(switch: Recording, function: Any) -> Any:
+def _around(switch: RecordingSwitch, function: Any) -> Any:
     """Return the switch, or the decorated function if the decorator was written without parentheses."""
     return switch if function is None else switch(function)
 
 
-class set_grad_enabled(Setting):  # noqa: N801  # PyTorch's name; it is used like a function
+class set_grad_enabled(ModeSetting):  # noqa: N801  # PyTorch's name; it is used like a function
     """Turn recording on or off by a flag: as a function at once, as a context manager until the end of the block.
 
     Raises:

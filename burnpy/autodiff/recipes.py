@@ -1,10 +1,10 @@
 """Recipes for recomputing arrays, which `Balanced` saves in place of arrays where that is worth it.
 
-Each result has a `Source`: the array, or the *recipe* to compute it (an operation and the sources of its arguments).
-Until a node saves the array, a source refers to its arrays only weakly, so that no tensor lives longer because of it.
-When a node saves it, the decision is made, once: the recipe is saved if all of its arguments still exist, if that keeps
-less memory alive than the array, and if it is cheap enough; else the array is saved. A network that adds a bias,
-applies GELU and multiplies by a matrix saves only the sum, and recomputes GELU from it.
+Each result has an `ArraySource`: the array, or the *recipe* to compute it (an operation and the sources of its
+arguments). Until a node saves the array, a source refers to its arrays only weakly, so that no tensor lives longer
+because of it. When a node saves it, the decision is made, once: the recipe is saved if all of its arguments still
+exist, if that keeps less memory alive than the array, and if it is cheap enough; else the array is saved. A network
+that adds a bias, applies GELU and multiplies by a matrix saves only the sum, and recomputes GELU from it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from burnpy.autodiff.graph import Wrapped
 from burnpy.backend.primitives import DType, Shape
 
 CHEAP = 56
-"""The largest cost per saved byte, in operations (`burnpy.autodiff.balanced`) and including everything that
-must be recomputed for it, at which an array is always recomputed: the cost of GELU per byte of a float32 result, and a
-little more. A matrix product with an inner dimension of 112 costs as much."""
+"""The largest cost per saved byte, in FLOPs (`burnpy.autodiff.balanced`) and including everything that must be
+recomputed for it, at which an array is always recomputed: the cost of GELU per byte of a float32 result, and a little
+more. A matrix product with an inner dimension of 112 costs as much."""
 SHARE = 16
 """The inverse of the fraction of the work of more expensive recipes that is recomputed."""
 LARGEST = 32
@@ -28,7 +28,7 @@ LARGEST = 32
 
 
 @final
-class Source:
+class ArraySource:
     """The origin of an array: the array itself, or a recipe to compute it.
 
     A recipe refers to its array weakly, and strongly while the backward pass that recomputed it will need it again.
@@ -41,7 +41,7 @@ class Source:
 
     apply: Callable[..., Any] | None  #: the operation of a recipe; None if there is only the array
     args: tuple[Any, ...]  #: its arguments, with sources for floats,
-    parts: Sequence[Source]  #: and these sources alone
+    parts: Sequence[ArraySource]  #: and these sources alone
     array: Any  #: the array, if the graph keeps it alive
     seen: Callable[[], Any]  #: a weak reference to the array
     cost: int  #: the cost of the operation
@@ -61,7 +61,7 @@ class Source:
         work: int,
         apply: Callable[..., Any] | None = None,
         args: tuple[Any, ...] = (),
-        parts: Sequence[Source] = (),
+        parts: Sequence[ArraySource] = (),
         cost: int = 0,
         view: bool = False,
     ) -> None:
@@ -85,7 +85,7 @@ class Source:
                 self.size = size
 
     @classmethod
-    def holding(cls, array: Any) -> Source:
+    def holding(cls, array: Any) -> ArraySource:
         """Create the source of an array that is kept alive."""
         source = cls(array, math.prod(array.shape) * array.dtype.itemsize, 0)
         source.array, source.pinned = array, True
@@ -97,8 +97,8 @@ class Source:
 
     def _counted(self) -> int:
         """Count the operations again, since arguments may have become saved arrays in the meantime."""
-        recipes: set[Source] = {self}
-        pending: list[Source] = [self]
+        recipes: set[ArraySource] = {self}
+        pending: list[ArraySource] = [self]
         while pending and len(recipes) <= LARGEST:
             for part in pending.pop().parts:
                 if part.apply is not None and not part.dear and part not in recipes:
@@ -111,10 +111,8 @@ class Source:
         """Decide whether to save the array or the recipe, for a node that saves this array, and count the use."""
         if self.apply is not None and not self.settled:
             base = self
-            while (
-                base.view and base.apply is not None and not base.settled
-            ):  # the source whose memory the view usually shares
-                (base,) = base.parts
+            while base.view and base.apply is not None and not base.settled:
+                (base,) = base.parts  # the source whose memory the view usually shares
             if not base._decided() and (base.apply is None or not base._worthwhile()):
                 base.hold()
                 if not base._decided():
@@ -135,8 +133,8 @@ class Source:
         """Return whether to save the recipe instead of the array."""
         cost = 0
         extra: dict[int, int] = {}  # bytes of arrays that only the recipe keeps alive, by id
-        recipes: set[Source] = {self}
-        pending: list[Source] = [self]
+        recipes: set[ArraySource] = {self}
+        pending: list[ArraySource] = [self]
         while pending:
             source = pending.pop()
             cost += source.cost
@@ -151,7 +149,8 @@ class Source:
                         return False
                     extra[id(array)] = part.nbytes
             for a in source.args:
-                if a.__class__ is not Source and hasattr(a, "dtype") and hasattr(a, "shape"):  # an int or bool array
+                if a.__class__ is not ArraySource and hasattr(a, "dtype") and hasattr(a, "shape"):
+                    # an int or bool array
                     extra[id(a)] = math.prod(a.shape) * a.dtype.itemsize
         saved = self.nbytes - sum(extra.values())
         if saved <= 0:
@@ -166,7 +165,7 @@ class Source:
 
     def _want(self) -> None:
         """Count a use; the first one keeps the arrays alive that it needs."""
-        pending: list[Source] = [self]
+        pending: list[ArraySource] = [self]
         while pending:
             source = pending.pop()
             source.uses += 1
@@ -211,8 +210,8 @@ class Source:
 
     def _computed(self, counting: bool) -> Any:
         """Recompute the array, after those of its arguments that do not exist any more."""
-        done: dict[Source, tuple[Any, bool]] = {}  # by source, the array, and whether it was recomputed here
-        pending: list[Source] = [self]
+        done: dict[ArraySource, tuple[Any, bool]] = {}  # by source, the array, and whether it was recomputed here
+        pending: list[ArraySource] = [self]
         while pending:
             source = pending[-1]
             args, parts = source.args, source.parts  # read before apply: hold() in another thread clears apply first
@@ -251,11 +250,11 @@ class Computed(Wrapped):
 
     __slots__ = ("held", "source", "value", "work")
 
-    source: Source | None
+    source: ArraySource | None
     work: int  #: the cost of all operations that led to the array, on the longest path
     held: bool  #: whether the graph keeps the array alive, if there is no source
 
-    def __init__(self, value: Any, source: Source | None = None, work: int = 0) -> None:
+    def __init__(self, value: Any, source: ArraySource | None = None, work: int = 0) -> None:
         self.value, self.source, self.work, self.held = value, source, work, False
 
     @classmethod
@@ -279,20 +278,20 @@ class Computed(Wrapped):
             source.hold()
         return source if source.array is None else source.array
 
-    def origin(self) -> Source:
+    def origin(self) -> ArraySource:
         """Return the source, created at first use."""
         source = self.source
         if source is None:
             value = self.value
-            source = self.source = Source(value, math.prod(value.shape) * value.dtype.itemsize, self.work)
+            source = self.source = ArraySource(value, math.prod(value.shape) * value.dtype.itemsize, self.work)
             if self.held:
                 source.hold()
         return source
 
 
-def _array(a: Any, done: dict[Source, tuple[Any, bool]]) -> Any:
-    return done[a][0] if a.__class__ is Source else a
+def _array(a: Any, done: dict[ArraySource, tuple[Any, bool]]) -> Any:
+    return done[a][0] if a.__class__ is ArraySource else a
 
 
 def _nothing() -> None:
-    """A stand-in for a weak reference, for objects that cannot have one."""
+    """Return None: in place of a weak reference, for objects that cannot have one."""

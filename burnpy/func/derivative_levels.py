@@ -29,7 +29,7 @@ class Level:
     def __init__(self, kind: Any, api: str, base: Any) -> None:
         self.device: Any = new_level(kind, base)
         self.device.api = api
-        self.device.door = Door(kind, Closed)
+        self.device.door = Door(kind, ClosedLevel)
 
     def __enter__(self) -> Any:
         self._before = open_levels.get()
@@ -42,7 +42,9 @@ class Level:
         self.device.door.close(self.device)
 
 
-class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`, so that `__class__` can be assigned
+class ClosedLevel(
+    Subscriptable, Backend
+):  # same bases as `Autodiff` and `Forward`, so that `__class__` can be assigned
     """The class of a level once the function that ran on it has returned.
 
     Tensors that escaped from the function can be displayed, but not computed with: the results could not be
@@ -83,7 +85,7 @@ class Closed(Subscriptable, Backend):  # same bases as `Autodiff` and `Forward`,
 
 
 def _refusal(operation: str) -> Any:
-    def refuse(self: Closed, *args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(self: ClosedLevel, *args: Any, **kwargs: Any) -> NoReturn:
         self.refuse(operation)
 
     refuse.__name__ = operation
@@ -92,7 +94,7 @@ def _refusal(operation: str) -> Any:
 
 for _name in declarations(Backend):
     if _name != "to_numpy":
-        setattr(Closed, _name, _refusal(_name))
+        setattr(ClosedLevel, _name, _refusal(_name))
 
 
 def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) -> Any:

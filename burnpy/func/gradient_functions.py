@@ -225,9 +225,9 @@ def gradient_of(
     api: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool
 ) -> tuple[Tensor[Any], Any, Any]:
     """Return value, aux and gradients of ``f``; ``api`` is the function named in messages."""
-    picked = select_arguments(api, args, argnums)
-    recording = record(api, f, picked, kwargs, has_aux, single_output)
+    chosen = select_arguments(api, args, argnums)
+    recording = record(api, f, chosen, kwargs, has_aux, single_output)
     base, value = recording.base, recording.outputs[0]
     seed = new_tensor(Tensor, base, base.full(value.shape, 1.0, value.dtype))
     gradients = apply_vjp(api, base, recording.roots, recording.leaves, recording.inputs, [seed], retain_graph=False)
-    return value, recording.aux, picked.structure.unflatten(gradients)
+    return value, recording.aux, chosen.structure.unflatten(gradients)

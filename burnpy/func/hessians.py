@@ -142,11 +142,11 @@ def _checked(api: str, f: Any, primals: Any, tangents: Any) -> tuple[tuple[Any, 
     """Check primals and tangents; return the arguments as a tuple, and whether a single tensor was passed instead."""
     checked_function(api, f)
     args, single = several(api, primals)
-    picked = select_arguments(api, args, tuple(range(len(args))))
+    chosen = select_arguments(api, args, tuple(range(len(args))))
     matching(
         api,
         "tangents" if api == "hvp" else "a vector",
-        picked.structure,
+        chosen.structure,
         (tangents,) if single else tangents,
         args,
         "primals",

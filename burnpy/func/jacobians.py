@@ -28,7 +28,7 @@ from burnpy.typevars import B
 
 P = ParamSpec("P")
 A = TypeVar("A")
-Mode = Literal["reverse", "forward"]
+JacobianMode = Literal["reverse", "forward"]
 
 
 @overload
@@ -36,7 +36,7 @@ def jacobian(
     f: OfOne,
     argnums: Literal[0] = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: Literal[False] = False,
     chunk_size: int | None = None,
 ) -> Derivative: ...
@@ -45,7 +45,7 @@ def jacobian(
     f: OfOneWithAux[A],
     argnums: Literal[0] = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: Literal[True],
     chunk_size: int | None = None,
 ) -> DerivativeWithAux[A]: ...
@@ -54,7 +54,7 @@ def jacobian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
     argnums: Literal[0] = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: Literal[False] = False,
     chunk_size: int | None = None,
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
@@ -63,7 +63,7 @@ def jacobian(
     f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
     argnums: Literal[0] = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: Literal[True],
     chunk_size: int | None = None,
 ) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
@@ -72,7 +72,7 @@ def jacobian(
     f: Callable[P, Any],
     argnums: Argnums = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Any: ...
@@ -80,7 +80,7 @@ def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     *,
-    mode: Mode = "reverse",
+    mode: JacobianMode = "reverse",
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
@@ -211,21 +211,21 @@ def jacobian_by(
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        picked = select_arguments(api, args, argnums)
+        chosen = select_arguments(api, args, argnums)
         method = _by_rows if mode == "reverse" else _by_columns
-        blocks, structure, aux = method(api, f, picked, kwargs, has_aux, chunk_size)
-        result = structure.unflatten([picked.structure.unflatten(row) for row in blocks])
+        blocks, structure, aux = method(api, f, chosen, kwargs, has_aux, chunk_size)
+        result = structure.unflatten([chosen.structure.unflatten(row) for row in blocks])
         return (result, aux) if has_aux else result
 
     return derivative
 
 
-def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+def _by_rows(api: str, f: Any, chosen: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
     """Compute the block of each output and input tensor by the vjp of each unit cotangent."""
-    recording = record(api, f, picked, kwargs, has_aux)
+    recording = record(api, f, chosen, kwargs, has_aux)
     base, blocks = recording.base, []
     for root, out in zip(recording.roots, recording.outputs, strict=True):
-        parts = [Block(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in recording.inputs]
+        parts = [JacobianBlock(base, out.numel(), x.numel(), x.dtype, chunk_size) for x in recording.inputs]
         for unit in _units(base, out):
             rows = apply_vjp(api, base, [root], recording.leaves, recording.inputs, [unit], retain_graph=True)
             for part, row in zip(parts, rows, strict=True):
@@ -235,29 +235,29 @@ def _by_rows(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_si
     return blocks, recording.structure, recording.aux
 
 
-def _by_columns(api: str, f: Any, picked: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
+def _by_columns(api: str, f: Any, chosen: Any, kwargs: Any, has_aux: bool, chunk_size: int | None) -> Any:
     """Compute the block of each output and input tensor by the jvp of each unit tangent."""
-    base = base_for(api, tensors_in((picked.args, kwargs)))
-    inputs = [on_base(api, x, base) for x in picked.leaves]
+    base = base_for(api, tensors_in((chosen.args, kwargs)))
+    inputs = [on_base(api, x, base) for x in chosen.leaves]
     first = None
-    by_input: list[list[Block]] = []
+    by_input: list[list[JacobianBlock]] = []
     for k, x in enumerate(inputs):
-        parts: list[Block] | None = None
+        parts: list[JacobianBlock] | None = None
         for unit in _units(base, x):
-            result = apply_jvp(api, f, picked, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
+            result = apply_jvp(api, f, chosen, kwargs, [unit if j == k else None for j in range(len(inputs))], has_aux)
             first = first or result
             if parts is None:
-                parts = [Block(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in result.tangents]
+                parts = [JacobianBlock(base, x.numel(), t.numel(), t.dtype, chunk_size) for t in result.tangents]
             for part, column in zip(parts, result.tangents, strict=True):
                 part.append(column._primitive)
         by_input.append(parts or [])
     if first is None:  # no input has any elements
-        first = apply_jvp(api, f, picked, kwargs, [None] * len(inputs), has_aux)
+        first = apply_jvp(api, f, chosen, kwargs, [None] * len(inputs), has_aux)
     blocks = []
     for j, out in enumerate(first.outputs):
         row = []
         for x, parts in zip(inputs, by_input, strict=True):
-            part = parts[j] if parts else Block(base, 0, out.numel(), out.dtype, None)
+            part = parts[j] if parts else JacobianBlock(base, 0, out.numel(), out.dtype, None)
             row.append(part.tensor(out.shape + x.shape, transposed=True))
         blocks.append(row)
     return blocks, first.structure, first.aux
@@ -271,7 +271,7 @@ def _units(base: Any, x: Tensor[Any]) -> Iterator[Tensor[Any]]:
         yield new_tensor(Tensor, base, base.reshape(base.slice_scatter(zeros, (k,), 1.0), shape))
 
 
-class Block:
+class JacobianBlock:
     """A matrix to which rows are appended; they are buffered, and copied in chunks."""
 
     def __init__(self, base: Any, count: int, width: int, dtype: Any, chunk_size: int | None) -> None:

@@ -10,7 +10,7 @@ from burnpy.autodiff.forward import Forward
 from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
-    Chosen,
+    ChosenArguments,
     checked_function,
     flat_output,
     matching,
@@ -81,15 +81,15 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
     return (*out, result.aux) if has_aux else out
 
 
-def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: Any, has_aux: bool) -> Pushed:
+def pushed(api: str, f: Callable[..., Any], primals: tuple[Any, ...], tangents: Any, has_aux: bool) -> PushedFunction:
     """Run a function on ``primals`` with ``tangents``, in forward mode; ``api`` is the function named in messages."""
-    picked = select_arguments(api, primals, tuple(range(len(primals))))
-    directions = matching(api, "tangents", picked.structure, tangents, primals, "primals")
-    return apply_jvp(api, f, picked, {}, directions, has_aux)
+    chosen = select_arguments(api, primals, tuple(range(len(primals))))
+    directions = matching(api, "tangents", chosen.structure, tangents, primals, "primals")
+    return apply_jvp(api, f, chosen, {}, directions, has_aux)
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushedFunction:
     """The outputs of a function and their tangents, on the device beneath the level."""
 
     outputs: list[Tensor[Any]]
@@ -101,27 +101,27 @@ class Pushed:
 def apply_jvp(
     api: str,
     f: Callable[..., Any],
-    picked: Chosen,
+    chosen: ChosenArguments,
     kwargs: dict[str, Any],
     tangents: Sequence[Tensor[Any] | None],
     has_aux: bool,
-) -> Pushed:
+) -> PushedFunction:
     """Run a function on a new level, with a tangent for each leaf of the selected arguments; None is a zero tangent."""
     nonzero = [t for t in tangents if t is not None]
-    base = base_for(api, tensors_in((picked.args, kwargs, nonzero)))
+    base = base_for(api, tensors_in((chosen.args, kwargs, nonzero)))
     with Level(Forward, api, base) as level:
         duals = [
             level.lift(primitive_on(api, x, base))
             if t is None
             else level.dual(primitive_on(api, x, base), primitive_on(api, t, base))
-            for x, t in zip(picked.leaves, tangents, strict=True)
+            for x, t in zip(chosen.leaves, tangents, strict=True)
         ]
-        args = picked.replaced([new_tensor(Tensor, level, d) for d in duals])
+        args = chosen.replaced([new_tensor(Tensor, level, d) for d in duals])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
-        outputs, structure = flat_output(api, output, (picked.args, kwargs))
+        outputs, structure = flat_output(api, output, (chosen.args, kwargs))
         pushed = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
-    return Pushed(
+    return PushedFunction(
         [new_tensor(Tensor, base, p.value) for p in pushed],
         [
             new_tensor(Tensor, base, base.full(p.shape, 0.0, p.dtype) if p.tangent is None else p.tangent)

@@ -19,7 +19,7 @@ Argnums: TypeAlias = "int | tuple[int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenArguments:
     """The arguments of a call that are differentiated, as one tree: a single argument, or a tuple of several."""
 
     args: tuple[Any, ...]
@@ -54,7 +54,7 @@ def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
         raise KindError(f"{api}() takes a function to differentiate, got {describe_tree(f)}{other}")
 
 
-def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chosen:
+def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> ChosenArguments:
     """Return the arguments at the positions ``argnums``, after checking that their leaves are float tensors.
 
     Raises:
@@ -83,7 +83,7 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
     leaves, structure = flatten(tree)
     for leaf in leaves:
         _need_float(api, leaf)
-    return Chosen(args, tuple(positions), single, leaves, structure)
+    return ChosenArguments(args, tuple(positions), single, leaves, structure)
 
 
 def _need_float(api: str, leaf: Any) -> None:

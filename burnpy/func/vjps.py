@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate, propagate_watched
-from burnpy.autodiff.graph import Leaf, Tracked
+from burnpy.autodiff.graph import Leaf, Tracked, is_array
 from burnpy.autodiff.recording import Watcher, current_mode
 from burnpy.autodiff.tools.saved_tensors import opened
 from burnpy.backend.dtypes import kind_of
@@ -16,15 +16,126 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
 from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
-from burnpy.func.user_functions import Chosen, checked_function, flat_output, matching, outputs_of, select_arguments
+from burnpy.func.user_functions import (
+    ChosenArguments,
+    checked_function,
+    flat_output,
+    matching,
+    outputs_of,
+    select_arguments,
+)
 from burnpy.tensor.levels import common_device, levels_between
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import R
 
+Ts = TypeVarTuple("Ts")
+A = TypeVar("A")
+
+
+@overload
+def vjp(
+    f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[R], tuple[*Ts]]]: ...
+@overload
+def vjp(
+    f: Callable[[*Ts], tuple[R, A]], *primals: *Ts, has_aux: Literal[True]
+) -> tuple[R, Callable[[R], tuple[*Ts]], A]: ...
+def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[Any, ...]:
+    """Compute the value of ``f`` at ``primals``, and return a function that computes vector-Jacobian products.
+
+    Args:
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
+        primals: the arguments of ``f``; all are differentiated.
+        has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
+
+    Returns:
+        (output, pullback), with ``has_aux`` (output, pullback, aux). The pullback takes a cotangent with the structure,
+        shapes and dtypes of the output, and returns a tuple with a gradient for each primal. It may be called any
+        number of times, from any thread, and differentiated; it keeps the graph alive.
+
+    Raises:
+        KindError: a leaf of the primals or of the output is not a float tensor.
+        ArgumentError, ShapeError: (of the pullback) the cotangent differs from the output in structure, shape or dtype.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+    >>> out, pullback = vjp(lambda x: x * x, x)
+    >>> pullback(Tensor[NumPy].from_data([1.0, 10.0]))[0].tolist()
+    [2.0, 40.0]
+    """
+    checked_function("vjp", f)
+    chosen = select_arguments("vjp", primals, tuple(range(len(primals))))
+    recording = record("vjp", f, chosen, {}, has_aux)
+
+    def pullback(cotangent: Any) -> Any:
+        name = "the pullback of vjp"
+        cotangents = matching(name, "a cotangent", recording.structure, cotangent, recording.output, "the output")
+        gradients = apply_vjp(
+            name, recording.base, recording.roots, recording.leaves, recording.inputs, cotangents, retain_graph=True
+        )
+        return chosen.structure.unflatten(gradients)
+
+    return (recording.output, pullback, recording.aux) if has_aux else (recording.output, pullback)
+
+
+def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
+    """Compute the value of ``f`` at ``primals``, and return its derivative there as a linear function of tangents.
+
+    ``f`` runs once; each call of the derivative costs about as much as a backward pass. For a single tangent, `jvp` is
+    faster and needs less memory.
+
+    The derivative is computed as the transpose of the vjp: the vjp is linear in the cotangent, so it is recorded at a
+    cotangent of zeros, and the vjp of that recording with a tangent is the Jacobian-vector product.
+    Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
+
+    Args:
+        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
+        primals: the arguments of ``f``; all are differentiated.
+
+    Returns:
+        (output, derivative). The derivative takes one tangent per primal, of the same structure, shapes and dtypes, and
+        returns the tangent of the output. It may be called any number of times, and differentiated.
+
+    Raises:
+        KindError: a leaf of the primals or the output is not a float tensor.
+        ArgumentError, ShapeError: (of the derivative) a tangent differs from its primal in structure, shape or dtype.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> out, derivative = linearize(lambda x: x.square(), Tensor[NumPy].from_data([1.0, 2.0]))
+    >>> derivative(Tensor[NumPy].from_data([1.0, 0.0])).tolist()
+    [2.0, 0.0]
+    """
+    checked_function("linearize", f)
+    chosen = select_arguments("linearize", primals, tuple(range(len(primals))))
+    recording = record("linearize", f, chosen, {}, False)
+    base = recording.base
+    with Level(Autodiff, "linearize", base) as level:
+        cotangents = [leaf_of(level, base.full(out.shape, 0.0, out.dtype)) for out in recording.outputs]
+        seeds: Any = [
+            (root.node, c) for root, c in zip(recording.roots, cotangents, strict=True) if root.node is not None
+        ]
+        gradients = walked(level, base, seeds, retain_graph=False)
+        roots = [
+            gradients[leaf] if leaf in gradients else level.lift(x._primitive)
+            for leaf, x in zip(recording.leaves, recording.inputs, strict=True)
+        ]
+    leaves: Any = [c.node for c in cotangents]
+
+    def derivative(*tangents: *Ts) -> R:
+        name = "the derivative of linearize"
+        directions = matching(name, "tangents", chosen.structure, tangents, primals, "primals")
+        pushed = apply_vjp(name, base, roots, leaves, recording.outputs, directions, retain_graph=True)
+        out: R = recording.structure.unflatten(pushed)
+        return out
+
+    return recording.output, derivative
+
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedFunction:
     """The outputs of a function, and its recorded graph."""
 
     base: Any  #: the device beneath the level, on which inputs and outputs are
@@ -44,32 +155,32 @@ class Recording:
 def record(
     api: str,
     f: Callable[..., Any],
-    picked: Chosen,
+    chosen: ChosenArguments,
     kwargs: dict[str, Any],
     has_aux: bool,
     output_of: Callable[[str, Any, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
-) -> Recording:
+) -> RecordedFunction:
     """Run a function on a new level, with the arguments to differentiate by as leaves.
 
     Args:
         api: the function that is called, for messages.
         f: the function.
-        picked: its positional arguments, and which of them are differentiated.
+        chosen: its positional arguments, and which of them are differentiated.
         kwargs: its keyword arguments.
         has_aux: whether it returns a pair (output, aux), where aux is not differentiated.
         output_of: checks and flattens the output; called with ``api``, the output and the arguments.
     """
-    base = base_for(api, tensors_in((picked.args, kwargs)))
-    inputs = [on_base(api, x, base) for x in picked.leaves]
+    base = base_for(api, tensors_in((chosen.args, kwargs)))
+    inputs = [on_base(api, x, base) for x in chosen.leaves]
     with Level(Autodiff, api, base) as level:
         tracked = [leaf_of(level, x._primitive) for x in inputs]
-        args = picked.replaced([new_tensor(Tensor, level, t) for t in tracked])
+        args = chosen.replaced([new_tensor(Tensor, level, t) for t in tracked])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
-        outputs, structure = output_of(api, output, (picked.args, kwargs))
+        outputs, structure = output_of(api, output, (chosen.args, kwargs))
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
         values = [new_tensor(Tensor, base, level.lower(root)) for root in roots]
-    return Recording(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
+    return RecordedFunction(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
@@ -127,7 +238,7 @@ def _lifting(levels: list[Any]) -> Watcher:
     """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
 
     def lifted(saved: Value) -> Value:
-        if hasattr(saved, "dtype") and hasattr(saved, "shape") and kind_of(saved.dtype) == "float":
+        if is_array(saved) and kind_of(saved.dtype) == "float":
             for level in reversed(levels):
                 saved = level.lift(saved)
         return saved
@@ -137,108 +248,3 @@ def _lifting(levels: list[Any]) -> Watcher:
         return vjp(inner, grad, *map(lifted, saved))
 
     return watch
-
-
-Ts = TypeVarTuple("Ts")
-A = TypeVar("A")
-
-
-@overload
-def vjp(
-    f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
-) -> tuple[R, Callable[[R], tuple[*Ts]]]: ...
-@overload
-def vjp(
-    f: Callable[[*Ts], tuple[R, A]], *primals: *Ts, has_aux: Literal[True]
-) -> tuple[R, Callable[[R], tuple[*Ts]], A]: ...
-def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[Any, ...]:
-    """Compute the value of ``f`` at ``primals``, and return a function that computes vector-Jacobian products.
-
-    Args:
-        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
-        primals: the arguments of ``f``; all are differentiated.
-        has_aux: whether ``f`` returns a pair (output, aux), where aux is not differentiated.
-
-    Returns:
-        (output, pullback), with ``has_aux`` (output, pullback, aux). The pullback takes a cotangent with the structure,
-        shapes and dtypes of the output, and returns a tuple with a gradient for each primal. It may be called any
-        number of times, from any thread, and differentiated; it keeps the graph alive.
-
-    Raises:
-        KindError: a leaf of the primals or of the output is not a float tensor.
-        ArgumentError, ShapeError: (of the pullback) the cotangent differs from the output in structure, shape or dtype.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[NumPy].from_data([1.0, 2.0])
-    >>> out, pullback = vjp(lambda x: x * x, x)
-    >>> pullback(Tensor[NumPy].from_data([1.0, 10.0]))[0].tolist()
-    [2.0, 40.0]
-    """
-    checked_function("vjp", f)
-    picked = select_arguments("vjp", primals, tuple(range(len(primals))))
-    recording = record("vjp", f, picked, {}, has_aux)
-
-    def pullback(cotangent: Any) -> Any:
-        name = "the pullback of vjp"
-        cotangents = matching(name, "a cotangent", recording.structure, cotangent, recording.output, "the output")
-        gradients = apply_vjp(
-            name, recording.base, recording.roots, recording.leaves, recording.inputs, cotangents, retain_graph=True
-        )
-        return picked.structure.unflatten(gradients)
-
-    return (recording.output, pullback, recording.aux) if has_aux else (recording.output, pullback)
-
-
-def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
-    """Compute the value of ``f`` at ``primals``, and return its derivative there as a linear function of tangents.
-
-    ``f`` runs once; each call of the derivative costs about as much as a backward pass. For a single tangent, `jvp` is
-    faster and needs less memory.
-
-    The derivative is computed as the transpose of the vjp: the vjp is linear in the cotangent, so it is recorded at a
-    cotangent of zeros, and the vjp of that recording with a tangent is the Jacobian-vector product.
-    Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
-
-    Args:
-        f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
-        primals: the arguments of ``f``; all are differentiated.
-
-    Returns:
-        (output, derivative). The derivative takes one tangent per primal, of the same structure, shapes and dtypes, and
-        returns the tangent of the output. It may be called any number of times, and differentiated.
-
-    Raises:
-        KindError: a leaf of the primals or the output is not a float tensor.
-        ArgumentError, ShapeError: (of the derivative) a tangent differs from its primal in structure, shape or dtype.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> out, derivative = linearize(lambda x: x.square(), Tensor[NumPy].from_data([1.0, 2.0]))
-    >>> derivative(Tensor[NumPy].from_data([1.0, 0.0])).tolist()
-    [2.0, 0.0]
-    """
-    checked_function("linearize", f)
-    picked = select_arguments("linearize", primals, tuple(range(len(primals))))
-    recording = record("linearize", f, picked, {}, False)
-    base = recording.base
-    with Level(Autodiff, "linearize", base) as level:
-        cotangents = [leaf_of(level, base.full(out.shape, 0.0, out.dtype)) for out in recording.outputs]
-        seeds: Any = [
-            (root.node, c) for root, c in zip(recording.roots, cotangents, strict=True) if root.node is not None
-        ]
-        gradients = walked(level, base, seeds, retain_graph=False)
-        roots = [
-            gradients[leaf] if leaf in gradients else level.lift(x._primitive)
-            for leaf, x in zip(recording.leaves, recording.inputs, strict=True)
-        ]
-    leaves: Any = [c.node for c in cotangents]
-
-    def derivative(*tangents: *Ts) -> R:
-        name = "the derivative of linearize"
-        directions = matching(name, "tangents", picked.structure, tangents, primals, "primals")
-        pushed = apply_vjp(name, base, roots, leaves, recording.outputs, directions, retain_graph=True)
-        out: R = recording.structure.unflatten(pushed)
-        return out
-
-    return recording.output, derivative

@@ -41,7 +41,15 @@ _LATER = {
         "solve",
         "solve_triangular",
     ),
-    "burnpy.linalg.functions": ("det", "inv", "matrix_exp", "matrix_power", "matrix_rank", "multi_dot", "slogdet"),
+    "burnpy.linalg.matrix_functions": (
+        "det",
+        "inv",
+        "matrix_exp",
+        "matrix_power",
+        "matrix_rank",
+        "multi_dot",
+        "slogdet",
+    ),
     "burnpy.linalg.norms": ("cond", "matrix_norm", "norm", "vector_norm"),
 }
 """The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""

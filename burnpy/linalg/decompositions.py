@@ -65,7 +65,7 @@ class LuFactor(NamedTuple, Generic[V, I]):
 
 @explained
 def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
-    """The lower triangular L with L Lᵀ = x, for symmetric positive definite matrices.
+    """Compute the lower triangular L with L Lᵀ = x, for symmetric positive definite matrices.
 
     Args:
         x: shape (…, n, n). Only the lower triangle is read; the gradient is symmetric.
@@ -128,7 +128,7 @@ def eigvalsh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa:
 
 @explained
 def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
-    """The singular value decomposition x = U diag(S) Vh.
+    """Compute the singular value decomposition x = U diag(S) Vh.
 
     The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on
     it has no derivative, and 0 is taken. Nor have vectors that complete a basis, which raise an `ArgumentError` when
@@ -153,7 +153,7 @@ def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
 
 @explained
 def svdvals(x: Tensor[B]) -> Tensor[B]:
-    """The singular values, descending, of shape (…, min(m, n)); see `svd`.
+    """Compute the singular values, descending, of shape (…, min(m, n)); see `svd`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -166,7 +166,7 @@ def svdvals(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Qr[Tensor[B]]:
-    """The QR decomposition x = Q R, with orthonormal columns Q and upper triangular R.
+    """Compute the QR decomposition x = Q R, with orthonormal columns Q and upper triangular R.
 
     Args:
         x: shape (…, m, n). For derivatives, its first min(m, n) columns are independent.
@@ -190,7 +190,7 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
 
 @explained
 def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
-    """The LU decomposition with partial pivoting, in the form that `lu_solve` takes.
+    """Compute the LU decomposition with partial pivoting, in the form that `lu_solve` takes.
 
     Args:
         x: shape (…, m, n).
@@ -210,7 +210,7 @@ def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
 
 @explained
 def lu(x: Tensor[B]) -> LU[Tensor[B]]:
-    """The LU decomposition with partial pivoting, x = P L U.
+    """Compute the LU decomposition with partial pivoting, x = P L U.
 
     Args:
         x: shape (…, m, n).

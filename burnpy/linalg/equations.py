@@ -36,7 +36,7 @@ class LeastSquares(NamedTuple, Generic[V, I]):
 
 @explained
 def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
-    """The solution of a x = b, for invertible matrices.
+    """Solve a x = b, for invertible matrices.
 
     Args:
         a: shape (…, n, n).
@@ -106,7 +106,7 @@ def solve_triangular(
 
 @explained
 def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa: E741  # the factor's name
-    """The solution of a x = b, given the Cholesky factor of a.
+    """Solve a x = b with the Cholesky factor of a.
 
     Args:
         b: shape (…, n, k).
@@ -135,7 +135,7 @@ def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor
 
 @explained
 def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False) -> Tensor[B]:
-    """The solution of a x = b, given the LU decomposition of a.
+    """Solve a x = b with the LU decomposition of a.
 
     Args:
         lu: the factors, from `lu_factor`, of shape (…, n, n).
@@ -179,7 +179,7 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
 
 @explained
 def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor[B]:
-    """The pseudoinverse of Moore and Penrose, of shape (…, n, m) for x of shape (…, m, n).
+    """Compute the pseudoinverse of Moore and Penrose, of shape (…, n, m) for x of shape (…, m, n).
 
     Args:
         x: shape (…, m, n).

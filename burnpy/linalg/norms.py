@@ -45,7 +45,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
 
 @explained
 def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False) -> Tensor[B]:
-    """The norm of matrices.
+    """Compute the norms of matrices.
 
     Args:
         x: shape (…, n, m), or with rows and columns in other places.
@@ -91,7 +91,7 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
 def norm(
     x: Tensor[B], ord: Order | None = None, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Tensor[B]:
-    """The norm of vectors or of matrices, by the number of dims.
+    """Compute the norms of vectors or of matrices, by the number of dims.
 
     Without ``ord`` it is the 2-norm over ``dim``, or over all elements. With it, one dim is of vectors (`vector_norm`),
     a pair of matrices (`matrix_norm`), and without ``dim`` x is a vector or a matrix.

@@ -17,7 +17,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.balanced import PASS, cost_of
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.recipes import LARGEST, Source
+from burnpy.autodiff.recipes import LARGEST, ArraySource
 from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy, operations
 from burnpy.nn.functional import layer_norm
@@ -154,7 +154,7 @@ def held(out: Tensor[Any]) -> int:
 
 
 def _arrays(x: Any) -> Iterator[Any]:
-    if isinstance(x, Source):
+    if isinstance(x, ArraySource):
         if x.array is not None:
             yield x.array
         assert x.cached is None
@@ -229,7 +229,7 @@ def test_no_tensor_lives_longer_for_a_recipe() -> None:
     parts.clear()
     assert y._primitive.value.source is not None
     z = y * 2.0 @ Tensor[Train].ones((64, 64), dtype="float64")
-    assert dead[1]() is None, "of what nothing keeps, nothing is left"
+    assert dead[1]() is None, "an array that nothing keeps is still there"
     assert np.allclose(z.sum().backward()[x].to_numpy(), 64 * 2 * (np.exp(x.to_numpy()) + np.cos(x.to_numpy())))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
-from burnpy.autodiff.forward_methods import method_of
+from burnpy.autodiff.autodiff import MethodAtFirstUse, autodiff_method
+from burnpy.autodiff.forward_methods import forward_method
 from burnpy.autodiff.rule_table import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, Operation, operations
 from burnpy.backend.dtypes import float64
@@ -39,7 +39,7 @@ def test_each_operand_is_broadcast_alone(op: Operation) -> None:
             assert alone in shapes, f"no example of {op.name} broadcasts its argument {op.arguments[k].name} alone"
 
 
-# An operation of three floats and a mask, of which the last may be a number: x + weight * (end - x), 0 where masked
+# An operation of three floats and a mask, where the last may be a number: x + weight * (end - x), 0 where masked
 
 
 def remaining(i: Any, weight: Any) -> Any:
@@ -63,8 +63,8 @@ def lerp(self: Any, keep: Bool, x: Float, end: Float, weight: Float | Scalar) ->
 def interpolate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Add `lerp` to the backends for one test, and return it as a function of tensors."""
     monkeypatch.setattr(Backend, "lerp", lerp, raising=False)
-    monkeypatch.setattr(Autodiff, "lerp", CompiledAtFirstUse("lerp", recorded), raising=False)
-    monkeypatch.setattr(Forward, "lerp", CompiledAtFirstUse("lerp", method_of), raising=False)
+    monkeypatch.setattr(Autodiff, "lerp", MethodAtFirstUse("lerp", autodiff_method), raising=False)
+    monkeypatch.setattr(Forward, "lerp", MethodAtFirstUse("lerp", forward_method), raising=False)
 
     monkeypatch.setitem(RULES, "lerp", rule_of(operation(lerp)))
 

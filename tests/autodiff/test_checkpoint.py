@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -168,6 +169,30 @@ def test_nesting_saves_the_inner_arguments_too() -> None:
     del y
 
 
+@pytest.mark.parametrize("container", [dict, OrderedDict, lambda **named: defaultdict(list, named)])
+def test_nesting_saves_the_inner_arguments_in_containers_too(container: Any) -> None:
+    x = leaf((1000,))
+    kept: list[Any] = []
+    types: set[type] = set()
+
+    def inner(named: Any) -> Any:
+        types.add(type(named))
+        a = named["a"].sin().sin()
+        kept.append(weakref.ref(a._primitive.value))
+        return container(a=a)
+
+    def outer(a: Any) -> Any:
+        named = container(a=a)
+        for _ in range(4):
+            named = checkpoint(inner, named)
+        return named["a"]
+
+    y = checkpoint(outer, x)
+    assert [r() is not None for r in kept] == [False, False, False, True]
+    assert x in y.sum().backward()
+    assert types == {type(container())}, "the second run gets containers of the same type"
+
+
 def test_each_section_runs_twice_and_once_more_for_a_second_pass() -> None:
     runs = 0
 
@@ -186,7 +211,7 @@ def test_each_section_runs_twice_and_once_more_for_a_second_pass() -> None:
     runs = 0
     loss = checkpoint(lambda a: checkpoint(f, checkpoint(f, a)), x).sum()
     loss.backward()
-    assert runs == 2 + 1 + 2, "the first run, that of the outer section up to the second argument, the inner ones"
+    assert runs == 2 + 1 + 2, "the first run, the outer section's up to the second argument, the inner ones"
 
 
 def test_a_pass_along_some_paths_only() -> None:
@@ -557,7 +582,7 @@ def test_random_state_is_put_back_where_a_second_run_ends_early() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_others_keep_of_what_was_computed_once(device: str) -> None:
-    """An array that several nodes keep, of which some have been walked and some are dropped."""
+    """An array that several nodes keep, some of them walked already and some dropped."""
     x, w = leaf((3, 3), DEVICES[device]), leaf((3, 3), DEVICES[device], 1)
 
     def f(a: Any) -> Any:

@@ -11,9 +11,9 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
+from burnpy.autodiff.autodiff import MethodAtFirstUse, autodiff_method
 from burnpy.autodiff.codegen import source
-from burnpy.autodiff.forward_methods import method_of
+from burnpy.autodiff.forward_methods import forward_method
 from burnpy.autodiff.rule_table import RULES, rule_of
 from burnpy.backend import Algebra, Backend, NumPy, operations
 from burnpy.backend.entries import operation
@@ -115,8 +115,8 @@ def with_rule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def change(name: str, **sides: Any) -> None:
         monkeypatch.setitem(RULES, name, RULES[name]._replace(**sides))
-        monkeypatch.setattr(Autodiff, name, CompiledAtFirstUse(name, recorded))
-        monkeypatch.setattr(Forward, name, CompiledAtFirstUse(name, method_of))
+        monkeypatch.setattr(Autodiff, name, MethodAtFirstUse(name, autodiff_method))
+        monkeypatch.setattr(Forward, name, MethodAtFirstUse(name, forward_method))
 
     return change
 

@@ -182,12 +182,12 @@ def test_devices_made_at_once_are_one() -> None:
 
 def test_methods_compiled_at_once_work() -> None:
     """Methods of Autodiff are made at their first use: here of a class that has none yet."""
-    from burnpy.autodiff.autodiff import CompiledAtFirstUse, recorded
+    from burnpy.autodiff.autodiff import MethodAtFirstUse, autodiff_method
     from burnpy.backend.backend import operations
 
     for name in ("exp", "mul", "sum"):
         assert name in operations()
-        setattr(Autodiff, name, CompiledAtFirstUse(name, recorded))
+        setattr(Autodiff, name, MethodAtFirstUse(name, autodiff_method))
     x = leaf([0.0, 1.0])
 
     def work(k: int) -> None:

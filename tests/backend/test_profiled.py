@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat
-from burnpy.autodiff import Forward, engine, track_lines
+from burnpy.autodiff import Forward, track_lines
 from burnpy.autodiff.engine import propagate_watched
 from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
@@ -260,7 +260,7 @@ def test_autodiff_tells_only_while_recording(monkeypatch: pytest.MonkeyPatch) ->
         watched.append(True)
         return propagate_watched(*args, **keywords)
 
-    monkeypatch.setattr(engine, "propagate_watched", noting)
+    monkeypatch.setattr("burnpy.autodiff.autodiff.propagate_watched", noting)
     x = ones(3).require_grad()
     x.exp().sum().backward()
     assert not watched
@@ -306,6 +306,16 @@ def test_by_line() -> None:
         x.exp()
     (row,) = p.by_line()
     assert row.line is None
+
+
+def test_all_rules_of_an_operation_with_many_arguments_have_its_line() -> None:
+    xs = [ones(3).require_grad() for _ in range(5)]
+    with Profiled.record() as p:
+        with track_lines():
+            y = cat(xs)  # here
+        y.sum().backward()
+    found = {(row.line.code, row.direction): row.calls for row in p.by_line() if row.line}
+    assert found["y = cat(xs)  # here", "backward"] == 5, "a slice of the gradient for each"
 
 
 def test_as_tables() -> None:

@@ -1,4 +1,4 @@
-"""What is said of functions that return something else than float tensors: every transform, every such thing."""
+"""Errors for functions that return something else than float tensors: every transform, every such thing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ generated text::
 
 from __future__ import annotations
 
-from burnpy.autodiff.codegen.compiling import compiled
+from burnpy.autodiff.codegen.compiling import generated
 from burnpy.autodiff.codegen.method_source import source
 
-__all__ = ["compiled", "source"]
+__all__ = ["generated", "source"]

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.autodiff.codegen.fragments import saved_names
-from burnpy.autodiff.codegen.method_source import rule_of, source
+from burnpy.autodiff.codegen.method_source import source
 from burnpy.autodiff.graph import EdgeKind, Tracked, new_node, next_seq, node_class, untracked
+from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.rules import Vjp
 
-if TYPE_CHECKING:
-    from burnpy.autodiff.rule_table import Rule
 
-
-def compiled(name: str) -> Callable[..., Any]:
+def generated(name: str) -> Callable[..., Any]:
     """Generate and compile the method of `Autodiff` for one operation."""
     op = operation(getattr(Backend, name))
-    rule = rule_of(name)
+    rule = RULES.get(name)
     names: dict[str, Any] = {
         "Tracked": Tracked,
         "next_seq": next_seq,
@@ -56,11 +54,11 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
             names[f"matrix_vjp{k}"] = vjp
             kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
     if rule.joint:
-        from burnpy.autodiff.joint_nodes import called, called_with_one, record_outputs
+        from burnpy.autodiff.joint_nodes import joint_vjp, record_outputs, single_result_vjp
 
         names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
         hidden = ("", "", "")  # the vjp, whether it is alone, and needs
-        kinds[called] = kinds[called_with_one] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
+        kinds[joint_vjp] = kinds[single_result_vjp] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
     return names
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from burnpy.autodiff.rule_table import Rule
 from burnpy.backend.entries import EMPTY, Argument, Operation
-from burnpy.backend.rules import Vjp
+from burnpy.backend.rules import Matrices, Vjp
 from burnpy.hints.signatures import signature
-
-if TYPE_CHECKING:
-    from burnpy.autodiff.rule_table import Rule
-    from burnpy.backend.rules import Matrices
 
 
 def parameter(a: Argument) -> str:
@@ -94,7 +91,7 @@ def saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
     return saved
 
 
-Edge: TypeAlias = Callable[[int, str], list[str]]
+EdgeSource: TypeAlias = Callable[[int, str], list[str]]
 """``(slot, parent) -> lines``: generates the assignment of one edge to a slot of a node."""
 
 SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
@@ -103,12 +100,12 @@ _SHOW = ["if mode is not None:", "    mode.record(self, node, value)"]
 _CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
 
 
-def edge(vjp: str, saved: str) -> Edge:
+def edge(vjp: str, saved: str) -> EdgeSource:
     """Generate an edge of a vjp and what it saves."""
     return lambda k, parent: [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {saved}"]
 
 
-def fitted_edge(op: Operation, rule: Rule, k: int) -> Edge:
+def fitted_edge(op: Operation, rule: Rule, k: int) -> EdgeSource:
     """Generate the edge of the k-th argument, which undoes broadcasting if its shape is not the result's, ``shape``."""
     meta = f"{op.float_arguments[k].name}_meta[0]"
     own, fitted = (saved_by(op, rule.vjps[k], fit) for fit in (None, meta))
@@ -123,13 +120,13 @@ def fitted_edge(op: Operation, rule: Rule, k: int) -> Edge:
     ]
 
 
-def edges_of(op: Operation, rule: Rule | Matrices, prefix: str = "") -> tuple[Edge, Edge]:
+def edges_of(op: Operation, rule: Rule | Matrices, prefix: str = "") -> tuple[EdgeSource, EdgeSource]:
     """Generate the two edges of a rule."""
     first, second = (edge(f"{prefix}vjp{k}", saved_by(op, vjp)) for k, vjp in enumerate(rule.vjps))
     return first, second
 
 
-def one_edge(argument: str, edge: Edge, indent: str) -> list[str]:
+def one_edge(argument: str, edge: EdgeSource, indent: str) -> list[str]:
     """Generate the recording of a node where only one float argument can be tracked."""
     lines = [
         f"parent = {argument}.node",
@@ -144,7 +141,7 @@ def one_edge(argument: str, edge: Edge, indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
-def two_edges(left: str, right: str, edges: tuple[Edge, Edge], indent: str) -> list[str]:
+def two_edges(left: str, right: str, edges: tuple[EdgeSource, EdgeSource], indent: str) -> list[str]:
     """Generate the recording of a node with two arguments: edges for tracked parents only."""
     lines = [
         f"parent = {left}.node",

@@ -23,18 +23,18 @@ from burnpy.autodiff.codegen.fragments import (
     untracked_results,
     value_of,
 )
+from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import Operation, operation
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.rule_table import Rule
     from burnpy.backend.rules import Matrices
 
 
 def source(name: str) -> str:
     """Return the source text of the method for one operation."""
     op = operation(getattr(Backend, name))
-    rule = rule_of(name)
+    rule = RULES.get(name)
     lines = [f"def {name}({', '.join(['self', *map(parameter, op.arguments)])}):"]
     if (
         not op.float_arguments
@@ -49,19 +49,12 @@ def source(name: str) -> str:
     elif rule.joint is not None:
         lines += _joint(op, rule.joint)
     elif op.elementwise and sum(a.elementwise for a in op.arguments) > 1:
-        lines += elementwise(op, rule)
+        lines += _elementwise(op, rule)
     elif len(rule.vjps) > 2:
         lines += _many(op, rule)
     else:
         lines += _recorded(op, rule)
     return "\n".join(lines)
-
-
-def rule_of(name: str) -> Rule | None:
-    """Return the rule of an operation, or None. The table is imported at first use, to keep ``import burnpy`` fast."""
-    from burnpy.autodiff.rule_table import RULES
-
-    return RULES.get(name)
 
 
 def _unrecorded(op: Operation) -> list[str]:
@@ -198,7 +191,7 @@ def _sequence_default(op: Operation) -> list[str]:
     ]
 
 
-def elementwise(op: Operation, rule: Rule) -> list[str]:
+def _elementwise(op: Operation, rule: Rule) -> list[str]:
     """Generate a method with several arguments that broadcast; its float arguments promote.
 
     The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.

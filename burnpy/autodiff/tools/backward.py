@@ -1,4 +1,7 @@
-"""Backward passes from several tensors at once: `backward`, and `grad` with respect to selected tensors only."""
+"""Backward passes from several tensors at once: `backward`, and `grad` with respect to selected tensors only.
+
+`reporting` serves ``backward(on_ready=f)``: a function called with each leaf's gradient as soon as it is complete.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
 from burnpy.autodiff.graph import Leaf, untracked
-from burnpy.autodiff.tools.user_code import called, probable_cause
+from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
@@ -57,11 +60,11 @@ def backward(
     """
     if removed:
         refuse_arguments("backward", removed)
-    outputs = _listed("backward", "tensors", tensors)
+    outputs = float_tensors("backward", "tensors", tensors)
     device, roots = _roots("backward", outputs, "gradients", gradients)
     targets = None
     if inputs is not None:
-        leaves = _listed("backward", "inputs", inputs)
+        leaves = float_tensors("backward", "inputs", inputs)
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
@@ -140,8 +143,8 @@ def grad(
     """
     if removed:
         refuse_arguments("grad", removed)
-    results = _listed("grad", "outputs", outputs)
-    sources = _listed("grad", "inputs", inputs)
+    results = float_tensors("grad", "outputs", outputs)
+    sources = float_tensors("grad", "inputs", inputs)
     device, roots = _roots("grad", results, "grad_outputs", grad_outputs)
     same_device("grad", results[0], *sources)
     keys = [_node(k, source) for k, source in enumerate(sources)]
@@ -159,7 +162,44 @@ def grad(
     return tuple(_result(source, grads.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
-def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
+def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
+    """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
+
+    Updates of buffers are not reported, as they are not gradients.
+
+    Raises:
+        KindError: ``on_ready`` is no function. During the pass also ArgumentError: it does not take two arguments, or
+            it returned something.
+    """
+    if not callable(on_ready):
+        raise KindError(
+            f"{operation}(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}"
+        )
+    who = f"the function given to {operation}(on_ready=…)"
+
+    def ready(leaf: Leaf, gradient: Float) -> None:
+        if leaf.buffer is not None:
+            return
+        primitive = untracked(leaf.value)
+        primitive.node = leaf
+        x, grad = new_tensor(Tensor, device, primitive), new_tensor(Tensor, device.inner, gradient)
+        result = call_user_code(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
+        if result is not None:
+            raise ArgumentError(
+                f"{who} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can, and "
+                "grads.map(f) after the pass"
+            )
+
+    return ready
+
+
+def float_tensors(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
+    """Return an argument that is one or several float tensors on `Autodiff` as a list.
+
+    Raises:
+        KindError: a member is no float tensor, or there is none.
+        NotTrackedError: a tensor is on a plain backend.
+    """
     sequence = [tensors] if isinstance(tensors, TensorBase) else tensors
     members: list[Any] = list(sequence) if isinstance(sequence, Iterable) else []
     if not members or not all(isinstance(t, Tensor) for t in members):
@@ -176,6 +216,7 @@ def _listed(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
 def _roots(
     operation: str, tensors: list[Tensor[Any]], argument: str, gradients: Any
 ) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return the device of tensors, and the primitive of each with the gradient to start from."""
     same_device(operation, *tensors)
     if gradients is None:
         gradients = [None] * len(tensors)
@@ -214,34 +255,3 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)
     return new_tensor(Tensor, inner, value)
-
-
-def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
-    """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
-
-    Updates of buffers are not reported, as they are not gradients.
-
-    Raises:
-        KindError: ``on_ready`` is no function. During the pass also ArgumentError: it does not take two arguments, or
-            it returned something.
-    """
-    if not callable(on_ready):
-        raise KindError(
-            f"{operation}(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}"
-        )
-    who = f"the function given to {operation}(on_ready=…)"
-
-    def ready(leaf: Leaf, gradient: Float) -> None:
-        if leaf.buffer is not None:
-            return
-        primitive = untracked(leaf.value)
-        primitive.node = leaf
-        x, grad = new_tensor(Tensor, device, primitive), new_tensor(Tensor, device.inner, gradient)
-        result = called(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
-        if result is not None:
-            raise ArgumentError(
-                f"{who} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can, and "
-                "grads.map(f) after the pass"
-            )
-
-    return ready

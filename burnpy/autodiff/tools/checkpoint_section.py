@@ -1,8 +1,8 @@
-"""`Section`: one call of `checkpoint`, during the first run of its function and when it runs again."""
+"""`Section`: one call of `checkpoint`, during the first run of its function and the second, and its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from typing import Any
@@ -11,6 +11,7 @@ from weakref import ref
 from burnpy.autodiff.graph import Leaf, mapped, with_relays
 from burnpy.autodiff.recording import Mode, Watcher, current_mode, using
 from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restored
+from burnpy.autodiff.tools.user_code import map_members, tensors_in
 from burnpy.backend.call_origin import capture_context
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint
@@ -47,9 +48,9 @@ class Section(Saver):
         self.trace: list[Any] = []  #: each recorded operation, and the shape and dtype of each saved array
         self.handles: list[Any] = []  #: by position, a weak reference to the array's handle,
         self.keepers: list[int] = []  #: the step that saves the array,
-        self.kept: list[_Kept] = []  #: and the record of the array
+        self.kept: list[_SavedArray] = []  #: and the record of the array
         self.arguments: set[int] = set()  #: positions of the arguments of nested sections
-        self.computed: dict[int, _Kept] = {}  #: arrays that steps computed, by id, while the function runs,
+        self.computed: dict[int, _SavedArray] = {}  #: arrays that steps computed, by id, while the function runs,
         self.nodes: dict[int, int] = {}  #: the step of each node, by id of the node,
         self.parents: list[list[int]] = []  #: and by step, the steps of the node's parents
         self._note(arrays_in((args, kwargs)))
@@ -95,20 +96,20 @@ class Section(Saver):
         array = array_of(x)
         kept = self.computed.get(id(array))
         if kept is None or kept.seen is None or kept.seen() is not array:  # ids of freed arrays may be reused
-            kept = _Kept(self.step, None, None)
+            kept = _SavedArray(self.step, None, None)
         kept.device = device
         self.kept.append(kept)
         return handle
 
     def take(self, device: Any, value: Any) -> None:
         """Record that this step computed a value."""
-        self._note(innermost(value))
+        self._note(innermost_arrays(value))
 
     def _note(self, primitives: Sequence[Any]) -> None:
         for k, x in enumerate(primitives):
             array = array_of(x)
             try:
-                self.computed[id(array)] = _Kept(self.step, k, ref(array))
+                self.computed[id(array)] = _SavedArray(self.step, k, ref(array))
             except TypeError:  # NumPy scalars have no weak references
                 continue
 
@@ -125,13 +126,13 @@ class Section(Saver):
                 alive.array = None
         if self.states is not None:
             self.states = completed(self.states)
-        hand = alone if outer is None else handing_to(outer)
-        self.args, self.kwargs = with_tensors(hand, self.args), with_tensors(hand, self.kwargs)
+        hand = without_saver if outer is None else handing_to(outer)
+        self.args, self.kwargs = map_members(TensorBase, hand, (self.args, self.kwargs))
 
     def _sample(self) -> None:
         """Take fingerprints of saved arrays, except of those that led to an array with a fingerprint: if they differed
         in the second run, that array would differ too."""
-        steps: dict[int, list[tuple[_Kept, Any]]] = {}
+        steps: dict[int, list[tuple[_SavedArray, Any]]] = {}
         for kept, handle in zip(self.kept, self.handles, strict=True):
             alive = handle()
             if alive is not None and alive.array is not None and kept.step != _BEFORE:
@@ -157,7 +158,7 @@ class Section(Saver):
         return second.arrays[needed]
 
 
-class _Kept:
+class _SavedArray:
     """A section's record of an array."""
 
     __slots__ = ("device", "index", "sample", "seen", "step")
@@ -221,13 +222,13 @@ class _SecondRun(Saver):
             if section.keepers[k] > self.last:
                 self.early.setdefault(section.kept[k].step, []).append(k)
         self.arrays: dict[int, Any] = dict.fromkeys(self.needed)
-        self.compared: set[_Kept] = set()
+        self.compared: set[_SavedArray] = set()
 
     def run(self, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
         """Run the function up to the last step that is needed."""
         bring()
         section = self.section
-        args, kwargs = with_tensors(there_again, section.args), with_tensors(there_again, section.kwargs)
+        args, kwargs = map_members(TensorBase, with_restored, (section.args, section.kwargs))
         if _BEFORE in self.early:
             self._take_early(None, arrays_in((args, kwargs)))
         if self.last == _BEFORE:
@@ -264,7 +265,7 @@ class _SecondRun(Saver):
     def take(self, device: Any, value: Any) -> None:
         """Collect the arrays of a value that the first run saved later, and end the run at the last step."""
         if self.step in self.early:
-            self._take_early(device, innermost(value))
+            self._take_early(device, innermost_arrays(value))
         if self.step == self.last:
             raise _Enough
 
@@ -316,34 +317,7 @@ def _shown(step: Any) -> str:
     return step if isinstance(step, str) else f"an array of shape {step[0]} and dtype {step[1]} kept"
 
 
-def tensors_in(x: Any) -> Iterator[TensorBase[Any]]:
-    """Yield the tensors in nested tuples, lists and dicts."""
-    if isinstance(x, TensorBase):
-        yield x
-    elif isinstance(x, (tuple, list)):
-        for member in x:
-            yield from tensors_in(member)
-    elif isinstance(x, Mapping):
-        for member in x.values():
-            yield from tensors_in(member)
-
-
-def with_tensors(f: Callable[[TensorBase[Any]], Any], x: Any) -> Any:
-    """Apply ``f`` to each tensor in nested tuples, lists and dicts; other values are returned unchanged."""
-    if isinstance(x, TensorBase):
-        return f(x)
-    if type(x) is list:
-        return [with_tensors(f, member) for member in x]
-    if isinstance(x, tuple):
-        members = [with_tensors(f, member) for member in x]
-        make: Any = getattr(type(x), "_make", type(x))  # a named tuple has its members as arguments
-        return make(members)
-    if type(x) is dict:
-        return {key: with_tensors(f, member) for key, member in x.items()}
-    return x
-
-
-def innermost(value: Any) -> Sequence[Any]:
+def innermost_arrays(value: Any) -> Sequence[Any]:
     """Return the innermost arrays, or deferred primitives, of a primitive."""
     if not hasattr(value, "mapped"):
         return (value,)
@@ -359,7 +333,7 @@ def innermost(value: Any) -> Sequence[Any]:
 
 def arrays_in(arguments: Any) -> list[Any]:
     """Return the innermost arrays of all tensors in nested tuples, lists and dicts."""
-    return [x for tensor in tensors_in(arguments) for x in innermost(tensor._primitive)]
+    return [x for tensor in tensors_in(arguments) for x in innermost_arrays(tensor._primitive)]
 
 
 def handing_to(outer: Saver) -> Callable[[TensorBase[Any]], TensorBase[Any]]:
@@ -378,7 +352,7 @@ def _is_leaf(x: TensorBase[Any]) -> bool:
     return node is not None and node.target.__class__ is Leaf
 
 
-def alone(x: TensorBase[Any]) -> TensorBase[Any]:
+def without_saver(x: TensorBase[Any]) -> TensorBase[Any]:
     """Return a section's argument without the recipe for recomputing it, for a section with no saver around it."""
     if _is_leaf(x):
         return x
@@ -390,7 +364,7 @@ def without_recipe(x: Any) -> Any:
     return x.holding(array_of(x)) if hasattr(x, "holding") else x
 
 
-def there_again(x: TensorBase[Any]) -> TensorBase[Any]:
+def with_restored(x: TensorBase[Any]) -> TensorBase[Any]:
     """Return a section's argument with its arrays restored."""
     return _with_arrays(x, restored)
 

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.joint_nodes import node_kind, record_outputs
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.function import refused, refused_tensors
 from burnpy.autodiff.tools.transpose import tangent_parts, traced, transposed
-from burnpy.autodiff.tools.user_code import Departures, called, positional
+from burnpy.autodiff.tools.user_code import RuleReads, call_user_code, positional, tensors_in
 from burnpy.autodiff.tools.user_values import (
-    Kept,
+    TensorSpec,
     differentiated,
     in_reverse,
-    kept_of,
-    kept_of_tensor,
     lifted,
     lined_up,
     lowered,
@@ -31,9 +29,10 @@ from burnpy.autodiff.tools.user_values import (
     primitives,
     regrouped,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
-    tensors_in,
     unpacked,
     zero_like,
 )
@@ -61,7 +60,7 @@ class _Custom(Generic[F]):
                     f"{decorator} was put on {self._name}(), which takes {parameter.name} by keyword only; let it take "
                     "every argument by position, which is how derivatives are told apart"
                 )
-        self._kind = node_kind(self._name)
+        self._kind = opaque_class(self._name)
         functools.update_wrapper(cast(Any, self), function)
 
     if TYPE_CHECKING:
@@ -83,19 +82,24 @@ class _Custom(Generic[F]):
         device, arguments = lined_up(self._name, args)
         if not device.differentiates:
             return self._function(*arguments)
-        kept = [kept_of(a) for a in arguments]
+        specs = [spec_of(a) for a in arguments]
         values = primitives(arguments)
-        needs = differentiated(self._name, device, kept, values)
+        needs = differentiated(self._name, device, specs, values)
         inner = device.inner
-        low = tensors(inner, kept, lowered(device, kept, values))
+        low = tensors(inner, specs, lowered(device, specs, values))
         if any(needs):
-            return self._derived(device, kept, values, needs, low)
+            return self._derived(device, specs, values, needs, low)
         with working_on(inner):
             returned = self._called(low)
         return self._built(device, returned, results_of(f"{self._name}()", returned, inner), [], [])
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self,
+        device: Any,
+        specs: list[TensorSpec | None],
+        values: list[Any],
+        needs: Sequence[bool],
+        low: tuple[Any, ...],
     ) -> Any:
         """Compute the results on a device that differentiates by the arguments for which ``needs`` is true; ``low`` are
         the arguments on the level beneath."""
@@ -105,11 +109,11 @@ class _Custom(Generic[F]):
         self, device: Any, returned: object, outs: Sequence[Any], places: Sequence[int], recorded: Sequence[Any]
     ) -> Any:
         """Wrap the results of the level beneath for the device: those at ``places`` are ``recorded``, others lifted."""
-        likes = [kept_of(out) for out in outs]
-        results = lifted(device, likes, primitives(outs))
+        out_specs = [spec_of(out) for out in outs]
+        results = lifted(device, out_specs, primitives(outs))
         for k, result in zip(places, recorded, strict=True):
             results[k] = result
-        return regrouped(returned, tensors(device, likes, results))
+        return regrouped(returned, tensors(device, out_specs, results))
 
     def _pair(self, rule: str, what: str, returned: object) -> tuple[Any, Any]:
         if not isinstance(returned, tuple) or len(returned) != 2:
@@ -167,7 +171,12 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         self._rules = fwd, bwd
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self,
+        device: Any,
+        specs: list[TensorSpec | None],
+        values: list[Any],
+        needs: Sequence[bool],
+        low: tuple[Any, ...],
     ) -> Any:
         name = self._name
         if isinstance(device, Forward):
@@ -178,59 +187,61 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
         if self._rules is None:
             raise self._undefined("defvjp(fwd, bwd)")
         fwd, bwd = self._rules
-        departures = Departures(device.inner)
-        with departures.block:
-            returned = called(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
+        reads = RuleReads(device.inner)
+        with reads.block:
+            returned = call_user_code(f"the fwd of {name}()", f"what {name}() takes", fwd, device.inner, *low)
         result, residuals = self._pair("fwd", "the result and the residuals", returned)
         outs = results_of(f"the fwd of {name}()", result, device.inner)
         saved: list[Any] = []
         tree = packed(f"the fwd of {name}()", residuals, device.inner, saved)
-        if departures.method is not None:
-            message, sources = departures.message(f"the fwd of {name}()"), tensors_in(low)
+        if reads.method is not None:
+            message, sources = reads.message(f"the fwd of {name}()"), list(tensors_in(low))
             outs = refused_tensors(message, outs, sources)
             saved = primitives(
-                refused_tensors(message, tensors_in(unpacked(tree, device.inner, tuple(saved))), sources)
+                refused_tensors(message, list(tensors_in(unpacked(tree, device.inner, tuple(saved)))), sources)
             )
-        likes = tuple([kept_of_tensor(out) for out in outs])
-        places = [k for k, like in enumerate(likes) if like.floats]
+        out_specs = tuple([spec_of_tensor(out) for out in outs])
+        places = [k for k, spec in enumerate(out_specs) if spec.floats]
         if not places:
             return self._built(device, result, outs, [], [])
-        rule = _Rule(name, bwd, tuple(kept), tuple(needs), likes, isinstance(result, tuple), tree)
+        rule = _BackwardRule(name, bwd, tuple(specs), tuple(needs), out_specs, isinstance(result, tuple), tree)
         floats = [outs[k]._primitive for k in places]
         parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-        recorded = record_outputs(device, self._kind, floats, parents, _pulled, (rule, *saved))
+        recorded = record_outputs(device, self._kind, floats, parents, _backward_vjp, (rule, *saved))
         return self._built(device, result, outs, places, recorded)
 
 
-class _Rule(NamedTuple):
+class _BackwardRule(NamedTuple):
     """The data of one call of a `custom_vjp` for its backward rule, without tensors."""
 
     name: str
     bwd: Callable[[Any, Any], Any]
-    arguments: tuple[Kept | None, ...]
+    arguments: tuple[TensorSpec | None, ...]
     needs: tuple[bool, ...]
-    outputs: tuple[Kept, ...]
+    outputs: tuple[TensorSpec, ...]
     several: bool  #: whether the result is a tuple
     residuals: Any  #: the residuals, with a `Slot` for each tensor
 
 
-def _pulled(inner: Any, grads: Sequence[Any], rule: _Rule, *saved: Any) -> tuple[Float, ...]:
-    """The vjp of a `custom_vjp`: calls the backward rule and returns the gradients of the arguments that need one."""
+def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved: Any) -> tuple[Float, ...]:
+    """Call the backward rule of a `custom_vjp` and return the gradients of the arguments that need one."""
     remaining = iter(grads)
     incoming = []
-    for like in rule.outputs:
-        grad = next(remaining) if like.floats else None
-        zero = zero_like(like, inner) if like.floats and grad is None else None
-        incoming.append(zero if grad is None else tensor(like, inner, grad))
+    for spec in rule.outputs:
+        grad = next(remaining) if spec.floats else None
+        zero = zero_like(spec, inner) if spec.floats and grad is None else None
+        incoming.append(zero if grad is None else tensor(spec, inner, grad))
     residuals = unpacked(rule.residuals, inner, saved)
     who, takes = f"the bwd of {rule.name}()", "the residuals, and then the gradient of the result"
-    departures = Departures(inner)
-    with departures.block:
-        returned = called(who, takes, rule.bwd, inner, residuals, tuple(incoming) if rule.several else incoming[0])
+    reads = RuleReads(inner)
+    with reads.block:
+        returned = call_user_code(
+            who, takes, rule.bwd, inner, residuals, tuple(incoming) if rule.several else incoming[0]
+        )
     parts = parts_of(who, "gradient", returned, rule.arguments, inner, needed=rule.needs)
-    if departures.method is not None:
+    if reads.method is not None:
         sources = [x for x in (*incoming, *tensors_in(residuals)) if x is not None]
-        parts = refused(departures.message(who), inner, parts, rule.arguments, sources)
+        parts = refused(reads.message(who), inner, parts, rule.arguments, sources)
     return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
 
 
@@ -274,7 +285,12 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
         return jvp
 
     def _derived(
-        self, device: Any, kept: list[Kept | None], values: list[Any], needs: Sequence[bool], low: tuple[Any, ...]
+        self,
+        device: Any,
+        specs: list[TensorSpec | None],
+        values: list[Any],
+        needs: Sequence[bool],
+        low: tuple[Any, ...],
     ) -> Any:
         jvp, inner, who = self._rule, device.inner, f"the jvp of {self._name}()"
         if jvp is None:
@@ -282,19 +298,19 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
 
         def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
             takes = "the tuple of the arguments, then the tuple of their tangents"
-            departures = Departures(tensors_in((primals, tangents))[0].device)
-            with departures.block:
-                returned = called(who, takes, jvp, None, primals, tangents)
-            if departures.method is not None:
-                raise GraphError(departures.message(who))
+            reads = RuleReads(next(tensors_in((primals, tangents))).device)
+            with reads.block:
+                returned = call_user_code(who, takes, jvp, None, primals, tangents)
+            if reads.method is not None:
+                raise GraphError(reads.message(who))
             return self._pair("jvp", "the result and its tangent", returned)
 
         if isinstance(device, Forward):
             tangents = [
-                None if like is None or not like.floats
-                else tensor(like, inner, v.tangent) if needed
-                else zero_like(like, inner)
-                for like, v, needed in zip(kept, values, needs, strict=True)
+                None if spec is None or not spec.floats
+                else tensor(spec, inner, v.tangent) if needed
+                else zero_like(spec, inner)
+                for spec, v, needed in zip(specs, values, needs, strict=True)
             ]  # fmt: skip
             with working_on(inner):
                 result, tangent = rule(low, tuple(tangents))
@@ -303,7 +319,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             places = [k for k, part in enumerate(parts) if part is not None]
             duals = [Dual(outs[k]._primitive, parts[k]) for k in places]
             return self._built(device, result, outs, places, duals)
-        result, outs, linear = traced(who, rule, inner, kept, primitives(low), needs)
+        result, outs, linear = traced(who, rule, inner, specs, primitives(low), needs)
         if not linear.places:
             return self._built(device, result, outs, [], [])
         floats = [outs[k]._primitive for k in linear.places]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, stack_of
-from burnpy.autodiff.tools.backward import _listed
+from burnpy.autodiff.tools.backward import float_tensors
 from burnpy.autodiff.tools.graph_views import all_saved, is_freed, metas, parents, walk
 from burnpy.autodiff.tools.memory_report import held_by
 from burnpy.autodiff.tools.saved_tensors import Stored
@@ -46,7 +46,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
         KindError: an argument is no float tensor.
         ArgumentError: the limit is not positive.
     """
-    roots: list[Tensor[Any]] = _listed(function, "tensors", tensors)
+    roots: list[Tensor[Any]] = float_tensors(function, "tensors", tensors)
     if limit < 1:
         raise ArgumentError(f"{function}() got limit={limit}; expected an int of at least 1")
     device = roots[0].device

@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.joint_nodes import node_kind, record_outputs
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.function_calls import (
     ONCE,
     TAKES,
-    Call,
     Context,
     FunctionBase,
-    Once,
-    Refused,
+    FunctionCall,
+    OnceBackward,
+    UnknownDerivative,
     differentiable_flags,
     source_of,
 )
-from burnpy.autodiff.tools.user_code import Departures, FirstDeparture, called, positional
+from burnpy.autodiff.tools.user_code import ForwardReads, RuleReads, call_user_code, positional
 from burnpy.autodiff.tools.user_values import (
-    Kept,
+    TensorSpec,
     differentiated,
     in_reverse,
-    kept_of,
-    kept_of_tensor,
     levels_of,
     lifted,
     lined_up,
@@ -41,6 +39,8 @@ from burnpy.autodiff.tools.user_values import (
     primitives,
     regrouped,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
     zero_like,
@@ -54,199 +54,9 @@ from burnpy.tensor.tensor_base import TensorBase
 if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar
 
+    from burnpy.typevars import R
 
-def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
-    """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
-    name = function.__name__
-    device, arguments = lined_up(f"{name}.apply", args)
-    levels = [None] if device is None else levels_of(device)
-    plain = levels.pop()
-    kept = tuple([kept_of(a) for a in arguments])
-    values = [primitives(arguments)]  # for each level, the outermost first
-    needs = []
-    for level in levels:
-        needs.append(differentiated(f"{name}.apply", level, kept, values[-1]))
-        values.append(lowered(level, kept, values[-1]))
-    on_plain = tensors(plain, kept, values[-1])
-    needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(kept))])
-    several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
-    ctx = Context(name, "forward", needed, plain)
-    watch = FirstDeparture(ctx) if several else None
-    try:
-        with nullcontext() if watch is None else watching(watch):
-            returned = called(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
-        outs = results_of(f"{name}.forward()", returned, plain)
-        saved: tuple[Any, ...] = ctx._saved or ()
-    finally:
-        ctx._close()
-    if not levels:
-        return returned
-    call = Call()
-    call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.saved = kept, tuple([kept_of(s) for s in saved])
-    call.outputs = tuple([kept_of_tensor(out) for out in outs])
-    call.hidden, call.lost = 0, None
-    call.differentiable = differentiable_flags(name, outs, ctx._marked)
-    sources = [source_of(s, c, on_plain, outs) for c, s in enumerate(saved)]
-    if watch is not None:
-        call.lost = watch.lost(
-            (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
-        )
-        if call.lost is not None or hasattr(function.backward, ONCE):
-            hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
-            sources += [(0, k) for k in hidden]
-            call.saved += tuple([kept[k] for k in hidden])
-            call.hidden = len(hidden)
-            saved += tuple([on_plain[k] for k in hidden])
-    constants, results = primitives(saved), primitives(outs)
-    for k in range(len(levels) - 1, -1, -1):
-        pools = (values[k + 1], results, constants)
-        own = [pools[pool][place] for pool, place in sources]
-        results = _DERIVED[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
-        if k:
-            constants = lifted(levels[k], call.saved, constants)
-    return regrouped(returned, [tensor(like, device, out) for like, out in zip(call.outputs, results, strict=True)])
-
-
-def called_method(
-    call: Call, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
-) -> list[Any]:
-    """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
-    argument of the Function, or each of its results."""
-    function = call.function
-    who = f"{function.__name__}.{method}()"
-    ctx = call.context(method, needs, device, saved)
-    departures = Departures(device)
-    try:
-        with departures.block:
-            returned = called(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
-    finally:
-        ctx._close()
-    if method == "backward":
-        places: Sequence[Kept | None] = call.arguments
-        parts = parts_of(who, "gradient", returned, places, device, needed=needs)
-    else:
-        places = call.outputs
-        marked = [not differentiable for differentiable in call.differentiable]
-        parts = parts_of(who, "tangent", returned, places, device, marked=marked)
-    if (departures.method is None and call.lost is None) or not device.differentiates:
-        return parts
-    message = f"{function.__name__}.forward() {call.lost}"
-    if departures.method is not None:
-        message = f"{departures.message(who)}, or decorate backward() with once_differentiable"
-    sources = [x for x in (*incoming, *tensors(device, call.saved, saved)) if x is not None]
-    return refused(message, device, parts, places, sources)
-
-
-def _recorded(
-    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
-) -> list[Any]:
-    """Return the results on an `Autodiff` level, recorded if an argument is tracked."""
-    if True not in needs or True not in call.differentiable:
-        return lifted(level, call.outputs, results)
-    function = call.function
-    if not function.defines("backward"):
-        raise NotTrackedError(
-            f"{function.__name__}.apply() got tracked tensors, and {function.__name__} defines no backward(); "
-            "define one, or apply it to x.detach()"
-        )
-    flags = call.differentiable
-    parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
-    floats = [v for v, differentiable in zip(results, flags, strict=True) if differentiable]
-    tracked = record_outputs(level, function._kind, floats, parents, pulled, (call, needs, *saved))
-    if len(tracked) == len(results):
-        return tracked
-    outs, recorded = lifted(level, call.outputs, results), iter(tracked)
-    return [next(recorded) if differentiable else out for out, differentiable in zip(outs, flags, strict=True)]
-
-
-def pulled(inner: Any, grads: Sequence[Any], call: Call, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
-    """The vjp of a Function's node: calls backward() and returns the gradients of the arguments that need one."""
-    remaining = iter(grads)
-    own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
-    incoming = [_materialized(call, like, inner, grad) for like, grad in zip(call.outputs, own, strict=True)]
-    if hasattr(call.function.backward, ONCE):
-        return pulled_once(inner, call, needs, incoming, saved)
-    parts = called_method(call, "backward", needs, inner, incoming, saved)
-    return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
-
-
-def _materialized(call: Call, like: Kept | None, device: Any, part: Any) -> Any:
-    """Return a gradient or tangent as passed to user code: a missing one as zeros, or None if not materialized."""
-    if part is not None and like is not None:
-        return tensor(like, device, part)
-    return zero_like(like, device) if call.materialize and like is not None and like.floats else None
-
-
-def _with_jvps(
-    call: Call, level: Any, needs: tuple[bool, ...], values: Sequence[Any], results: Sequence[Any], saved: Sequence[Any]
-) -> list[Any]:
-    """Return the results on a `Forward` level, with the tangents of jvp() if an argument has one."""
-    outs = lifted(level, call.outputs, results)
-    if not any(needs) or not any(call.differentiable):
-        return outs
-    function, inner = call.function, level.inner
-    if not function.defines("jvp"):
-        raise NotTrackedError(
-            f"{function.__name__}.apply() was differentiated in forward mode, and {function.__name__} has no "
-            "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
-            f"{in_reverse(level)}"
-        )
-    tangents = [
-        _materialized(call, like, inner, v.tangent if needed else None)
-        for like, v, needed in zip(call.arguments, values, needs, strict=True)
-    ]
-    parts = called_method(call, "jvp", needs, inner, tangents, saved)
-    return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
-
-
-def pulled_once(
-    inner: Any, call: Call, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
-) -> tuple[Float, ...]:
-    """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
-    missing: list[Any] = []
-    outs = applied(Once, (called_method, call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
-    return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))
-
-
-def refused(
-    message: str, device: Any, parts: Sequence[Any], places: Sequence[Kept | None], sources: Sequence[Any]
-) -> list[Any]:
-    """Return the results of user code such that differentiating them raises an error.
-
-    Args:
-        message: the error message.
-        device: the device of the results and sources.
-        parts: the primitives of the results; None and absent parts are unchanged.
-        places: the class, shape and dtype of each.
-        sources: tensors on which the results may depend.
-    """
-    present = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
-    results = [tensor(like, device, parts[k]) for k in present if (like := places[k]) is not None]
-    outs: list[Any] = list(parts)
-    if results:
-        refusing = applied(Refused, (message, len(results), *results, *sources))
-        for k, part in zip(present, primitives(refusing), strict=True):
-            outs[k] = part
-    return outs
-
-
-def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
-    """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
-    places = [like if (like := kept_of_tensor(x)).floats else None for x in tensors]
-    parts = [x._primitive if like else None for x, like in zip(tensors, places, strict=True)]
-    if not any(places):
-        return tuple(tensors)
-    refusing = refused(message, tensors[0].device, parts, places, sources)
-    return tuple([x if part is None else x._like(part) for x, part in zip(tensors, refusing, strict=True)])
-
-
-_DERIVED: dict[type, Callable[..., list[Any]]] = {Autodiff: _recorded, Forward: _with_jvps}
-
-
-if TYPE_CHECKING:
     P = ParamSpec("P")
-    R = TypeVar("R")
     R_co = TypeVar("R_co", covariant=True)
 
     class _WithForward(Protocol[P, R_co]):
@@ -315,7 +125,7 @@ class Function(FunctionBase):
         for name, instead in _PYTORCH.items():
             if name in vars(cls):
                 raise KindError(f"{cls.__name__}.{name}() would never be called; {instead}")
-        cls._kind = node_kind(cls.__name__)
+        cls._kind = opaque_class(cls.__name__)
 
     if TYPE_CHECKING:
         apply = _Apply()
@@ -338,3 +148,204 @@ class Function(FunctionBase):
                     "method forward(ctx, *args) that returns a tensor, or a tuple of some"
                 )
             return applied(cls, positional(f"{cls.__name__}.apply", cls.forward, args, kwargs, 1))
+
+
+def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
+    """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
+    name = function.__name__
+    device, arguments = lined_up(f"{name}.apply", args)
+    levels = [None] if device is None else levels_of(device)
+    plain = levels.pop()
+    specs = tuple([spec_of(a) for a in arguments])
+    values = [primitives(arguments)]  # for each level, the outermost first
+    needs = []
+    for level in levels:
+        needs.append(differentiated(f"{name}.apply", level, specs, values[-1]))
+        values.append(lowered(level, specs, values[-1]))
+    on_plain = tensors(plain, specs, values[-1])
+    needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(specs))])
+    several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
+    ctx = Context(name, "forward", needed, plain)
+    watch = ForwardReads(ctx) if several else None
+    try:
+        with nullcontext() if watch is None else watching(watch):
+            returned = call_user_code(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
+        outs = results_of(f"{name}.forward()", returned, plain)
+        saved: tuple[Any, ...] = ctx._saved or ()
+    finally:
+        ctx._close()
+    if not levels:
+        return returned
+    call = FunctionCall()
+    call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
+    call.arguments, call.saved = specs, tuple([spec_of(s) for s in saved])
+    call.outputs = tuple([spec_of_tensor(out) for out in outs])
+    call.hidden, call.lost = 0, None
+    call.differentiable = differentiable_flags(name, outs, ctx._marked)
+    sources = [source_of(s, c, on_plain, outs) for c, s in enumerate(saved)]
+    if watch is not None:
+        call.lost = watch.lost(
+            (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
+        )
+        if call.lost is not None or hasattr(function.backward, ONCE):
+            hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
+            sources += [(0, k) for k in hidden]
+            call.saved += tuple([specs[k] for k in hidden])
+            call.hidden = len(hidden)
+            saved += tuple([on_plain[k] for k in hidden])
+    constants, results = primitives(saved), primitives(outs)
+    for k in range(len(levels) - 1, -1, -1):
+        pools = (values[k + 1], results, constants)
+        own = [pools[pool][place] for pool, place in sources]
+        results = _RESULTS_ON[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
+        if k:
+            constants = lifted(levels[k], call.saved, constants)
+    return regrouped(returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
+
+
+def call_method(
+    call: FunctionCall, method: str, needs: tuple[bool, ...], device: Any, incoming: Sequence[Any], saved: Any
+) -> list[Any]:
+    """Call backward() or jvp() with gradients or tangents on a device and return the checked results, one for each
+    argument of the Function, or each of its results."""
+    function = call.function
+    who = f"{function.__name__}.{method}()"
+    ctx = call.context(method, needs, device, saved)
+    reads = RuleReads(device)
+    try:
+        with reads.block:
+            returned = call_user_code(who, TAKES[method], getattr(function, method), device, ctx, *incoming)
+    finally:
+        ctx._close()
+    if method == "backward":
+        places: Sequence[TensorSpec | None] = call.arguments
+        parts = parts_of(who, "gradient", returned, places, device, needed=needs)
+    else:
+        places = call.outputs
+        marked = [not differentiable for differentiable in call.differentiable]
+        parts = parts_of(who, "tangent", returned, places, device, marked=marked)
+    if (reads.method is None and call.lost is None) or not device.differentiates:
+        return parts
+    message = f"{function.__name__}.forward() {call.lost}"
+    if reads.method is not None:
+        message = f"{reads.message(who)}, or decorate backward() with once_differentiable"
+    sources = [x for x in (*incoming, *tensors(device, call.saved, saved)) if x is not None]
+    return refused(message, device, parts, places, sources)
+
+
+def _with_node(
+    call: FunctionCall,
+    level: Any,
+    needs: tuple[bool, ...],
+    values: Sequence[Any],
+    results: Sequence[Any],
+    saved: Sequence[Any],
+) -> list[Any]:
+    """Return the results on an `Autodiff` level, recorded if an argument is tracked."""
+    if True not in needs or True not in call.differentiable:
+        return lifted(level, call.outputs, results)
+    function = call.function
+    if not function.defines("backward"):
+        raise NotTrackedError(
+            f"{function.__name__}.apply() got tracked tensors, and {function.__name__} defines no backward(); "
+            "define one, or apply it to x.detach()"
+        )
+    flags = call.differentiable
+    parents = [v.node for v, needed in zip(values, needs, strict=True) if needed]
+    floats = [v for v, differentiable in zip(results, flags, strict=True) if differentiable]
+    tracked = record_outputs(level, function._kind, floats, parents, function_vjp, (call, needs, *saved))
+    if len(tracked) == len(results):
+        return tracked
+    outs, recorded = lifted(level, call.outputs, results), iter(tracked)
+    return [next(recorded) if differentiable else out for out, differentiable in zip(outs, flags, strict=True)]
+
+
+def function_vjp(
+    inner: Any, grads: Sequence[Any], call: FunctionCall, needs: tuple[bool, ...], *saved: Any
+) -> tuple[Float, ...]:
+    """Call the backward() of a Function and return the gradients of the arguments that need one."""
+    remaining = iter(grads)
+    own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
+    incoming = [_materialized(call, spec, inner, grad) for spec, grad in zip(call.outputs, own, strict=True)]
+    if hasattr(call.function.backward, ONCE):
+        return once_vjp(inner, call, needs, incoming, saved)
+    parts = call_method(call, "backward", needs, inner, incoming, saved)
+    return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
+
+
+def _materialized(call: FunctionCall, spec: TensorSpec | None, device: Any, part: Any) -> Any:
+    """Return a gradient or tangent as passed to user code: a missing one as zeros, or None if not materialized."""
+    if part is not None and spec is not None:
+        return tensor(spec, device, part)
+    return zero_like(spec, device) if call.materialize and spec is not None and spec.floats else None
+
+
+def _with_tangents(
+    call: FunctionCall,
+    level: Any,
+    needs: tuple[bool, ...],
+    values: Sequence[Any],
+    results: Sequence[Any],
+    saved: Sequence[Any],
+) -> list[Any]:
+    """Return the results on a `Forward` level, with the tangents of jvp() if an argument has one."""
+    outs = lifted(level, call.outputs, results)
+    if not any(needs) or not any(call.differentiable):
+        return outs
+    function, inner = call.function, level.inner
+    if not function.defines("jvp"):
+        raise NotTrackedError(
+            f"{function.__name__}.apply() was differentiated in forward mode, and {function.__name__} has no "
+            "jvp(); define jvp(ctx, *tangents), a static method that returns the tangent of each result"
+            f"{in_reverse(level)}"
+        )
+    tangents = [
+        _materialized(call, spec, inner, v.tangent if needed else None)
+        for spec, v, needed in zip(call.arguments, values, needs, strict=True)
+    ]
+    parts = call_method(call, "jvp", needs, inner, tangents, saved)
+    return [out if part is None else Dual(out.value, part) for out, part in zip(outs, parts, strict=True)]
+
+
+def once_vjp(
+    inner: Any, call: FunctionCall, needs: tuple[bool, ...], grads: Sequence[Any], saved: Sequence[Any]
+) -> tuple[Float, ...]:
+    """Call a once-differentiable backward() and return its gradients on ``inner``, whose derivative is refused."""
+    missing: list[Any] = []
+    outs = applied(OnceBackward, (call_method, call, needs, missing, *grads, *tensors(inner, call.saved, saved)))
+    return tuple(part or out for part, out in zip(missing, primitives(outs), strict=True))
+
+
+def refused(
+    message: str, device: Any, parts: Sequence[Any], places: Sequence[TensorSpec | None], sources: Sequence[Any]
+) -> list[Any]:
+    """Return the results of user code such that differentiating them raises an error.
+
+    Args:
+        message: the error message.
+        device: the device of the results and sources.
+        parts: the primitives of the results; None and absent parts are unchanged.
+        places: the class, shape and dtype of each.
+        sources: tensors on which the results may depend.
+    """
+    present = [k for k, part in enumerate(parts) if part is not None and not isinstance(part, PartialGrad)]
+    results = [tensor(spec, device, parts[k]) for k in present if (spec := places[k]) is not None]
+    outs: list[Any] = list(parts)
+    if results:
+        refusing = applied(UnknownDerivative, (message, len(results), *results, *sources))
+        for k, part in zip(present, primitives(refusing), strict=True):
+            outs[k] = part
+    return outs
+
+
+def refused_tensors(message: str, tensors: Sequence[TensorBase[Any]], sources: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tensors of one device such that the derivative of the floats among them by ``sources`` is refused."""
+    places = [spec if (spec := spec_of_tensor(x)).floats else None for x in tensors]
+    parts = [x._primitive if spec else None for x, spec in zip(tensors, places, strict=True)]
+    if not any(places):
+        return tuple(tensors)
+    refusing = refused(message, tensors[0].device, parts, places, sources)
+    return tuple([x if part is None else x._like(part) for x, part in zip(tensors, refusing, strict=True)])
+
+
+_RESULTS_ON: dict[type, Callable[..., list[Any]]] = {Autodiff: _with_node, Forward: _with_tangents}

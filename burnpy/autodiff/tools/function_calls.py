@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from burnpy.autodiff.joint_nodes import node_kind
-from burnpy.autodiff.tools.user_values import Kept, brought, primitives, tensor, tensors, zero_like
+from burnpy.autodiff.joint_nodes import opaque_class
+from burnpy.autodiff.tools.user_values import TensorSpec, brought, primitives, tensor, tensors, zero_like
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.tensor_base import TensorBase
@@ -90,8 +90,8 @@ class Context:
             )
         if self._phase == "over":
             raise self._over("saved_tensors")
-        device, kept, values = self._saved
-        return tensors(device, kept, values)
+        device, specs, values = self._saved
+        return tensors(device, specs, values)
 
     def mark_non_differentiable(self, *outputs: TensorBase[Any]) -> None:
         """Declare in forward() which results have no gradient; int and bool results never have one.
@@ -184,7 +184,7 @@ TAKES = {
 """The arguments of the methods of a Function, in words, for error messages."""
 
 
-class Call:
+class FunctionCall:
     """The data of one call of a Function that all levels share. It holds no tensors except those set on ctx."""
 
     __slots__ = (
@@ -202,10 +202,10 @@ class Call:
     function: type[FunctionBase]
     attributes: dict[str, Any]  #: the attributes of ctx
     materialize: bool  #: whether missing gradients and tangents are passed as zeros
-    arguments: tuple[Kept | None, ...]
-    outputs: tuple[Kept, ...]
+    arguments: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec, ...]
     differentiable: tuple[bool, ...]  #: for each output
-    saved: tuple[Kept | None, ...]
+    saved: tuple[TensorSpec | None, ...]
     hidden: int  #: how many saved tensors, at the end, are not for ctx
     lost: str | None  #: what forward() did that loses second derivatives, for the error message; or None
 
@@ -274,14 +274,14 @@ def once_differentiable(backward: F) -> F:
     return backward
 
 
-class Once(FunctionBase):
+class OnceBackward(FunctionBase):
     """One call of a once-differentiable backward(), as an operation whose arguments are all of its inputs."""
 
     @staticmethod
     def forward(
         ctx: Context,
         backward: Callable[..., Any],
-        call: Call,
+        call: FunctionCall,
         needs: tuple[bool, ...],
         missing: list[Any],
         *inputs: Any,
@@ -296,11 +296,11 @@ class Once(FunctionBase):
         plain = next(x.device for x in inputs if isinstance(x, TensorBase))
         parts = backward(call, "backward", needs, plain, inputs[:count], primitives(inputs[count:]))
         outs = []
-        for like, part, needed in zip(call.arguments, parts, needs, strict=True):
-            if needed and like is not None:
+        for spec, part, needed in zip(call.arguments, parts, needs, strict=True):
+            if needed and spec is not None:
                 is_absent = isinstance(part, PartialGrad)
                 missing.append(part if is_absent else None)
-                outs.append(zero_like(like, plain) if is_absent else tensor(like, plain, part))
+                outs.append(zero_like(spec, plain) if is_absent else tensor(spec, plain, part))
         return tuple(outs)
 
     @staticmethod
@@ -314,10 +314,10 @@ class Once(FunctionBase):
     jvp = backward
 
 
-Once._kind = node_kind("once_differentiable")
+OnceBackward._kind = opaque_class("once_differentiable")
 
 
-class Refused(FunctionBase):
+class UnknownDerivative(FunctionBase):
     """The identity of some tensors, whose derivative by these and other tensors raises an error."""
 
     @staticmethod
@@ -334,4 +334,4 @@ class Refused(FunctionBase):
     jvp = backward
 
 
-Refused._kind = node_kind("unknown_derivative")
+UnknownDerivative._kind = opaque_class("unknown_derivative")

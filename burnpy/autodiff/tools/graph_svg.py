@@ -67,7 +67,7 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
     return "\n".join([*parts, "</svg>"])
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """The positions of all boxes and arrows."""
 
     width: float
@@ -76,7 +76,7 @@ class Layout(NamedTuple):
     routes: list[list[Point]]  #: the points that each arrow passes through
 
 
-def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) -> Layout:
+def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) -> GraphLayout:
     """Lay out boxes with the given lines of text; every arrow (from, to) goes to a box with a larger number."""
     count = len(texts)
     widths = [max((len(t) for t in lines), default=0) * _LETTER + 2 * PAD for lines in texts]
@@ -117,7 +117,7 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
         a, b = way[0], way[-1]
         passed = [(x[k] - left, tops[layer[k]] + row_heights[layer[k]] / 2) for k in way[1:-1]]
         routes.append([(x[a] - left, tops[layer[a]] + heights[a]), *passed, (x[b] - left, tops[layer[b]])])
-    return Layout(right - left, y - _DOWN + PAD, places, routes)
+    return GraphLayout(right - left, y - _DOWN + PAD, places, routes)
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:

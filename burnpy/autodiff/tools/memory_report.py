@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped, stack_of
-from burnpy.autodiff.recipes import Computed, Source
-from burnpy.autodiff.tools.backward import _listed
+from burnpy.autodiff.recipes import ArraySource, Computed
+from burnpy.autodiff.tools.backward import float_tensors
 from burnpy.autodiff.tools.graph_views import edges, walk
 from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend.backend import Backend
@@ -109,7 +109,7 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
     leaf           1       1  39.06 KiB
     total          4       2  78.12 KiB
     """
-    members = _listed("memory_report", "tensors", tensors)
+    members = float_tensors("memory_report", "tensors", tensors)
     device = members[0].device
     nodes, leaves = all_levels([x._primitive.node for x in members])
     seen: set[Any] = set()
@@ -156,7 +156,7 @@ def held_by(device: Backend, node: Node | Leaf) -> Held:
         nonlocal packed
         if isinstance(x, Stored):
             packed += 1
-        elif isinstance(x, Source):  # for a recipe, its arguments
+        elif isinstance(x, ArraySource):  # for a recipe, its arguments
             _each(see, x.args if x.array is None else [x.array])
         elif isinstance(x, Computed):
             see(x.value)

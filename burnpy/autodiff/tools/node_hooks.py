@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, kept_of
-from burnpy.autodiff.joint_nodes import placed, record_outputs
-from burnpy.autodiff.tools.tensor_hooks import Hook, Hooked, HookHandle, Seen, replacement, tracked
+from burnpy.autodiff.joint_nodes import record_outputs, result_vjp
+from burnpy.autodiff.tools.tensor_hooks import Hook, Hooked, HookHandle, Overlay, replacement, tracked
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp
@@ -23,12 +23,12 @@ class NodeHooked(Node):
     operation = "register_node_hook"
 
 
-class _Edge(NamedTuple):
+class _HookedEdge(NamedTuple):
     """An edge of the hooked node, without its parent."""
 
     vjp: Vjp
     kept: int  #: the number of its saved values
-    onward: tuple[_Edge, ...]  #: the edges of the relay that it leads to; empty if it leads to an argument
+    onward: tuple[_HookedEdge, ...]  #: the edges of the relay that it leads to; empty if it leads to an argument
 
 
 def hook_node(
@@ -40,7 +40,7 @@ def hook_node(
     beneath = node.beneath if isinstance(node, Hooked) else node
     if isinstance(beneath, Leaf):
         raise NotTrackedError(f"{name}() got a leaf, which no operation made; use x.register_hook(f)")
-    if isinstance(beneath, (Seen, Retained)):
+    if isinstance(beneath, (Overlay, Retained)):
         raise ArgumentError(
             f"{name}() got a tensor after {beneath.operation}(); register node hooks before, as in "
             f"x.register_node_hook(...)[0].{beneath.operation}(...)"
@@ -59,58 +59,60 @@ def hook_node(
     if not hasattr(beneath, "alive"):
         raise GraphError(f"{name}() got a tensor whose graph a backward pass has freed; compute it again")
     device: Any = x.device
-    (primitive,) = record_outputs(device, NodeHooked, [x._primitive.value], parents, _around, (*hooks, edges, *kept))
+    (primitive,) = record_outputs(
+        device, NodeHooked, [x._primitive.value], parents, _hooked_vjp, (*hooks, edges, *kept)
+    )
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
         primitive.node = node.over(primitive.node)
     return x._like(primitive), HookHandle(*hooks)
 
 
 def _nothing(*grads: object) -> None:
-    """A hook that does nothing, for a missing one."""
+    """Do nothing: a hook in place of a missing one."""
 
 
-def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_Edge, ...]:
+def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_HookedEdge, ...]:
     """Return the edges of a node; their parents and saved values are appended to the lists."""
     edges = []
     for parent, slot in ((node.parent0, 0), (node.parent1, 1)):
         if parent is None:
             continue
         vjp, own = (node.vjp0, kept_of(node.saved0)) if slot == 0 else (node.vjp1, kept_of(node.saved1))
-        if vjp is placed:
+        if vjp is result_vjp:
             raise ArgumentError(
                 "register_node_hook() cannot hook an operation with several results, which share one rule; "
                 "use x.register_hook(f) on each"
             )
         kept += own
         if isinstance(parent, Relay):
-            edges.append(_Edge(vjp, len(own), _copied(parent, parents, kept)))
+            edges.append(_HookedEdge(vjp, len(own), _copied(parent, parents, kept)))
         else:
             parents.append(parent)
-            edges.append(_Edge(vjp, len(own), ()))
+            edges.append(_HookedEdge(vjp, len(own), ()))
     return tuple(edges)
 
 
-def _around(
-    inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_Edge, ...], *kept: Any
+def _hooked_vjp(
+    inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_HookedEdge, ...], *kept: Any
 ) -> tuple[Float, ...]:
-    """The vjp of a hooked node: the node's own vjps, between the hooks."""
+    """Call the node's own vjps, between the hooks: the vjp of a hooked node."""
     (grad,) = grads
     if before.function is not None:
-        (grad,) = _replaced(before, before.called(inner, _tensors(inner, (grad,))), (grad,), inner)
+        (grad,) = _replaced(before, before.call(inner, _tensors(inner, (grad,))), (grad,), inner)
     parts: list[Float] = []
-    _pulled(inner, grad, edges, list(reversed(kept)), parts)
+    _append_parts(inner, grad, edges, list(reversed(kept)), parts)
     if after.function is not None:
-        result = after.called(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
+        result = after.call(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
         parts = _replaced(after, result, parts, inner)
     return tuple(parts)
 
 
-def _pulled(inner: Any, grad: Any, edges: tuple[_Edge, ...], kept: list[Any], parts: list[Float]) -> None:
+def _append_parts(inner: Any, grad: Any, edges: tuple[_HookedEdge, ...], kept: list[Any], parts: list[Float]) -> None:
     """Append the gradients computed by the edges to ``parts``, taking their saved values from the end of ``kept``."""
     for edge in edges:
         part = edge.vjp(inner, grad, *[kept.pop() for _ in range(edge.kept)])
         if edge.onward:
-            _pulled(inner, part, edge.onward, kept, parts)
+            _append_parts(inner, part, edge.onward, kept, parts)
         else:
             parts.append(part.add(inner, None, *part.arguments) if isinstance(part, PartialGrad) else part)
 

@@ -1,4 +1,4 @@
-"""Replacement of saved arrays, on which saved-tensor hooks and checkpointing are built.
+"""Saved-tensor hooks, and the replacement of saved arrays on which these, offloading and checkpointing are built.
 
 A `Saver` is an observer (`burnpy.autodiff.recording.observing`): for every recorded node it is called with each
 innermost saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first.
@@ -25,6 +25,85 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import Vjp
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import T
+
+AnyTensor: TypeAlias = TensorBase[Any]
+"""A `Tensor`, `IntTensor` or `BoolTensor` on the innermost device, where nothing is recorded."""
+
+
+def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTensor]) -> AbstractContextManager[None]:
+    """Return a context manager in which every tensor saved for the backward pass goes through ``pack``.
+
+    ``pack`` is called once for each array that a node saves, as soon as the node is recorded, and may return any
+    object; ``unpack`` is called with that object when a backward pass needs the array, once in each pass. The hooks
+    belong to the nodes recorded in the block, wherever the backward pass runs. In nested blocks only the innermost pair
+    is called. Saved values other than arrays (shapes, dtypes, numbers) are not packed.
+
+    Args:
+        pack: takes a `Tensor`, `IntTensor` or `BoolTensor` of any shape on the innermost device (``NumPy`` for
+            ``Autodiff[Autodiff[NumPy]]``), parameters included. Its operations are not recorded.
+        unpack: returns a tensor of the same kind, shape, dtype and device.
+
+    Raises:
+        ArgumentError: one of the two is not callable.
+        SavedTensorsError: hooks are disabled here.
+        KindError: in the backward pass: ``unpack`` returned no tensor of that kind.
+        DeviceError: likewise, on that device.
+        ShapeError: likewise, of that shape and dtype.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+    >>> with saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
+    ...     y = x.exp().sum()
+    >>> x.grad(y.backward()).tolist()
+    [2.71875, 7.390625]
+    """
+    for name, function in (("pack", pack), ("unpack", unpack)):
+        if not callable(function):
+            raise ArgumentError(f"saved_tensors_hooks() got {name}={function!r:.80}, which cannot be called")
+    return saving(_Hooks(pack, unpack), "saved_tensors_hooks()")
+
+
+@contextmanager
+def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
+    """Return a context manager in which a saver is the innermost.
+
+    Raises:
+        SavedTensorsError: hooks are disabled here.
+    """
+    refuse_where_disabled(operation)
+    with observing(saver):
+        yield
+
+
+@contextmanager
+def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
+    """Return a context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
+
+    Use it for code that cannot work with hooks. It cannot be entered inside of hooks.
+
+    Raises:
+        KindError: ``message`` is no str.
+        SavedTensorsError: hooks are active already.
+
+    >>> with disable_saved_tensors_hooks("arrays are shared here"):
+    ...     with saved_tensors_hooks(str, str):
+    ...         pass
+    Traceback (most recent call last):
+        ...
+    burnpy.backend.errors.SavedTensorsError: saved_tensors_hooks() is disabled here ...: arrays are shared here
+    """
+    text: Any = message
+    if not isinstance(text, str):
+        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {text!r:.80}")
+    if innermost_saver() is not None:
+        raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
+    with using(no_saving=message):
+        yield
+
+
+_PLAIN = frozenset({int, float, bool, tuple, slice, type(None)})
+"""Classes of saved values that are not arrays, for a fast check."""
 
 
 class Stored:
@@ -131,10 +210,6 @@ def _arrays_of_leaves(node: Any) -> Sequence[Any]:
     return arrays
 
 
-_PLAIN = frozenset({int, float, bool, tuple, slice, type(None)})
-"""Classes of saved values that are not arrays, for a fast check."""
-
-
 def opened(vjp: Vjp, kept: tuple[Any, ...]) -> tuple[Vjp, tuple[Any, ...]]:
     """Return a vjp and its saved values without the wrappers and placeholders of savers."""
     while isinstance(vjp, partial) and vjp.func is _with_restored:
@@ -148,82 +223,6 @@ def _with_restored(vjp: Vjp, inner: Any, grad: Float, *kept: Any) -> Any:
         grad,
         *[x.restored() if isinstance(x, Stored) else x if x.__class__ in _PLAIN else mapped(restored, x) for x in kept],
     )
-
-
-AnyTensor: TypeAlias = TensorBase[Any]
-"""A `Tensor`, `IntTensor` or `BoolTensor` on the innermost device, where nothing is recorded."""
-
-
-def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTensor]) -> AbstractContextManager[None]:
-    """Return a context manager in which every tensor saved for the backward pass goes through ``pack``.
-
-    ``pack`` is called once for each array that a node saves, as soon as the node is recorded, and may return any
-    object; ``unpack`` is called with that object when a backward pass needs the array, once in each pass. The hooks
-    belong to the nodes recorded in the block, wherever the backward pass runs. In nested blocks only the innermost pair
-    is called. Saved values other than arrays (shapes, dtypes, numbers) are not packed.
-
-    Args:
-        pack: takes a `Tensor`, `IntTensor` or `BoolTensor` of any shape on the innermost device (``NumPy`` for
-            ``Autodiff[Autodiff[NumPy]]``), parameters included. Its operations are not recorded.
-        unpack: returns a tensor of the same kind, shape, dtype and device.
-
-    Raises:
-        ArgumentError: one of the two is not callable.
-        SavedTensorsError: hooks are disabled here.
-        KindError: in the backward pass: ``unpack`` returned no tensor of that kind.
-        DeviceError: likewise, on that device.
-        ShapeError: likewise, of that shape and dtype.
-
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
-    >>> with saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
-    ...     y = x.exp().sum()
-    >>> x.grad(y.backward()).tolist()
-    [2.71875, 7.390625]
-    """
-    for name, function in (("pack", pack), ("unpack", unpack)):
-        if not callable(function):
-            raise ArgumentError(f"saved_tensors_hooks() got {name}={function!r:.80}, which cannot be called")
-    return saving(_Hooks(pack, unpack), "saved_tensors_hooks()")
-
-
-@contextmanager
-def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
-    """A block in which a saver is the innermost.
-
-    Raises:
-        SavedTensorsError: hooks are disabled here.
-    """
-    refuse_where_disabled(operation)
-    with observing(saver):
-        yield
-
-
-@contextmanager
-def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
-    """A context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
-
-    Use it for code that cannot work with hooks. It cannot be entered inside of hooks.
-
-    Raises:
-        KindError: ``message`` is no str.
-        SavedTensorsError: hooks are active already.
-
-    >>> with disable_saved_tensors_hooks("arrays are shared here"):
-    ...     with saved_tensors_hooks(str, str):
-    ...         pass
-    Traceback (most recent call last):
-        ...
-    burnpy.backend.errors.SavedTensorsError: saved_tensors_hooks() is disabled here ...: arrays are shared here
-    """
-    text: Any = message
-    if not isinstance(text, str):
-        raise KindError(f"disable_saved_tensors_hooks(message) takes the text of the errors there, not {text!r:.80}")
-    if innermost_saver() is not None:
-        raise SavedTensorsError(f"disable_saved_tensors_hooks() was entered where hooks are in force: {message}")
-    with using(no_saving=message):
-        yield
 
 
 def tensor_around(device: Any, array: Any) -> AnyTensor:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, final, overload
 
 from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, next_seq, untracked
-from burnpy.autodiff.joint_nodes import placed, put
-from burnpy.autodiff.tools.user_code import called
-from burnpy.autodiff.tools.user_values import Kept, misfit
+from burnpy.autodiff.joint_nodes import put_gradient, result_vjp
+from burnpy.autodiff.tools.user_code import call_user_code
+from burnpy.autodiff.tools.user_values import TensorSpec, misfit
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import identity
@@ -41,11 +41,11 @@ class Hook:
         self.function = function
         self.name = f"hook {getattr(function, '__qualname__', None) or repr(function)} of {operation}()"
 
-    def called(self, inner: Any, *args: Any) -> Any:
+    def call(self, inner: Any, *args: Any) -> Any:
         """Call the function with tensors on a device and return its result; None if the hook was removed."""
         if self.function is None:
             return None
-        return called(f"the {self.name}", "as many", self.function, inner, *args)
+        return call_user_code(f"the {self.name}", "as many", self.function, inner, *args)
 
 
 @final
@@ -85,7 +85,7 @@ class HookHandle:
         return f"HookHandle({names}{', removed' if all(hook.function is None for hook in self._hooks) else ''})"
 
 
-class Seen(Node):
+class Overlay(Node):
     """A node on top of a tensor's node; in `Gradients` it stands for the same tensor."""
 
     __slots__ = ("source",)
@@ -103,7 +103,7 @@ class Seen(Node):
         return self.source
 
 
-class Hooked(Seen):
+class Hooked(Overlay):
     """A node that passes its gradient on through the hooks saved in it."""
 
     __slots__ = ()
@@ -150,15 +150,15 @@ _LastingHooked = lasting(Hooked)
 
 def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
     source = node.target
-    over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _through, hooks)])
+    over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _hooked_vjp, hooks)])
     over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
     return over
 
 
-def _through(inner: Any, grad: Float, *hooks: Hook) -> Float:
-    """The vjp of tensor hooks: the gradient, replaced by each hook that returns another."""
+def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
+    """Return the gradient, replaced by each hook that returns another: the vjp of tensor hooks."""
     for hook in hooks:
-        result = hook.called(inner, new_tensor(Tensor, inner, grad))
+        result = hook.call(inner, new_tensor(Tensor, inner, grad))
         if result is not None:
             grad = replacement(hook, result, grad, inner)
     return grad
@@ -170,7 +170,7 @@ def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position:
     Raises:
         KindError, DeviceError, ShapeError, DTypeError: kind, device, shape or dtype differ from the gradient's.
     """
-    error = misfit(returned, Kept(Tensor, grad.shape, grad.dtype, True), inner)
+    error = misfit(returned, TensorSpec(Tensor, grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
     return returned._primitive  # type: ignore[attr-defined]  # misfit checked that it is a tensor
@@ -195,7 +195,7 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
     return node  # type: ignore[no-any-return]  # of a tracked primitive
 
 
-def seen_through(x: Any, node: Node) -> Any:
+def overlaid(x: Any, node: Node) -> Any:
     """Return the tensor with another node, which is recorded now."""
     device: Any = x.device
     primitive: Tracked = untracked(x._primitive.value)
@@ -215,10 +215,10 @@ def hook_gradient(x: Any, hook: Callable[[Any], Any]) -> tuple[Any, HookHandle]:
         over = _hooked(node.beneath, (*node.saved0, cell))
     else:
         over = _hooked(node, (cell,))
-    return seen_through(x, over), HookHandle(cell)
+    return overlaid(x, over), HookHandle(cell)
 
 
-class Grouped(Seen):
+class GroupedNode(Overlay):
     """A node that passes its gradient on, both to the tensor and to its group."""
 
     __slots__ = ()
@@ -226,7 +226,7 @@ class Grouped(Seen):
     operation = "register_multi_grad_hook"
 
 
-class Group(Node):
+class GroupNode(Node):
     """A node without parents that collects the gradients of a group of tensors in each pass."""
 
     __slots__ = ()
@@ -234,8 +234,8 @@ class Group(Node):
     operation = "register_multi_grad_hook"
 
 
-_LastingGrouped = lasting(Grouped)
-_LastingGroup = lasting(Group)
+_LastingGrouped = lasting(GroupedNode)
+_LastingGroup = lasting(GroupNode)
 
 
 @overload
@@ -286,37 +286,37 @@ def register_multi_grad_hook(
     cell = Hook(name, hook)
     group = _LastingGroup()
     group.parent0 = group.parent1 = None
-    group.vjp0, group.saved0 = (_call_with_all if mode == "all" else _called_already), (cell,)
+    group.vjp0, group.saved0 = (_all_vjp if mode == "all" else _any_vjp), (cell,)
     group.seq, group.alive = next_seq(), True
-    add = put if mode == "all" else partial(_put_and_call, cell)
+    add = put_gradient if mode == "all" else partial(_put_and_call, cell)
     hooked = []
     for k, (x, node) in enumerate(zip(tensors, nodes, strict=True)):
         source = node.target
-        kind = _LastingGrouped if source.__class__ is Leaf else Grouped
-        over = new_node(kind, [(node, identity, ()), (group, placed, (add, len(nodes), k))])
+        kind = _LastingGrouped if source.__class__ is Leaf else GroupedNode
+        over = new_node(kind, [(node, identity, ()), (group, result_vjp, (add, len(nodes), k))])
         over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
-        hooked.append(seen_through(x, over))
+        hooked.append(overlaid(x, over))
     return tuple(hooked), HookHandle(cell)
 
 
-def _call_with_all(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
-    """The vjp of a group of mode "all": calls the hook; the pass has visited all members that it reaches."""
+def _all_vjp(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
+    """Call the hook of a group of mode "all": the pass has visited all members that it reaches."""
     _call_group(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
 
 
-def _called_already(inner: Any, grads: object, hook: Hook) -> None:
-    """The vjp of a group of mode "any", whose hook has been called already."""
+def _any_vjp(inner: Any, grads: object, hook: Hook) -> None:
+    """Do nothing: the hook of a group of mode "any" has been called already."""
 
 
 def _put_and_call(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """Add a gradient to a group of mode "any"; the first one of a pass calls the hook."""
     if total is None:
         _call_group(hook, inner, new_tensor(Tensor, inner, grad))
-    return put(inner, total, count, k, grad)
+    return put_gradient(inner, total, count, k, grad)
 
 
 def _call_group(hook: Hook, inner: Any, argument: Any) -> None:
-    if (result := hook.called(inner, argument)) is not None:
+    if (result := hook.call(inner, argument)) is not None:
         raise ArgumentError(
             f"the {hook.name} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can"
         )

@@ -17,12 +17,12 @@ from burnpy.autodiff.recording import new_level, observing
 from burnpy.autodiff.rule_table import RULES
 from burnpy.autodiff.tools.graph_views import edge_kind
 from burnpy.autodiff.tools.user_values import (
-    Kept,
-    kept_of,
-    kept_of_tensor,
+    TensorSpec,
     lifted,
     parts_of,
     results_of,
+    spec_of,
+    spec_of_tensor,
     tensor,
     tensors,
 )
@@ -34,14 +34,14 @@ from burnpy.tensor.levels import Door, working_on
 from burnpy.tensor.tensor_base import TensorBase
 
 
-class Linear:
+class LinearMap:
     """A recorded linear map from tangents of arguments to tangents of results."""
 
-    __slots__ = ("leaves", "level", "likes", "places", "roots")
+    __slots__ = ("leaves", "level", "places", "roots", "specs")
 
     level: Autodiff[Any]
     leaves: list[Leaf]  #: one for each argument to differentiate by,
-    likes: list[Kept]  #: and its class, shape and dtype
+    specs: list[TensorSpec]  #: and its class, shape and dtype
     roots: list[Tracked]  #: the tangents of the results that depend on these arguments
     places: list[int]  #: the positions of these results
 
@@ -50,17 +50,17 @@ def traced(
     who: str,
     jvp: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, Any]],
     inner: Any,
-    kept: Sequence[Kept | None],
+    specs: Sequence[TensorSpec | None],
     values: Sequence[Any],
     needs: Sequence[bool],
-) -> tuple[Any, tuple[TensorBase[Any], ...], Linear]:
+) -> tuple[Any, tuple[TensorBase[Any], ...], LinearMap]:
     """Run a forward-mode rule with zero tangents and record its operations on them.
 
     Args:
         who: the rule, for messages.
         jvp: takes primals and tangents, returns the result and its tangent.
         inner: the device to compute on.
-        kept: the class, shape and dtype of each argument, None for a plain value.
+        specs: the class, shape and dtype of each argument, None for a plain value.
         values: the arguments' primitives on ``inner``.
         needs: for each argument, whether to differentiate by it.
 
@@ -71,29 +71,29 @@ def traced(
         ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
     """
     level: Any = new_level(Autodiff, inner)
-    linear = Linear()
-    linear.level, linear.leaves, linear.likes = level, [], []
+    linear = LinearMap()
+    linear.level, linear.leaves, linear.specs = level, [], []
     tangents: list[Any] = []
-    for like, needed in zip(kept, needs, strict=True):
-        if like is None or not like.floats:
+    for spec, needed in zip(specs, needs, strict=True):
+        if spec is None or not spec.floats:
             tangents.append(None)
             continue
-        zero = untracked(inner.expand(inner.full((), 0.0, like.dtype), like.shape))
+        zero = untracked(inner.expand(inner.full((), 0.0, spec.dtype), spec.shape))
         if needed:
             zero.node = Leaf(zero.value)
             linear.leaves.append(zero.node)
-            linear.likes.append(like)
-        tangents.append(tensor(like, level, zero))
+            linear.specs.append(spec)
+        tangents.append(tensor(spec, level, zero))
     level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
     with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
-        result, tangent = jvp(tensors(level, kept, lifted(level, kept, values)), tuple(tangents))
+        result, tangent = jvp(tensors(level, specs, lifted(level, specs, values)), tuple(tangents))
     outs = results_of(who, result, level)
     results: list[TensorBase[Any]] = []
     for k, out in enumerate(outs):
-        like = kept_of_tensor(out)
-        if like.floats and out._primitive.node is not None:
+        spec = spec_of_tensor(out)
+        if spec.floats and out._primitive.node is not None:
             raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
-        results.append(tensor(like, inner, level.lower(out._primitive) if like.floats else out._primitive))
+        results.append(tensor(spec, inner, level.lower(out._primitive) if spec.floats else out._primitive))
     linear.roots, linear.places = [], []
     for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
         if part is not None and part.node is not None:
@@ -106,21 +106,21 @@ def traced(
 
 def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, device: Any) -> list[Float | None]:
     """Check the tangents of results and return their primitives; None for zero."""
-    return parts_of(who, "tangent", tangent, [kept_of(out) for out in outs], device)
+    return parts_of(who, "tangent", tangent, [spec_of(out) for out in outs], device)
 
 
-def transposed(inner: Any, grads: Sequence[Any], linear: Linear) -> tuple[Float, ...]:
-    """The vjp of a `custom_jvp`: the transposed linear map, applied to the gradients of the results."""
+def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Float, ...]:
+    """Apply the transposed linear map to the gradients of the results: the vjp of a `custom_jvp`."""
     roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
     by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
     return tuple(
-        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, like.shape, like.dtype)
-        for leaf, like in zip(linear.leaves, linear.likes, strict=True)
+        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, spec.shape, spec.dtype)
+        for leaf, spec in zip(linear.leaves, linear.specs, strict=True)
     )
 
 
 def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
-    """The observer that raises an error for an operation on tangents that is not linear in them."""
+    """Observe a recorded node: raise an error for an operation on tangents that is not linear in them."""
     if device is not level or isinstance(node, Opaque):
         return
     rule = RULES.get(node.operation)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from inspect import Parameter
 from numbers import Number
 from types import GeneratorType
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.tools.function_calls import Context
 
 
-def called(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
+def call_user_code(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:
     """Call ``function(*args)`` with tensors of ``device``.
 
     Args:
@@ -88,6 +89,30 @@ def positional(
     return bound.args[skip:]
 
 
+def tensors_in(tree: object) -> Iterator[TensorBase[Any]]:
+    """Yield the tensors in nested tuples, lists and mappings, in order."""
+    if isinstance(tree, TensorBase):
+        yield tree
+    elif isinstance(tree, (tuple, list, Mapping)):
+        for member in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from tensors_in(member)
+
+
+def map_members(kind: type[Any], f: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply ``f`` to the members of a type in nested tuples, lists and dicts; return containers of the same types."""
+    if isinstance(tree, kind):
+        return f(tree)
+    if isinstance(tree, tuple):
+        make: Any = getattr(type(tree), "_make", type(tree))  # a named tuple has its members as arguments
+        return make([map_members(kind, f, member) for member in tree])
+    if isinstance(tree, (list, dict)):
+        changed: Any = copy(tree)
+        for key, member in enumerate(tree) if isinstance(tree, list) else tree.items():
+            changed[key] = map_members(kind, f, member)
+        return changed
+    return tree
+
+
 def probable_cause(returned: object) -> str:
     """Return the end of an error message that explains why a returned object has no derivative; "" if unknown.
 
@@ -120,7 +145,7 @@ def _cause(returned: object) -> str:
     return ""
 
 
-class Departures:
+class RuleReads:
     """Records the first method by which a rule read values of a tracked tensor. Inactive on a plain device."""
 
     def __init__(self, device: Any) -> None:
@@ -140,7 +165,7 @@ class Departures:
         )
 
 
-class FirstDeparture:
+class ForwardReads:
     """Records the first method by which forward() read values of a float tensor, and the attributes of ctx at
     that time."""
 

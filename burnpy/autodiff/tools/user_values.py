@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import absent
-from burnpy.autodiff.tools.user_code import probable_cause
+from burnpy.autodiff.tools.user_code import map_members, probable_cause, tensors_in
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
@@ -19,7 +19,7 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
-class Kept(NamedTuple):
+class TensorSpec(NamedTuple):
     """The class, shape and dtype of a tensor, without its values."""
 
     cls: type[TensorBase[Any]]
@@ -28,15 +28,15 @@ class Kept(NamedTuple):
     floats: bool  #: whether it can have a gradient
 
 
-def kept_of(x: object) -> Kept | None:
-    """Return the `Kept` of an argument or result; None if it is no tensor."""
-    return kept_of_tensor(x) if isinstance(x, TensorBase) else None
+def spec_of(x: object) -> TensorSpec | None:
+    """Return the `TensorSpec` of an argument or result; None if it is no tensor."""
+    return spec_of_tensor(x) if isinstance(x, TensorBase) else None
 
 
-def kept_of_tensor(x: TensorBase[Any]) -> Kept:
-    """Return the `Kept` of a tensor."""
+def spec_of_tensor(x: TensorBase[Any]) -> TensorSpec:
+    """Return the `TensorSpec` of a tensor."""
     primitive = x._primitive
-    return Kept(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
+    return TensorSpec(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
 
 
 def levels_of(device: Any) -> list[Any]:
@@ -67,7 +67,7 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
         if isinstance(argument, TensorBase):
             all_same = all_same and (device is None or argument.device is device)
             device = argument.device
-        elif isinstance(argument, (tuple, list, dict)) and _holds_tensors(argument):
+        elif any(True for _ in tensors_in(argument)):
             raise KindError(
                 f"{operation}() got tensors inside of {a(type(argument).__name__)}, as argument {position}, "
                 "where they would not be differentiated; pass each as an argument of its own: f(*xs)"
@@ -86,29 +86,24 @@ def brought(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
     return raised(x, device)
 
 
-def _holds_tensors(container: Any) -> bool:
-    members: Iterable[Any] = container.values() if isinstance(container, dict) else container
-    return any(isinstance(m, TensorBase) or (isinstance(m, (tuple, list, dict)) and _holds_tensors(m)) for m in members)
+def tensor(spec: TensorSpec, device: Any, primitive: Value) -> Any:
+    """Wrap a primitive as a tensor of the class in ``spec``, on a device of the same chain of levels."""
+    return new_tensor(spec.cls, device, primitive)
 
 
-def tensor(kept: Kept, device: Any, primitive: Value) -> Any:
-    """Wrap a primitive as a tensor of the class in ``kept``, on a device of the same chain of levels."""
-    return new_tensor(kept.cls, device, primitive)
-
-
-def lowered(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
+def lowered(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
     """Lower float primitives one level; ints and bools, which have no levels, and plain values are unchanged."""
-    return [device.lower(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
+    return [device.lower(v) if s is not None and s.floats else v for s, v in zip(specs, values, strict=True)]
 
 
-def lifted(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> list[Any]:
+def lifted(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
     """Lift primitives of the device beneath ``device`` to it, as constants."""
-    return [device.lift(v) if k is not None and k.floats else v for k, v in zip(kept, values, strict=True)]
+    return [device.lift(v) if s is not None and s.floats else v for s, v in zip(specs, values, strict=True)]
 
 
-def tensors(device: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[Any, ...]:
+def tensors(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return arguments on one level: primitives wrapped as tensors, plain values unchanged."""
-    return tuple([v if k is None else tensor(k, device, v) for k, v in zip(kept, values, strict=True)])
+    return tuple([v if s is None else tensor(s, device, v) for s, v in zip(specs, values, strict=True)])
 
 
 def primitives(arguments: Iterable[object]) -> list[Any]:
@@ -116,7 +111,9 @@ def primitives(arguments: Iterable[object]) -> list[Any]:
     return [a._primitive if isinstance(a, TensorBase) else a for a in arguments]
 
 
-def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], values: Sequence[Any]) -> tuple[bool, ...]:
+def differentiated(
+    operation: str, level: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]
+) -> tuple[bool, ...]:
     """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent.
 
     Raises:
@@ -133,9 +130,9 @@ def differentiated(operation: str, level: Any, kept: Sequence[Kept | None], valu
         raise DeviceError(f"{operation}() got tensors on {level}, which its derivative does not support")
     mode = level.mode()
     if mode is not None and mode.silences(level.level):
-        return (False,) * len(kept)
+        return (False,) * len(specs)
     return tuple(
-        [k is not None and k.floats and getattr(v, attribute) is not None for k, v in zip(kept, values, strict=True)]
+        [s is not None and s.floats and getattr(v, attribute) is not None for s, v in zip(specs, values, strict=True)]
     )
 
 
@@ -155,7 +152,7 @@ def in_reverse(level: Any) -> str:
     return f", or use {_IN_REVERSE[api]}, which needs none" if api in _IN_REVERSE else ""
 
 
-def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
+def misfit(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
     """Return an error if a gradient or tangent is no float tensor of the expected shape, dtype and device, else None.
 
     The error's message is the end of a sentence that begins with the name of the function.
@@ -166,20 +163,20 @@ def misfit(returned: object, like: Kept, device: Any) -> Exception | None:
             if isinstance(returned, TensorBase)
             else f"{type(returned).__name__} {returned!r:.80}"
         )
-        return KindError(f"{shown}, where a Tensor of shape {like.shape} is needed")
+        return KindError(f"{shown}, where a Tensor of shape {spec.shape} is needed")
     if returned.device is not device:
         hint = "; use .inner()" if returned.device.inner is device else ""
         return DeviceError(f"a tensor on {returned.device}, where one on {device} is needed{hint}")
-    if returned.shape != like.shape:
-        larger = math.prod(returned.shape) > math.prod(like.shape)
+    if returned.shape != spec.shape:
+        larger = math.prod(returned.shape) > math.prod(spec.shape)
         return ShapeError(
-            f"a tensor of shape {returned.shape}, where shape {like.shape} is needed; "
+            f"a tensor of shape {returned.shape}, where shape {spec.shape} is needed; "
             + ("sum what was broadcast" if larger else "it has one element for each of the argument's")
         )
-    if returned.dtype != like.dtype:
+    if returned.dtype != spec.dtype:
         return DTypeError(
-            f"a tensor of dtype {returned.dtype}, where {like.dtype} is needed (shape {like.shape}); "
-            f"convert it with .to_dtype('{like.dtype}')"
+            f"a tensor of dtype {returned.dtype}, where {spec.dtype} is needed (shape {spec.shape}); "
+            f"convert it with .to_dtype('{spec.dtype}')"
         )
     return None
 
@@ -188,7 +185,7 @@ def parts_of(
     who: str,
     what: str,
     returned: object,
-    places: Sequence[Kept | None],
+    places: Sequence[TensorSpec | None],
     device: Any,
     *,
     needed: Sequence[bool] | None = None,
@@ -242,9 +239,9 @@ def parts_of(
     return parts
 
 
-def zero_like(like: Kept, device: Any) -> Any:
-    """Return a float tensor of zeros with the shape and dtype of ``like``."""
-    return new_tensor(Tensor, device, device.full(like.shape, 0.0, like.dtype))
+def zero_like(spec: TensorSpec, device: Any) -> Any:
+    """Return a float tensor of zeros with the shape and dtype of ``spec``."""
+    return new_tensor(Tensor, device, device.full(spec.shape, 0.0, spec.dtype))
 
 
 def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any], ...]:
@@ -286,60 +283,36 @@ def _shown(x: object) -> str:
     return f"{type(x).__name__} of shape {x.shape}" if isinstance(x, TensorBase) else f"{type(x).__name__} {x!r:.80}"
 
 
-class Slot:
+class ResidualSlot:
     """A placeholder for a tensor in the residuals."""
 
-    __slots__ = ("index", "like")
+    __slots__ = ("index", "spec")
 
-    def __init__(self, index: int, like: Kept) -> None:
+    def __init__(self, index: int, spec: TensorSpec) -> None:
         self.index = index
-        self.like = like
+        self.spec = spec
 
 
 def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
-    """Replace each tensor in a tree by a `Slot`; the primitives are appended to ``values``.
+    """Replace each tensor in a tree by a `ResidualSlot`; the primitives are appended to ``values``.
 
     Raises:
         DeviceError: a tensor is on another device than ``device``.
     """
-    if isinstance(tree, TensorBase):
-        x = brought(tree, device)
-        like = kept_of(x)
-        if x.device is not device or like is None:
+
+    def pack(residual: TensorBase[Any]) -> ResidualSlot:
+        x = brought(residual, device)
+        if x.device is not device:
             raise DeviceError(
                 f"{who} returned a residual on {x.device}, but its arguments are on {device}; "
                 "compute residuals from the arguments alone"
             )
         values.append(x._primitive)
-        return Slot(len(values) - 1, like)
-    if isinstance(tree, dict):
-        return {key: packed(who, member, device, values) for key, member in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        return _like(tree, [packed(who, member, device, values) for member in tree])
-    return tree
+        return ResidualSlot(len(values) - 1, spec_of_tensor(x))
+
+    return map_members(TensorBase, pack, tree)
 
 
 def unpacked(tree: Any, device: Any, values: tuple[Value, ...]) -> Any:
     """Replace each slot in a tree by the tensor of its primitive in ``values``."""
-    if isinstance(tree, Slot):
-        return tensor(tree.like, device, values[tree.index])
-    if isinstance(tree, dict):
-        return {key: unpacked(member, device, values) for key, member in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        return _like(tree, [unpacked(member, device, values) for member in tree])
-    return tree
-
-
-def tensors_in(tree: Any) -> list[TensorBase[Any]]:
-    """Return the tensors in residuals, in order."""
-    if isinstance(tree, TensorBase):
-        return [tree]
-    members = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
-    return [x for member in members for x in tensors_in(member)]
-
-
-def _like(tree: Any, members: list[Any]) -> Any:
-    """Return the members as a list, tuple or named tuple of the type of ``tree``."""
-    if isinstance(tree, list):
-        return members
-    return tree._make(members) if hasattr(tree, "_make") else tuple(members)
+    return map_members(ResidualSlot, lambda slot: tensor(slot.spec, device, values[slot.index]), tree)

@@ -18,7 +18,7 @@ from burnpy.typevars import B
 
 @explained
 def det(x: Tensor[B]) -> Tensor[B]:
-    """The determinants, ``x.det()``; differentiable at singular matrices too.
+    """Compute the determinants, ``x.det()``; differentiable at singular matrices too.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -30,7 +30,7 @@ def det(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B]]:
-    """The signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
+    """Compute the signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -42,7 +42,7 @@ def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B]]:
 
 @explained
 def inv(x: Tensor[B]) -> Tensor[B]:
-    """The inverses, ``x.inverse()``.
+    """Compute the inverses, ``x.inverse()``.
 
     Raises:
         LinAlgError: a matrix is singular; the message names which of the batch.
@@ -59,7 +59,7 @@ def inv(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def matrix_exp(x: Tensor[B]) -> Tensor[B]:
-    """The matrix exponentials, ``x.matrix_exp()``.
+    """Compute the matrix exponentials, ``x.matrix_exp()``.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -71,7 +71,7 @@ def matrix_exp(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def matrix_power(x: Tensor[B], n: int) -> Tensor[B]:
-    """The n-th powers, ``x.matrix_power(n)``; of negative n those of the inverse.
+    """Compute the n-th powers, ``x.matrix_power(n)``; for negative n, the powers of the inverse.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -89,7 +89,7 @@ def matrix_rank(
     rtol: float | Tensor[B] | None = None,
     hermitian: bool = False,
 ) -> IntTensor[B]:
-    """The number of singular values that are not 0, of the shape of the batch.
+    """Count the singular values that are not 0, for each matrix of the batch.
 
     Args:
         x: shape (…, m, n).
@@ -126,7 +126,7 @@ def matrix_rank(
 
 @explained
 def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
-    """The product of matrices in the order of the fewest multiplications; the first and the last may be vectors.
+    """Multiply matrices in the order of the fewest multiplications; the first and the last may be vectors.
 
     Raises:
         ArgumentError: there are fewer than two.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -180,7 +181,7 @@ def test_residuals_keep_their_form() -> None:
         return x * 2.0
 
     def fwd(x: Any) -> Any:
-        return x * 2.0, Saved(x, [(x, 3), {"i": x.int(), "b": x > 0.0, "s": "s"}])
+        return x * 2.0, Saved(x, [(x, 3), OrderedDict(i=x.int(), b=x > 0.0, s="s")])
 
     def bwd(residuals: Any, grad: Any) -> Any:
         seen.append(residuals)
@@ -190,8 +191,9 @@ def test_residuals_keep_their_form() -> None:
     x = leaf([1.5])
     f(x).backward()
     (saved,) = seen
-    assert isinstance(saved, Saved)
     (also, three), named = saved.rest
+    assert isinstance(saved, Saved)
+    assert isinstance(named, OrderedDict)
     assert (saved.x.tolist(), also.tolist(), three) == ([1.5], [1.5], 3)
     assert (named["i"].tolist(), named["b"].tolist(), named["s"]) == ([1], [True], "s")
     assert {t.device for t in (saved.x, also, named["i"], named["b"])} == {NumPy()}
