@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.argument_checks import exact_dims, positive, probability
+from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
@@ -424,8 +424,7 @@ class RotaryEncoding(Unplaced):
     """
 
     def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
-        if not base > 0.0:
-            raise ArgumentError(f"RotaryEncoding() got base={base!r:.80}; expected a number above 0")
+        above_zero("RotaryEncoding", base=base)
         self.base, self.interleaved = base, interleaved
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.argument_checks import positive
+from burnpy.backend.errors import KindError, a
+from burnpy.nn.argument_checks import check_choice, positive
 from burnpy.nn.layers.attention import DecoderCache, KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.dropout import Dropout
@@ -56,8 +56,7 @@ class TransformerLayer(Module[B]):
     ) -> None:
         name = type(self).__name__
         positive(name, size=size, feedforward=feedforward)
-        if activation not in ("relu", "gelu"):
-            raise ArgumentError(f"{name}() got activation={activation!r:.80}; expected 'relu' or 'gelu'")
+        check_choice(name, "activation", activation, ("relu", "gelu"))
         self.size, self.heads, self.feedforward = size, heads, feedforward
         self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first
