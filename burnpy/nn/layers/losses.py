@@ -36,10 +36,11 @@ class Loss(Unplaced):
         check_choice(type(self).__name__, "reduction", reduction, self._reductions)
         self.reduction = reduction
 
-    def _loss(self, input: Tensor[B], *others: Any, **weights: Any) -> Tensor[B]:
+    def _loss(self, input: Tensor[B], *others: Any, **options: Any) -> Tensor[B]:
         """Call the function with the settings of the module."""
-        settings = {name: getattr(self, name) for name in self._settings}
-        return self._function(input, *others, **weights, **settings, reduction=self.reduction)  # type: ignore[no-any-return]  # a loss function
+        for name in ("reduction", *self._settings):
+            options[name] = getattr(self, name)
+        return self._function(input, *others, **options)  # type: ignore[no-any-return]  # a loss function
 
 
 class PairLoss(Loss):
