@@ -50,7 +50,7 @@ _LATER = {
         "Tanhshrink",
         "Threshold",
     ),
-    "burnpy.nn.layers.attention": ("DecoderCache", "KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
+    "burnpy.nn.layers.attention": ("KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
     "burnpy.nn.layers.normalization": ("BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"),
     "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
     "burnpy.nn.layers.dropout": ("Dropout",),
@@ -108,6 +108,7 @@ _LATER = {
         "TransformerEncoderLayer",
     ),
     "burnpy.nn.layers.transformer_decoder": (
+        "DecoderCache",
         "TransformerDecoder",
         "TransformerDecoderLayer",
     ),

@@ -32,7 +32,7 @@ from burnpy.nn.layers.activation import (
     Tanhshrink,
     Threshold,
 )
-from burnpy.nn.layers.attention import DecoderCache, KeyValueCache, MultiHeadAttention, RotaryEncoding
+from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from burnpy.nn.layers.dense import Bilinear, Linear
 from burnpy.nn.layers.dropout import Dropout
@@ -71,7 +71,7 @@ from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, MseLoss, Smoot
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
-from burnpy.nn.layers.transformer_decoder import TransformerDecoder, TransformerDecoderLayer
+from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_paths import Where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import index
 from typing import Any, TypeAlias
@@ -33,8 +33,42 @@ def positive(layer: str, **sizes: int) -> None:
         ArgumentError: one of them is not.
     """
     for name, size in sizes.items():
-        if _int(size) is None or size < 1:
-            raise ArgumentError(f"{layer}() got {name}={size!r:.80}; expected a positive int")
+        positive_int(layer, name, size)
+
+
+def positive_int(operation: str, name: str, value: int) -> int:
+    """Convert a positive integer value to int.
+
+    Raises:
+        ArgumentError: the value is not an integer, or not positive.
+    """
+    number = _int(value)
+    if number is None or number < 1:
+        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
+    return number
+
+
+def above_zero(operation: str, **numbers: float) -> None:
+    """Check that all numbers are above 0.
+
+    Raises:
+        ArgumentError: one of them is not.
+    """
+    for name, number in numbers.items():
+        if not number > 0.0:
+            raise ArgumentError(f"{operation}() got {name}={number!r:.80}; expected a number above 0")
+
+
+def check_choice(operation: str, name: str, value: object, choices: Iterable[str]) -> None:
+    """Check that a setting is one of a few words.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    words = tuple(choices)
+    if value not in words:
+        *most, last = map(repr, words)
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected {', '.join(most)} or {last}")
 
 
 def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
@@ -226,25 +260,6 @@ def exact_dims(
     """
     if len(shape) != count or (last is not None and shape[-1] != last):
         raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}{hint}")
-
-
-def last_sizes(operation: str, normalized_shape: int | Sequence[int], shape: Shape) -> tuple[int, ...]:
-    """Return ``normalized_shape`` as a tuple, after checking that it is the end of the shape of x.
-
-    Raises:
-        ShapeError: it is not.
-    """
-    argument: Any = normalized_shape
-    if not isinstance(argument, (int, TensorBase)):
-        argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
-    sizes: Any = (argument,) if isinstance(argument, int) else argument
-    if isinstance(sizes, TensorBase) or not sizes or shape[-len(sizes) :] != sizes:
-        given = describe(sizes)
-        raise ShapeError(
-            f"{operation}() got x of shape {shape} and normalized_shape={given}, which must be its last dimensions"
-        )
-    checked: tuple[int, ...] = sizes
-    return checked
 
 
 def probability(operation: str, p: float) -> float:

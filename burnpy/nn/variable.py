@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from burnpy.backend.devices import Subscriptable
@@ -34,7 +35,7 @@ class Variable(Subscriptable, Generic[B]):
 
     __slots__ = ("__weakref__", "_frozen", "_id", "_value")
 
-    word: ClassVar[str]
+    word: ClassVar[str] = "buffer"
     """The noun for it in error messages: "parameter" or "buffer"."""
     kind: ClassVar[KindName] = "float"
     """The kind of tensor that it stores."""
@@ -60,7 +61,13 @@ class Variable(Subscriptable, Generic[B]):
 
     def _admitted(self, value: Any) -> Any:
         """Validate a tensor for this variable and return it, tracked or detached as the class requires."""
-        raise NotImplementedError
+        return value
+
+    if not TYPE_CHECKING:  # each class says its tensor's class; an attrgetter takes no frame of Python
+        value = property(
+            attrgetter("_value"),
+            doc="The tensor: a parameter's is a leaf on a device that differentiates, unless it is frozen.",
+        )
 
     @property
     def id(self) -> str:
@@ -195,10 +202,10 @@ class Param(Variable[B]):
 
         def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
 
-    @property
-    def value(self) -> Tensor[B]:
-        """The tensor: a leaf on a device that differentiates, unless the parameter is frozen."""
-        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+        @property
+        def value(self) -> Tensor[B]:
+            """The tensor: a leaf on a device that differentiates, unless the parameter is frozen."""
+            ...
 
     def _admitted(self, value: Any) -> Any:
         if self._frozen:
@@ -236,16 +243,14 @@ class Buffer(Variable[B]):
 
     __slots__ = ()
 
-    word: ClassVar[str] = "buffer"
-
     if TYPE_CHECKING:
 
         def __init__(self, value: Tensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
 
-    @property
-    def value(self) -> Tensor[B]:
-        """The tensor, untracked."""
-        return self._value  # type: ignore[no-any-return]  # a Tensor, as __init__ made sure
+        @property
+        def value(self) -> Tensor[B]:
+            """The tensor, untracked."""
+            ...
 
     def _admitted(self, value: Any) -> Any:
         if value.is_require_grad():
@@ -262,20 +267,16 @@ class IntBuffer(Variable[B]):
 
     __slots__ = ()
 
-    word: ClassVar[str] = "buffer"
     kind: ClassVar[KindName] = "int"
 
     if TYPE_CHECKING:
 
         def __init__(self, value: IntTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
 
-    @property
-    def value(self) -> IntTensor[B]:
-        """The tensor."""
-        return self._value  # type: ignore[no-any-return]  # an IntTensor, as __init__ made sure
-
-    def _admitted(self, value: Any) -> Any:
-        return value
+        @property
+        def value(self) -> IntTensor[B]:
+            """The tensor."""
+            ...
 
 
 @composed
@@ -284,20 +285,16 @@ class BoolBuffer(Variable[B]):
 
     __slots__ = ()
 
-    word: ClassVar[str] = "buffer"
     kind: ClassVar[KindName] = "bool"
 
     if TYPE_CHECKING:
 
         def __init__(self, value: BoolTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
 
-    @property
-    def value(self) -> BoolTensor[B]:
-        """The tensor."""
-        return self._value  # type: ignore[no-any-return]  # a BoolTensor, as __init__ made sure
-
-    def _admitted(self, value: Any) -> Any:
-        return value
+        @property
+        def value(self) -> BoolTensor[B]:
+            """The tensor."""
+            ...
 
 
 def _restored(cls: type[Variable[Any]], value: Any, frozen: bool, id: str) -> Variable[Any]:

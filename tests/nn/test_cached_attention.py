@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_said() -> None:
         layer(x, cache=WRONG)
     with pytest.raises(errors.ArgumentError, match="with a cache, pass the query alone"):
         layer(x, x, cache=layer.empty_cache(2))
-    with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\); here it is \(2, 4, 0, 2\)"):
+    with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\), expected \(2, 4, 0, 2\)"):
         layer(x, cache=layer.empty_cache(3))
     with pytest.raises(errors.ShapeError, match="queries of shape"):
         layer(x, cache=KeyValueCache(drawn(2, 4, 1, 2), drawn(2, 4, 2, 2)))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.argument_checks import dims_at_least, floats, whole
+from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, whole
 from burnpy.nn.functional.random import dropout
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat, stack
@@ -218,8 +218,7 @@ def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, int
         raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
-    if not base > 0.0:
-        raise ArgumentError(f"rotary_encoding() got base={base!r:.80}; expected a number above 0")
+    above_zero("rotary_encoding", base=base)
     first, (length, size) = whole("rotary_encoding", "offset", offset), x.shape[-2:]
     positions = Tensor.arange(first, first + length, dtype="float64", device=x.device).unsqueeze(1)
     exponents = Tensor.arange(0, size, 2, dtype="float64", device=x.device) * (-1.0 / max(size, 1))

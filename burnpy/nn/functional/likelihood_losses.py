@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import Reduction, reduced, same_shape, weighted
 from burnpy.tensor.operands import operands, refuse_wider
@@ -173,8 +174,7 @@ def gaussian_nll_loss(
     """
     name = "gaussian_nll_loss"
     same_shape(name, input, target)
-    if not eps > 0.0:
-        raise ArgumentError(f"{name}() got eps={eps!r:.80}; expected a number above 0")
+    above_zero(name, eps=eps)
     number: Any = var
     if isinstance(number, (int, float, np.number)):
         variance = input.full_like(float(number))

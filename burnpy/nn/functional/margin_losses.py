@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import (
     Reduction,
@@ -165,9 +166,7 @@ def triplet_margin_loss(
     same_shape(name, anchor, negative)
     if anchor.ndim not in (1, 2):
         raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
-    for word, value in (("margin", margin), ("p", p)):
-        if not value > 0.0:
-            raise ArgumentError(f"{name}() got {word}={value!r:.80}; expected a number above 0")
+    above_zero(name, margin=margin, p=p)
     near, far = _norm(anchor - positive + eps, p), _norm(anchor - negative + eps, p)
     if swap:
         far = far.minimum(_norm(positive - negative + eps, p))

@@ -10,13 +10,14 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import dims_at_least, floats, last_sizes, whole
+from burnpy.nn.argument_checks import dims_at_least, floats, positive_int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import number
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import DType
+    from burnpy.backend.primitives import DType, Shape
     from burnpy.tensor.tensor import Tensor
 
 
@@ -50,13 +51,39 @@ def layer_norm(
     [[-1.0, 1.0]]
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
-    shape = x._primitive.shape
-    sizes = last_sizes("layer_norm", normalized_shape, shape)
-    for name, part in (("weight", weight), ("bias", bias)):
-        if part is not None and part._primitive.shape != sizes:
-            raise ShapeError(f"layer_norm() over {sizes} got {name} of shape {part.shape}; both must be equal")
-    dims = tuple(range(len(shape) - len(sizes), len(shape)))
+    sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight=weight, bias=bias)
     return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])
+
+
+@explained
+def rms_norm(
+    x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
+) -> Tensor[B]:
+    """Root mean square normalization: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        eps: added to the mean of squares to avoid division by zero; by default the distance from 1 to the next number
+            of x's dtype.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: x is wider than the weights.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight = floats("rms_norm", 1, x=x, weight=weight)
+    sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight=weight)
+    device: Any = x.device
+    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
+    return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
 
 
 class BatchNormed(NamedTuple, Generic[B]):
@@ -105,7 +132,8 @@ def batch_norm(
     x, mean, var, weight, bias = floats(
         "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
-    shape = _channels(x, running_mean=mean, running_var=var, weight=weight, bias=bias)
+    shape = x.shape
+    _check_channels("batch_norm", shape, 2, running_mean=mean, running_var=var, weight=weight, bias=bias)
     d: Any = x._device
     scale = d.rsqrt(d.add(var._primitive, float(eps)))
     if weight is not None:
@@ -113,8 +141,9 @@ def batch_norm(
     shift = d.neg(d.mul(mean._primitive, scale))
     if bias is not None:
         shift = d.add(shift, bias._primitive)
-    if len(shape) > 1:
-        scale, shift = d.reshape(scale, shape), d.reshape(shift, shape)
+    if len(shape) > 2:
+        across = _across(shape)
+        scale, shift = d.reshape(scale, across), d.reshape(shift, across)
     return x._like(d.add(d.mul(x._primitive, scale), shift))
 
 
@@ -135,47 +164,17 @@ def batch_normed(
     ([2.0], [2.0])
     """
     x, weight, bias = floats("batch_norm", 1, x=x, weight=weight, bias=bias)
-    shape, sizes = _channels(x, weight=weight, bias=bias), x.shape
-    count = math.prod(sizes) // max(sizes[1], 1)
+    shape = x.shape
+    _check_channels("batch_norm", shape, 2, weight=weight, bias=bias)
+    count = math.prod(shape) // max(shape[1], 1)
     if count < 2:
         raise ShapeError(
-            f"batch_norm() in training got x of shape {sizes}, with {count} number{'s' * (count != 1)} for "
+            f"batch_norm() in training got x of shape {shape}, with {count} number{'s' * (count != 1)} for "
             "each channel, but a variance needs two; use a larger batch, or model.eval()"
         )
-    dims = (0, *range(2, len(sizes)))
-    output, mean, var = map(x._like, _normalized(x, weight, bias, shape, dims, eps))
+    dims = (0, *range(2, len(shape)))
+    output, mean, var = map(x._like, _normalized(x, weight, bias, _across(shape), dims, eps))
     return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
-
-
-def _normalized(
-    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
-) -> tuple[Any, Any, Any]:
-    """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
-    device: Any = x._device
-    scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
-    shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
-    return device.normalize(x._primitive, scale, shift, dims, float(eps))  # type: ignore[no-any-return]  # three primitives
-
-
-def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
-    primitive: Any = x._primitive
-    return primitive if primitive.shape == shape else x.reshape(shape)._primitive
-
-
-def _channels(x: Tensor[Any], **parts: Tensor[Any] | None) -> tuple[int, ...]:
-    """The shape that broadcasts one value per channel to x.
-
-    Raises:
-        ShapeError: x has fewer than two dimensions, or a part has not one value per channel.
-    """
-    shape = x.shape
-    dims_at_least("batch_norm", "x", shape, 2, "(N, channels, …)")
-    for name, part in parts.items():
-        if part is not None and part.shape != shape[1:2]:
-            raise ShapeError(
-                f"batch_norm() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
-            )
-    return (shape[1], *(1,) * (len(shape) - 2))
 
 
 @explained
@@ -210,9 +209,7 @@ def group_norm(
     """
     x, weight, bias = floats("group_norm", 1, x=x, weight=weight, bias=bias)
     shape = x.shape
-    groups = whole("group_norm", "num_groups", num_groups)
-    if groups < 1:
-        raise ArgumentError(f"group_norm() got num_groups={num_groups!r:.80}; expected a positive int")
+    groups = positive_int("group_norm", "num_groups", num_groups)
     _check_channels("group_norm", shape, 2, weight=weight, bias=bias)
     if shape[1] % groups:
         raise ShapeError(
@@ -272,41 +269,6 @@ def instance_norm(
 
 
 @explained
-def rms_norm(
-    x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
-) -> Tensor[B]:
-    """Root mean square normalization: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
-
-    Args:
-        x: shape (…, *normalized_shape).
-        normalized_shape: the sizes of the last dimensions, over which to normalize.
-        weight: shape ``normalized_shape``; ones by default.
-        eps: added to the mean of squares to avoid division by zero; by default the distance from 1 to the next number
-            of x's dtype.
-
-    Raises:
-        ShapeError: the shapes do not match.
-        DTypeError: x is wider than the weights.
-
-    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
-    [[-1.0, 1.0]]
-    """
-    x, weight = floats("rms_norm", 1, x=x, weight=weight)
-    shape = x.shape
-    sizes = last_sizes("rms_norm", normalized_shape, shape)
-    if weight is not None and weight.shape != sizes:
-        raise ShapeError(f"rms_norm() over {sizes} got weight of shape {weight.shape}; both must be equal")
-    device: Any = x.device
-    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
-    dims = tuple(range(len(shape) - len(sizes), len(shape)))
-    return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
-
-
-@explained
 def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
     """x divided by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
 
@@ -338,9 +300,27 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
 
 
-def _resolution(dtype: DType) -> float:
-    """Return the distance from 1 to the next number of a float dtype."""
-    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+def _last_dims(
+    operation: str, shape: Shape, normalized_shape: int | Sequence[int], **parts: Tensor[Any] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sizes and the numbers of the last dimensions of x, over which to normalize.
+
+    Raises:
+        ShapeError: ``normalized_shape`` is not the end of the shape of x, or a part has another shape.
+    """
+    argument: Any = normalized_shape
+    if not isinstance(argument, (int, TensorBase)):
+        argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
+    sizes: Any = (argument,) if isinstance(argument, int) else argument
+    if isinstance(sizes, TensorBase) or not sizes or shape[-len(sizes) :] != sizes:
+        raise ShapeError(
+            f"{operation}() got x of shape {shape} and normalized_shape={describe(sizes)}, which must be its last "
+            "dimensions"
+        )
+    for name, part in parts.items():
+        if part is not None and part._primitive.shape != sizes:
+            raise ShapeError(f"{operation}() over {sizes} got {name} of shape {part.shape}; both must be equal")
+    return sizes, tuple(range(len(shape) - len(sizes), len(shape)))
 
 
 def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
@@ -357,17 +337,36 @@ def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any]
             )
 
 
+def _across(shape: Shape) -> Shape:
+    """Return the shape that broadcasts one value for each channel to a shape (N, channels, …)."""
+    return (shape[1], *(1,) * (len(shape) - 2))
+
+
+def _normalized(
+    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
+) -> tuple[Any, Any, Any]:
+    """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
+    device: Any = x._device
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
+    return device.normalize(x._primitive, scale, shift, dims, float(eps))  # type: ignore[no-any-return]  # three primitives
+
+
 def _normalized_groups(
     x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
 ) -> Tensor[B]:
     """Normalize each group of channels of each member."""
     shape = x.shape
-    device: Any = x.device
-    inside = (groups, shape[1] // max(groups, 1))
-    size = math.prod(shape[2:])
-    parts = [
-        device.full((*inside, 1), value, x.dtype) if part is None else device.reshape(part._primitive, (*inside, 1))
-        for part, value in ((weight, 1.0), (bias, 0.0))
-    ]
-    planes = device.reshape(x._primitive, (shape[0], *inside, size))
-    return x._like(device.reshape(device.normalize(planes, *parts, (2, 3), float(eps))[0], shape))
+    each = shape[1] // max(groups, 1)
+    planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
+    return x._like(_normalized(planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
+
+
+def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
+    primitive: Any = x._primitive
+    return primitive if primitive.shape == shape else x.reshape(shape)._primitive
+
+
+def _resolution(dtype: DType) -> float:
+    """Return the distance from 1 to the next number of a float dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)

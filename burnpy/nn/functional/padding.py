@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape, Value
+from burnpy.nn.argument_checks import check_choice
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable, integers
 from burnpy.tensor.operands import number
@@ -47,10 +48,7 @@ def pad(
     """
     if not isinstance(x, TensorBase):
         raise KindError(f"pad() takes a tensor, got {describe(x)}; make a tensor of it first")
-    if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise ArgumentError(
-            f"pad() got mode={describe(mode)}; expected 'constant', 'reflect', 'replicate' or 'circular'"
-        )
+    check_choice("pad", "mode", mode, ("constant", "reflect", "replicate", "circular"))
     if mode != "constant" and value is not None:
         raise ArgumentError(f"pad() got mode={mode!r:.80} and value={describe(value)}; only 'constant' has one")
     given: Any = pad

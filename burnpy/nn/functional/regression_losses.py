@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
 from burnpy.tensor.operands import together
@@ -101,8 +102,7 @@ def huber_loss(
     [0.125, 4.0]
     """
     same_shape("huber_loss", input, target)
-    if not delta > 0.0:
-        raise ArgumentError(f"huber_loss() got delta={delta!r:.80}; expected a number above 0")
+    above_zero("huber_loss", delta=delta)
     losses = by_weight("huber_loss", _quadratic_to_linear(input, target, delta), weight)
     return reduced("huber_loss", losses, reduction)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.nn.argument_checks import dims_at_least, floats, whole
+from burnpy.nn.argument_checks import check_choice, dims_at_least, floats, positive_int, whole
 from burnpy.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
@@ -40,6 +40,7 @@ _FORMS = {
     2: "(N, channels, height, width)",
     3: "(N, channels, depth, height, width)",
 }
+_IMAGES = "(…, channels, height, width)"
 
 
 @explained
@@ -109,6 +110,185 @@ def interpolate(
     return x if out is x._primitive else x._like(out)
 
 
+@explained
+def grid_sample(
+    x: Tensor[B],
+    grid: Tensor[B],
+    *,
+    mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Tensor[B]:
+    """Images sampled at the positions of a grid, as `torch.nn.functional.grid_sample`.
+
+    Args:
+        x: shape (N, channels, height, width).
+        grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
+            or upper edge) to 1.
+        mode: the interpolation between elements.
+        padding_mode: what lies beyond the edges: zeros, the nearest edge's element, or the image reflected.
+        align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
+
+    Returns:
+        Shape (N, channels, height', width').
+
+    Raises:
+        ShapeError: the shapes do not match, or x has no elements.
+        ArgumentError: a setting is invalid.
+
+    Source: Jaderberg et al., Spatial Transformer Networks, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, grid = Tensor[NumPy].arange(4).reshape(1, 1, 2, 2), Tensor[NumPy].zeros((1, 1, 1, 2))
+    >>> grid_sample(x, grid).tolist()
+    [[[[1.5]]]]
+    """
+    x, grid = floats("grid_sample", 2, x=x, grid=grid)
+    shape, places = x.shape, grid.shape
+    if len(shape) != 4 or len(places) != 4 or places[3] != 2 or shape[0] != places[0]:
+        raise ShapeError(
+            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
+            "width) and (N, height', width', 2)"
+        )
+    if 0 in shape[2:]:
+        raise ShapeError(f"grid_sample() got x of shape {shape}, which has no elements to sample")
+    check_choice("grid_sample", "mode", mode, ("bilinear", "nearest", "bicubic"))
+    check_choice("grid_sample", "padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    columns = _taps(grid[..., 0], shape[3], mode, padding_mode, align_corners)
+    rows = _taps(grid[..., 1], shape[2], mode, padding_mode, align_corners)
+    n, taps, area = shape[0], len(rows), places[1] * places[2]
+    rows_of = _offsets([at for at, _ in rows], shape[2])
+    columns_of = _offsets([at for at, _ in columns], shape[3])
+    at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
+    down_by, across_by = (stack([weight for _, weight in axis], 1) for axis in (rows, columns))
+    weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
+    sizes = (n, taps * taps, area)
+    out = x._backend.weighted_gather(
+        x.flatten(2)._primitive, at.reshape(sizes)._primitive, weights.reshape(sizes)._primitive
+    )
+    return x._like(out).reshape((n, shape[1], *places[1:3]))
+
+
+@explained
+def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = False) -> Tensor[B]:
+    """The grid of an affine map of images, for `grid_sample`.
+
+    Args:
+        theta: shape (N, 2, 3), the matrices of the maps from positions in the output to those in the input.
+        size: the shape of the output images, (N, channels, height, width).
+        align_corners: as for `grid_sample`.
+
+    Returns:
+        Shape (N, height, width, 2).
+
+    Raises:
+        ShapeError: theta has another shape.
+        ArgumentError: the size is not four positive numbers.
+    """
+    (theta,) = floats("affine_grid", 1, theta=theta)
+    sizes = tuple([whole("affine_grid", "size", n) for n in size])
+    if len(sizes) != 4 or min(sizes[1:]) < 1:
+        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
+    if theta.shape != (sizes[0], 2, 3):
+        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
+    high, wide = sizes[2:]
+    across, down = (_axis(n, align_corners, theta) for n in (wide, high))
+    across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))
+    base = stack([across, down, across.ones_like()], -1).reshape((1, high * wide, 3))
+    return (base.expand((sizes[0], high * wide, 3)) @ theta.mT).reshape((sizes[0], high, wide, 2))
+
+
+@explained
+def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
+    """Move channels to positions: from (…, channels · r², height, width) to (…, channels, height · r, width · r).
+
+    Args:
+        x: shape (…, channels · r², height, width).
+        upscale_factor: the factor r.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or its channels are no multiple of r².
+        ArgumentError: the factor is not positive.
+
+    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
+    Neural Network, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
+    [[[0.0, 1.0], [2.0, 3.0]]]
+    """
+    (x,) = floats("pixel_shuffle", 1, x=x)
+    r = positive_int("pixel_shuffle", "upscale_factor", upscale_factor)
+    dims_at_least("pixel_shuffle", "x", x.shape, 3, _IMAGES)
+    *lead, c, high, wide = x.shape
+    if c % (r * r):
+        raise ShapeError(
+            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
+            f"{r * r} must divide them"
+        )
+    n = len(lead)
+    parts = x.reshape((*lead, c // (r * r), r, r, high, wide))
+    moved = parts.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return moved.reshape((*lead, c // (r * r), high * r, wide * r))
+
+
+@explained
+def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
+    """Move positions to channels: from (…, channels, height · r, width · r) to (…, channels · r², height, width).
+
+    It is the inverse of `pixel_shuffle`.
+
+    Args:
+        x: shape (…, channels, height · r, width · r).
+        downscale_factor: the factor r.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
+        ArgumentError: the factor is not positive.
+    """
+    (x,) = floats("pixel_unshuffle", 1, x=x)
+    r = positive_int("pixel_unshuffle", "downscale_factor", downscale_factor)
+    dims_at_least("pixel_unshuffle", "x", x.shape, 3, _IMAGES)
+    *lead, c, high, wide = x.shape
+    if high % r or wide % r:
+        raise ShapeError(
+            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
+            "which must divide both"
+        )
+    n = len(lead)
+    parts = x.reshape((*lead, c, high // r, r, wide // r, r))
+    moved = parts.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return moved.reshape((*lead, c * r * r, high // r, wide // r))
+
+
+@explained
+def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
+    """Interleave the channels of groups: channel j of group i comes to j · groups + i.
+
+    Args:
+        x: shape (N, channels, …).
+        groups: the number of groups, which divides the channels.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions, or the groups do not divide its channels.
+        ArgumentError: the number is not positive.
+
+    Source: Zhang et al., ShuffleNet, 2017.
+    """
+    (x,) = floats("channel_shuffle", 1, x=x)
+    number = positive_int("channel_shuffle", "groups", groups)
+    dims_at_least("channel_shuffle", "x", x.shape, 3, "(N, channels, …)")
+    n, c, *rest = x.shape
+    if c % number:
+        raise ShapeError(
+            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
+            "divide them"
+        )
+    return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
+
+
 def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:
     """Return the means of windows, of volumes in two passes: over height and width, and over the depth."""
     if len(sizes) == 1:
@@ -125,9 +305,7 @@ def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
     Raises:
         ArgumentError: they are invalid.
     """
-    if mode not in _DIMS:
-        names = ", ".join(f'"{name}"' for name in _DIMS)
-        raise ArgumentError(f"interpolate() got mode={mode!r:.80}; expected one of {names}")
+    check_choice("interpolate", "mode", mode, _DIMS)
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(
             f'interpolate() got align_corners={align_corners} with mode="{mode}"; it is for "linear", '
@@ -172,106 +350,6 @@ _FAR = -(1 << 40)
 """The place of an element outside of the image, in elements: whatever is added to it, it stays negative."""
 
 
-@explained
-def grid_sample(
-    x: Tensor[B],
-    grid: Tensor[B],
-    *,
-    mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
-    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
-    align_corners: bool = False,
-) -> Tensor[B]:
-    """Images sampled at the positions of a grid, as `torch.nn.functional.grid_sample`.
-
-    Args:
-        x: shape (N, channels, height, width).
-        grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
-            or upper edge) to 1.
-        mode: the interpolation between elements.
-        padding_mode: what lies beyond the edges: zeros, the nearest edge's element, or the image reflected.
-        align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
-
-    Returns:
-        Shape (N, channels, height', width').
-
-    Raises:
-        ShapeError: the shapes do not match, or x has no elements.
-        ArgumentError: a setting is invalid.
-
-    Source: Jaderberg et al., Spatial Transformer Networks, 2015.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x, grid = Tensor[NumPy].arange(4).reshape(1, 1, 2, 2), Tensor[NumPy].zeros((1, 1, 1, 2))
-    >>> grid_sample(x, grid).tolist()
-    [[[[1.5]]]]
-    """
-    x, grid = floats("grid_sample", 2, x=x, grid=grid)
-    shape, places = x.shape, grid.shape
-    if len(shape) != 4 or len(places) != 4 or places[3] != 2 or shape[0] != places[0]:
-        raise ShapeError(
-            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
-            "width) and (N, height', width', 2)"
-        )
-    if 0 in shape[2:]:
-        raise ShapeError(f"grid_sample() got x of shape {shape}, which has no elements to sample")
-    for name, value, words in (
-        ("mode", mode, ("bilinear", "nearest", "bicubic")),
-        ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
-    ):
-        if value not in words:
-            raise ArgumentError(f"grid_sample() got {name}={value!r:.80}; expected one of {', '.join(words)}")
-    axes = [(grid[..., 0], shape[3]), (grid[..., 1], shape[2])]
-    across, down = (_unnormalized(position, size, align_corners) for position, size in axes)
-    if mode != "bicubic":
-        across = _inside(across, shape[3], padding_mode, align_corners)
-        down = _inside(down, shape[2], padding_mode, align_corners)
-    rows, columns = _taps(down, mode), _taps(across, mode)
-    if mode == "bicubic" and padding_mode != "zeros":
-        rows = [(_inside(at, shape[2], padding_mode, align_corners), weight) for at, weight in rows]
-        columns = [(_inside(at, shape[3], padding_mode, align_corners), weight) for at, weight in columns]
-    n, taps, area = shape[0], len(rows), places[1] * places[2]
-    rows_of = _offsets([at for at, _ in rows], shape[2])
-    columns_of = _offsets([at for at, _ in columns], shape[3])
-    at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
-    down_by, across_by = (stack([weight for _, weight in axis], 1) for axis in (rows, columns))
-    weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
-    sizes = (n, taps * taps, area)
-    out = x._backend.weighted_gather(
-        x.flatten(2)._primitive, at.reshape(sizes)._primitive, weights.reshape(sizes)._primitive
-    )
-    return x._like(out).reshape((n, shape[1], *places[1:3]))
-
-
-@explained
-def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = False) -> Tensor[B]:
-    """The grid of an affine map of images, for `grid_sample`.
-
-    Args:
-        theta: shape (N, 2, 3), the matrices of the maps from positions in the output to those in the input.
-        size: the shape of the output images, (N, channels, height, width).
-        align_corners: as for `grid_sample`.
-
-    Returns:
-        Shape (N, height, width, 2).
-
-    Raises:
-        ShapeError: theta has another shape.
-        ArgumentError: the size is not four positive numbers.
-    """
-    (theta,) = floats("affine_grid", 1, theta=theta)
-    sizes = tuple([whole("affine_grid", "size", n) for n in size])
-    if len(sizes) != 4 or min(sizes[1:]) < 1:
-        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
-    if theta.shape != (sizes[0], 2, 3):
-        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
-    high, wide = sizes[2:]
-    across, down = (_axis(n, align_corners, theta) for n in (wide, high))
-    across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))
-    base = stack([across, down, across.ones_like()], -1).reshape((1, high * wide, 3))
-    return (base.expand((sizes[0], high * wide, 3)) @ theta.mT).reshape((sizes[0], high, wide, 2))
-
-
 def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
     """Return the positions of elements along a dimension, from -1 to 1; one element is in the middle."""
     reach = 0.0 if count == 1 else 1.0 if align_corners else 1.0 - 1.0 / count
@@ -299,17 +377,29 @@ def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bo
     return position.clamp(0.0, float(size - 1))
 
 
-def _taps(position: Tensor[B], mode: str) -> list[tuple[Tensor[B], Tensor[B]]]:
-    """Return the places of the elements that a position depends on, whole numbers, and their weights."""
+def _taps(
+    position: Tensor[B], size: int, mode: str, padding_mode: str, align_corners: bool
+) -> list[tuple[Tensor[B], Tensor[B]]]:
+    """Return the places of the elements along a dimension that a position depends on, and their weights.
+
+    The places are whole numbers. For the cubic kernel they are moved into the image, otherwise the position is.
+    """
+
+    def inside(x: Tensor[B]) -> Tensor[B]:
+        return _inside(x, size, padding_mode, align_corners)
+
+    at = _unnormalized(position, size, align_corners)
     if mode == "nearest":
-        place = position.detach().round()
+        place = inside(at).detach().round()
         return [(place, place.ones_like())]
-    low = position.detach().floor()
-    share = position - low
+    if mode == "bilinear":
+        at = inside(at)
+    low = at.detach().floor()
+    share = at - low
     if mode == "bilinear":
         return [(low, 1.0 - share), (low + 1.0, share)]
     distances = [share + 1.0, share, 1.0 - share, 2.0 - share]
-    return [(low + float(k - 1), _cubic(d, near=k in (1, 2))) for k, d in enumerate(distances)]
+    return [(inside(low + float(k - 1)), _cubic(d, near=k in (1, 2))) for k, d in enumerate(distances)]
 
 
 def _cubic(distance: Tensor[B], *, near: bool) -> Tensor[B]:
@@ -325,108 +415,3 @@ def _offsets(positions: list[Tensor[B]], size: int) -> IntTensor[B]:
     at = stack(positions, 1).detach()
     outside = ~((at >= 0.0) & (at <= float(size - 1)))
     return at.masked_fill(outside, 0.0).int().masked_fill(outside, _FAR)
-
-
-_FORM = "(…, channels, height, width)"
-
-
-@explained
-def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
-    """Move channels to positions: from (…, channels · r², height, width) to (…, channels, height · r, width · r).
-
-    Args:
-        x: shape (…, channels · r², height, width).
-        upscale_factor: the factor r.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or its channels are no multiple of r².
-        ArgumentError: the factor is not positive.
-
-    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
-    Neural Network, 2016.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
-    [[[0.0, 1.0], [2.0, 3.0]]]
-    """
-    (x,) = floats("pixel_shuffle", 1, x=x)
-    r = factor("pixel_shuffle", "upscale_factor", upscale_factor)
-    dims_at_least("pixel_shuffle", "x", x.shape, 3, _FORM)
-    *lead, c, high, wide = x.shape
-    if c % (r * r):
-        raise ShapeError(
-            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
-            f"{r * r} must divide them"
-        )
-    n = len(lead)
-    parts = x.reshape((*lead, c // (r * r), r, r, high, wide))
-    moved = parts.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return moved.reshape((*lead, c // (r * r), high * r, wide * r))
-
-
-@explained
-def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
-    """Move positions to channels: from (…, channels, height · r, width · r) to (…, channels · r², height, width).
-
-    It is the inverse of `pixel_shuffle`.
-
-    Args:
-        x: shape (…, channels, height · r, width · r).
-        downscale_factor: the factor r.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
-        ArgumentError: the factor is not positive.
-    """
-    (x,) = floats("pixel_unshuffle", 1, x=x)
-    r = factor("pixel_unshuffle", "downscale_factor", downscale_factor)
-    dims_at_least("pixel_unshuffle", "x", x.shape, 3, _FORM)
-    *lead, c, high, wide = x.shape
-    if high % r or wide % r:
-        raise ShapeError(
-            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
-            "which must divide both"
-        )
-    n = len(lead)
-    parts = x.reshape((*lead, c, high // r, r, wide // r, r))
-    moved = parts.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return moved.reshape((*lead, c * r * r, high // r, wide // r))
-
-
-@explained
-def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
-    """Interleave the channels of groups: channel j of group i comes to j · groups + i.
-
-    Args:
-        x: shape (N, channels, …).
-        groups: the number of groups, which divides the channels.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or the groups do not divide its channels.
-        ArgumentError: the number is not positive.
-
-    Source: Zhang et al., ShuffleNet, 2017.
-    """
-    (x,) = floats("channel_shuffle", 1, x=x)
-    number = factor("channel_shuffle", "groups", groups)
-    dims_at_least("channel_shuffle", "x", x.shape, 3, "(N, channels, …)")
-    n, c, *rest = x.shape
-    if c % number:
-        raise ShapeError(
-            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
-            "divide them"
-        )
-    return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
-
-
-def factor(operation: str, name: str, value: int) -> int:
-    """Return a positive int.
-
-    Raises:
-        ArgumentError: it is not one.
-    """
-    number = whole(operation, name, value)
-    if number < 1:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
-    return number

@@ -1,11 +1,11 @@
-"""Multi-head attention, its caches of keys and values, and rotary position encoding."""
+"""Multi-head attention, its cache of keys and values, and rotary position encoding."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.argument_checks import exact_dims, positive, probability
+from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
@@ -15,61 +15,23 @@ from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import composed, explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import BoolTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor_types import Bools
 
+    class AttentionMasks(TypedDict, Generic[B], total=False):
+        """The masks that a call of an attention takes as keyword arguments, for type checkers."""
 
-class KeyValueCache(NamedTuple, Generic[B]):
-    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
-
-    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
-    A cache never changes, so that several continuations can begin from one.
-
-    Attributes:
-        key: shape (N, heads of keys, S, size / heads).
-        value: of the same shape.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> from burnpy.nn import MultiHeadAttention
-    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
-    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
-    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
-    >>> cache.length, longer.length, longer.key.shape
-    (3, 4, (1, 2, 4, 4))
-    """
-
-    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
-    value: Tensor[B]  #: of the same shape
-
-    @property
-    def length(self) -> int:
-        """The number of positions, S."""
-        return self.key.shape[-2]
-
-
-class DecoderCache(NamedTuple, Generic[B]):
-    """The keys and values that both attentions of a `TransformerDecoderLayer` keep between calls.
-
-    The first call projects the memory; later calls use the result.
-
-    Attributes:
-        own: the keys and values of the positions that the layer has seen.
-        memory: the keys and values of the memory; None before the first call.
-    """
-
-    own: KeyValueCache[B]  #: of the positions that the layer has seen
-    memory: KeyValueCache[B] | None = None  #: of the memory; None before the first call
-
-    @property
-    def length(self) -> int:
-        """The number of positions that the layer has seen."""
-        return self.own.length
+        mask: Bools[B] | Tensor[B] | None
+        key_mask: Bools[B] | None
+        causal: bool
 
 
 class MultiHeadAttention(Module[B]):
@@ -138,11 +100,10 @@ class MultiHeadAttention(Module[B]):
             )
         self.heads, self.key_heads, self.rotary_base = heads, key_heads, rotary_base
         self.dropout = probability("MultiHeadAttention", dropout)
-        weight = (initializer or XavierUniform())(
-            (size, size + 2 * (size // heads * shared)), device=device, generator=generator
-        )
+        shape = (size, size + 2 * (size // heads * shared))
+        weight = (initializer or XavierUniform())(shape, device=device, generator=generator)
         self.in_proj_weight = Param(weight)
-        self.in_proj_bias = Param(Tensor.zeros((weight.shape[1],), device=device)) if bias else None
+        self.in_proj_bias = Param(Tensor.zeros(shape[1:], device=device)) if bias else None
         projection = Linear(size, size, bias=bias, device=device, generator=generator)
         self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias else projection
 
@@ -153,22 +114,18 @@ class MultiHeadAttention(Module[B]):
         key: Tensor[B] | KeyValueCache[B] | None = None,
         value: Tensor[B] | None = None,
         *,
-        mask: Bools[B] | Tensor[B] | None = None,
-        key_mask: Bools[B] | None = None,
-        causal: bool = False,
         offset: int | None = None,
         cache: None = None,
+        **masks: Unpack[AttentionMasks[B]],
     ) -> Tensor[B]: ...
     @overload
     def forward(
         self,
         query: Tensor[B],
         *,
-        mask: Bools[B] | Tensor[B] | None = None,
-        key_mask: Bools[B] | None = None,
-        causal: bool = False,
         offset: int | None = None,
         cache: KeyValueCache[B],
+        **masks: Unpack[AttentionMasks[B]],
     ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
     def forward(
         self,
@@ -210,7 +167,9 @@ class MultiHeadAttention(Module[B]):
         past = 0 if cache is None else self._past(cache, query, key, value)
         if isinstance(key, KeyValueCache):
             self._check("query", query)
-            self._check_projected(key, query, value)
+            if value is not None:
+                raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
+            self._check_kept("projected keys", key, query)
             q, (k, v) = self._heads(self._projected(query, 0, size)), key
         else:
             key = query if key is None else key
@@ -300,27 +259,20 @@ class MultiHeadAttention(Module[B]):
             raise ArgumentError(
                 "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
             )
-        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, cache.length, self.size // self.heads)
-        if cache.key.shape != wanted or cache.value.shape != wanted:
-            raise ShapeError(
-                f"MultiHeadAttention() got queries of shape {query.shape} and a cache of shape "
-                f"{cache.key.shape}; here it is {wanted}"
-            )
+        self._check_kept("a cache", cache, query)
         return cache.length
 
     def _check(self, name: str, x: Tensor[B]) -> None:
         """Check the shape of queries, keys or values."""
         exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {self.size})", last=self.size)
 
-    def _check_projected(self, key: KeyValueCache[B], query: Tensor[B], value: object) -> None:
-        """Check that projected keys and values fit these queries."""
-        if value is not None:
-            raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
-        wanted = (query.shape[0], self._key_heads, key.length, self.size // self.heads)
-        if key.key.shape != wanted or key.value.shape != wanted:
+    def _check_kept(self, what: str, kept: KeyValueCache[B], query: Tensor[B]) -> None:
+        """Check that the keys and values that a call kept have the batch, heads and sizes of these queries."""
+        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, kept.length, self.size // self.heads)
+        if kept.key.shape != wanted or kept.value.shape != wanted:
             raise ShapeError(
-                f"MultiHeadAttention() got queries of shape {query.shape} and projected keys of shape "
-                f"{key.key.shape}, expected {wanted}"
+                f"MultiHeadAttention() got queries of shape {query.shape} and {what} of shape {kept.key.shape}, "
+                f"expected {wanted}"
             )
 
     def _projected(self, x: Tensor[B], start: int = 0, end: int | None = None) -> Tensor[B]:
@@ -361,17 +313,16 @@ class MultiHeadAttention(Module[B]):
         if key_mask is None:
             return mask
         if not isinstance(key_mask, BoolTensor) or key_mask.ndim != 2:
-            shape = f" of shape {key_mask.shape}" if hasattr(key_mask, "shape") else ""
-            what = f"{a(type(key_mask).__name__)}{shape}"
             error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
-            raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {what}")
+            raise error(
+                f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {describe(key_mask)}"
+            )
         wide = key_mask[:, None, None, :]
         if mask is None:
             return wide
         if isinstance(mask, Tensor):
-            return mask + Tensor.zeros(wide.shape, dtype=mask.dtype, device=mask.device).masked_fill(
-                ~wide, -float("inf")
-            )
+            zeros = Tensor.zeros(wide.shape, dtype=mask.dtype, device=mask.device)
+            return mask + zeros.masked_fill(~wide, -float("inf"))
         return mask & wide
 
     @property
@@ -403,6 +354,35 @@ class MultiHeadAttention(Module[B]):
         return rebound(self)
 
 
+class KeyValueCache(NamedTuple, Generic[B]):
+    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
+
+    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
+    A cache never changes, so that several continuations can begin from one.
+
+    Attributes:
+        key: shape (N, heads of keys, S, size / heads).
+        value: of the same shape.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import MultiHeadAttention
+    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
+    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
+    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
+    >>> cache.length, longer.length, longer.key.shape
+    (3, 4, (1, 2, 4, 4))
+    """
+
+    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
+    value: Tensor[B]  #: of the same shape
+
+    @property
+    def length(self) -> int:
+        """The number of positions, S."""
+        return self.key.shape[-2]
+
+
 @composed
 class RotaryEncoding(Unplaced):
     """Rotary position encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`.
@@ -423,8 +403,7 @@ class RotaryEncoding(Unplaced):
     """
 
     def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
-        if not base > 0.0:
-            raise ArgumentError(f"RotaryEncoding() got base={base!r:.80}; expected a number above 0")
+        above_zero("RotaryEncoding", base=base)
         self.base, self.interleaved = base, interleaved
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:

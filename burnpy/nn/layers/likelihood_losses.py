@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.functional.likelihood_losses import (
     BatchReduction,
     binary_cross_entropy,
@@ -12,9 +13,7 @@ from burnpy.nn.functional.likelihood_losses import (
     kl_div,
     poisson_nll_loss,
 )
-from burnpy.nn.layers.losses import known
-from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, nll_loss
 from burnpy.typevars import B
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 
-@composed
-class CrossEntropyLoss(Unplaced):
+class CrossEntropyLoss(Loss):
     """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
 
     Args:
@@ -43,27 +41,22 @@ class CrossEntropyLoss(Unplaced):
     1.3863
     """
 
+    _function = staticmethod(cross_entropy)
+    _settings = ("ignore_index", "label_smoothing")
+
     def __init__(
         self, *, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: Reduction = "mean"
     ) -> None:
+        super().__init__(reduction=reduction)
         if not 0.0 <= label_smoothing <= 1.0:
             raise ArgumentError(
                 f"CrossEntropyLoss() got label_smoothing={label_smoothing}; expected a number from 0 to 1"
             )
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-        self.reduction: Reduction = known("CrossEntropyLoss", reduction)
 
     def forward(self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
-        either_target: Any = target  # the overloads of cross_entropy take one kind each
-        return cross_entropy(
-            logits,
-            either_target,
-            weight=weight,
-            ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-        )
+        return self._loss(logits, target, weight=weight)
 
     if TYPE_CHECKING:
 
@@ -74,8 +67,7 @@ class CrossEntropyLoss(Unplaced):
             ...
 
 
-@composed
-class NllLoss(Unplaced):
+class NllLoss(Loss):
     """Negative log-likelihood of the target class: see `burnpy.nll_loss`.
 
     Args:
@@ -86,15 +78,16 @@ class NllLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(nll_loss)
+    _settings = ("ignore_index",)
+
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         self.ignore_index = ignore_index
-        self.reduction: Reduction = known("NllLoss", reduction)
 
     def forward(self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of log-probabilities (N, C, …) for classes (N, …), with class weights (C,)."""
-        return nll_loss(
-            log_probabilities, target, weight=weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+        return self._loss(log_probabilities, target, weight=weight)
 
     if TYPE_CHECKING:
 
@@ -105,8 +98,7 @@ class NllLoss(Unplaced):
             ...
 
 
-@composed
-class BceWithLogitsLoss(Unplaced):
+class BceWithLogitsLoss(Loss):
     """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`.
 
     Args:
@@ -116,8 +108,7 @@ class BceWithLogitsLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = known("BceWithLogitsLoss", reduction)
+    _function = staticmethod(binary_cross_entropy_with_logits)
 
     def forward(
         self,
@@ -128,9 +119,7 @@ class BceWithLogitsLoss(Unplaced):
         pos_weight: Tensor[B] | None = None,
     ) -> Tensor[B]:
         """Return the loss of logits and a target of the same shape; the weights broadcast to it."""
-        return binary_cross_entropy_with_logits(
-            input, target, weight=weight, pos_weight=pos_weight, reduction=self.reduction
-        )
+        return self._loss(input, target, weight=weight, pos_weight=pos_weight)
 
     if TYPE_CHECKING:
 
@@ -146,8 +135,7 @@ class BceWithLogitsLoss(Unplaced):
             ...
 
 
-@composed
-class BceLoss(Unplaced):
+class BceLoss(WeightedLoss):
     """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`.
 
     Args:
@@ -157,22 +145,10 @@ class BceLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = known("BceLoss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of probabilities and a target of the same shape; the weight broadcasts to it."""
-        return binary_cross_entropy(input, target, weight=weight, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
+    _function = staticmethod(binary_cross_entropy)
 
 
-@composed
-class KlDivLoss(Unplaced):
+class KlDivLoss(PairLoss):
     """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`.
 
     Args:
@@ -183,23 +159,17 @@ class KlDivLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(kl_div)
+    _settings = ("log_target",)
+    _reductions = get_args(BatchReduction)
+
     def __init__(self, *, log_target: bool = False, reduction: BatchReduction = "mean") -> None:
+        argument: Any = reduction  # one of `_reductions`
+        super().__init__(reduction=argument)
         self.log_target = log_target
-        self.reduction: BatchReduction = reduction if reduction == "batchmean" else known("KlDivLoss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-        """Return the loss of log-probabilities and a target of the same shape."""
-        return kl_div(input, target, log_target=self.log_target, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
 
 
-@composed
-class PoissonNllLoss(Unplaced):
+class PoissonNllLoss(PairLoss):
     """Negative log-likelihood of counts under Poisson distributions: see `burnpy.nn.functional.poisson_nll_loss`.
 
     Args:
@@ -212,27 +182,17 @@ class PoissonNllLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(poisson_nll_loss)
+    _settings = ("log_input", "full", "eps")
+
     def __init__(
         self, *, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: Reduction = "mean"
     ) -> None:
+        super().__init__(reduction=reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
-        self.reduction: Reduction = known("PoissonNllLoss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-        """Return the loss of rates and counts of the same shape."""
-        return poisson_nll_loss(
-            input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
-        )
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
 
 
-@composed
-class GaussianNllLoss(Unplaced):
+class GaussianNllLoss(Loss):
     """Negative log-likelihood under normal distributions: see `burnpy.nn.functional.gaussian_nll_loss`.
 
     Args:
@@ -244,15 +204,17 @@ class GaussianNllLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(gaussian_nll_loss)
+    _settings = ("full", "eps")
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
-        if not eps > 0.0:
-            raise ArgumentError(f"GaussianNllLoss() got eps={eps!r:.80}; expected a number above 0")
+        super().__init__(reduction=reduction)
+        above_zero("GaussianNllLoss", eps=eps)
         self.full, self.eps = full, eps
-        self.reduction: Reduction = known("GaussianNllLoss", reduction)
 
     def forward(self, input: Tensor[B], target: Tensor[B], var: Tensor[B] | float) -> Tensor[B]:
         """Return the loss of means and targets of the same shape, under variances that fit."""
-        return gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+        return self._loss(input, target, var)
 
     if TYPE_CHECKING:
 

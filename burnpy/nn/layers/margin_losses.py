@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -13,9 +14,7 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from burnpy.nn.layers.losses import known
-from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 
-@composed
-class HingeEmbeddingLoss(Unplaced):
+class HingeEmbeddingLoss(Loss):
     """Hinge loss of the distances of pairs: see `burnpy.nn.functional.hinge_embedding_loss`.
 
     Args:
@@ -36,13 +34,16 @@ class HingeEmbeddingLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(hinge_embedding_loss)
+    _settings = ("margin",)
+
     def __init__(self, *, margin: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         self.margin = margin
-        self.reduction: Reduction = known("HingeEmbeddingLoss", reduction)
 
     def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of distances and labels 1 and -1 of the same shape."""
-        return hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+        return self._loss(input, target)
 
     if TYPE_CHECKING:
 
@@ -51,8 +52,7 @@ class HingeEmbeddingLoss(Unplaced):
             ...
 
 
-@composed
-class CosineEmbeddingLoss(Unplaced):
+class CosineEmbeddingLoss(Loss):
     """Loss of the cosine of pairs of vectors: see `burnpy.nn.functional.cosine_embedding_loss`.
 
     Args:
@@ -63,13 +63,16 @@ class CosineEmbeddingLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(cosine_embedding_loss)
+    _settings = ("margin",)
+
     def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         self.margin = margin
-        self.reduction: Reduction = known("CosineEmbeddingLoss", reduction)
 
     def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two batches of vectors (N, D) with labels 1 and -1 (N,)."""
-        return cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+        return self._loss(input1, input2, target)
 
     if TYPE_CHECKING:
 
@@ -78,8 +81,7 @@ class CosineEmbeddingLoss(Unplaced):
             ...
 
 
-@composed
-class MarginRankingLoss(Unplaced):
+class MarginRankingLoss(Loss):
     """Ranking loss of pairs of scores: see `burnpy.nn.functional.margin_ranking_loss`.
 
     Args:
@@ -90,13 +92,16 @@ class MarginRankingLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(margin_ranking_loss)
+    _settings = ("margin",)
+
     def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         self.margin = margin
-        self.reduction: Reduction = known("MarginRankingLoss", reduction)
 
     def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two tensors of scores and labels 1 and -1 of the same shape."""
-        return margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+        return self._loss(input1, input2, target)
 
     if TYPE_CHECKING:
 
@@ -105,8 +110,7 @@ class MarginRankingLoss(Unplaced):
             ...
 
 
-@composed
-class TripletMarginLoss(Unplaced):
+class TripletMarginLoss(Loss):
     """Loss of the distances from an anchor to others: see `burnpy.nn.functional.triplet_margin_loss`.
 
     Args:
@@ -120,6 +124,9 @@ class TripletMarginLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(triplet_margin_loss)
+    _settings = ("margin", "p", "eps", "swap")
+
     def __init__(
         self,
         *,
@@ -129,25 +136,13 @@ class TripletMarginLoss(Unplaced):
         swap: bool = False,
         reduction: Reduction = "mean",
     ) -> None:
-        if not margin > 0.0:
-            raise ArgumentError(f"TripletMarginLoss() got margin={margin!r:.80}; expected a number above 0")
-        if not p > 0.0:
-            raise ArgumentError(f"TripletMarginLoss() got p={p!r:.80}; expected a number above 0")
+        super().__init__(reduction=reduction)
+        above_zero("TripletMarginLoss", margin=margin, p=p)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
-        self.reduction: Reduction = known("TripletMarginLoss", reduction)
 
     def forward(self, anchor: Tensor[B], positive: Tensor[B], negative: Tensor[B]) -> Tensor[B]:
         """Return the loss of three batches of vectors (N, D)."""
-        return triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        return self._loss(anchor, positive, negative)
 
     if TYPE_CHECKING:
 
@@ -156,8 +151,7 @@ class TripletMarginLoss(Unplaced):
             ...
 
 
-@composed
-class SoftMarginLoss(Unplaced):
+class SoftMarginLoss(Loss):
     """Logistic loss of scores for two classes: see `burnpy.nn.functional.soft_margin_loss`.
 
     Args:
@@ -167,12 +161,11 @@ class SoftMarginLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = known("SoftMarginLoss", reduction)
+    _function = staticmethod(soft_margin_loss)
 
     def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of scores and labels 1 and -1 of the same shape."""
-        return soft_margin_loss(input, target, reduction=self.reduction)
+        return self._loss(input, target)
 
     if TYPE_CHECKING:
 
@@ -181,8 +174,7 @@ class SoftMarginLoss(Unplaced):
             ...
 
 
-@composed
-class MultiMarginLoss(Unplaced):
+class MultiMarginLoss(Loss):
     """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multi_margin_loss`.
 
     Args:
@@ -194,15 +186,18 @@ class MultiMarginLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(multi_margin_loss)
+    _settings = ("p", "margin")
+
     def __init__(self, *, p: int = 1, margin: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         if p not in (1, 2):
             raise ArgumentError(f"MultiMarginLoss() got p={p!r:.80}; expected 1 or 2")
         self.p, self.margin = p, margin
-        self.reduction: Reduction = known("MultiMarginLoss", reduction)
 
     def forward(self, input: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of scores (N, C) for classes (N,), with class weights (C,)."""
-        return multi_margin_loss(input, target, weight=weight, p=self.p, margin=self.margin, reduction=self.reduction)
+        return self._loss(input, target, weight=weight)
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Normalization layers."""
+"""Normalization layers, with parameters and running statistics of channels or parameters of the last dimensions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,29 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_base import TensorBase
 
 
-class RunningNorm(Module[B]):
-    """The base class of `BatchNorm` and `InstanceNorm`: weight, bias, and running statistics, all of them optional."""
+class ChannelNorm(Module[B]):
+    """The base class of normalizations with a weight, initially one, and a bias, initially zero, for each channel."""
+
+    def __init__(self, channels: int, *, eps: float, affine: bool, device: B | type[B]) -> None:
+        positive(type(self).__name__, channels=channels)
+        self.channels = channels
+        self.eps = eps
+        self.weight = Param(Tensor.ones((channels,), device=device)) if affine else None
+        self.bias = Param(Tensor.zeros((channels,), device=device)) if affine else None
+
+    @property
+    def affine(self) -> bool:
+        """True if the layer has a weight and a bias."""
+        return self.weight is not None or self.bias is not None
+
+    def _affine_tensors(self) -> tuple[Tensor[B] | None, Tensor[B] | None]:
+        """Return the tensors of weight and bias, or None."""
+        weight, bias = self.weight, self.bias
+        return None if weight is None else weight.value, None if bias is None else bias.value
+
+
+class RunningNorm(ChannelNorm[B]):
+    """The base class of normalizations that may have running statistics."""
 
     def __init__(
         self,
@@ -35,17 +56,14 @@ class RunningNorm(Module[B]):
         track_running_stats: bool,
         device: B | type[B],
     ) -> None:
-        layer = type(self).__name__
-        positive(layer, channels=channels)
+        super().__init__(channels, eps=eps, affine=affine, device=device)
         argument: Any = momentum
         if argument is not None and not (isinstance(argument, (int, float)) and 0.0 <= argument <= 1.0):
-            raise ArgumentError(f"{layer}() got momentum={momentum!r:.80}; expected a number from 0 to 1, or None")
-        shape = (channels,)
-        self.channels = channels
-        self.eps = eps
+            raise ArgumentError(
+                f"{type(self).__name__}() got momentum={momentum!r:.80}; expected a number from 0 to 1, or None"
+            )
         self.momentum = momentum
-        self.weight = Param(Tensor.ones(shape, device=device)) if affine else None
-        self.bias = Param(Tensor.zeros(shape, device=device)) if affine else None
+        shape = (channels,)
         self.running_mean = Buffer(Tensor.zeros(shape, device=device)) if track_running_stats else None
         self.running_var = Buffer(Tensor.ones(shape, device=device)) if track_running_stats else None
         self.num_batches_tracked = IntBuffer(IntTensor.zeros((), device=device)) if track_running_stats else None
@@ -68,11 +86,6 @@ class RunningNorm(Module[B]):
                 share = update.weight / (count.value.float(old.dtype) + update.weight)
                 new[name] = old + (update.mean - old) * share
         return new
-
-    @property
-    def affine(self) -> bool:
-        """True if the layer has a weight and a bias."""
-        return self.weight is not None or self.bias is not None
 
     @property
     def track_running_stats(self) -> bool:
@@ -126,8 +139,7 @@ class BatchNorm(RunningNorm[B]):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, …); the output has the same shape."""
-        weight = None if self.weight is None else self.weight.value
-        bias = None if self.bias is None else self.bias.value
+        weight, bias = self._affine_tensors()
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None:
             return batch_normed(x, weight, bias, eps=self.eps).output
@@ -183,8 +195,7 @@ class InstanceNorm(RunningNorm[B]):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, length, …); the output has the same shape."""
-        weight = None if self.weight is None else self.weight.value
-        bias = None if self.bias is None else self.bias.value
+        weight, bias = self._affine_tensors()
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None:
             return instance_norm(x, weight=weight, bias=bias, eps=self.eps)
@@ -198,7 +209,7 @@ class InstanceNorm(RunningNorm[B]):
         return rebound(self)
 
 
-class GroupNorm(Module[B]):
+class GroupNorm(ChannelNorm[B]):
     """Group normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of each group of channels.
 
     Args:
@@ -221,25 +232,16 @@ class GroupNorm(Module[B]):
     def __init__(
         self, groups: int, channels: int, *, eps: float = 1e-5, affine: bool = True, device: B | type[B]
     ) -> None:
-        positive("GroupNorm", groups=groups, channels=channels)
+        super().__init__(channels, eps=eps, affine=affine, device=device)
+        positive("GroupNorm", groups=groups)
         if channels % groups:
             raise ArgumentError(f"GroupNorm() got groups={groups} for {channels} channels, which they must divide")
         self.groups = groups
-        self.channels = channels
-        self.eps = eps
-        self.weight = Param(Tensor.ones((channels,), device=device)) if affine else None
-        self.bias = Param(Tensor.zeros((channels,), device=device)) if affine else None
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, …); the output has the same shape."""
-        weight = None if self.weight is None else self.weight.value
-        bias = None if self.bias is None else self.bias.value
+        weight, bias = self._affine_tensors()
         return group_norm(x, self.groups, weight, bias, eps=self.eps)
-
-    @property
-    def affine(self) -> bool:
-        """True if the layer has a weight and a bias."""
-        return self.weight is not None or self.bias is not None
 
     def valid(self: GroupNorm[Autodiff[I]]) -> GroupNorm[I]:
         """Return the same layer on the inner backend."""

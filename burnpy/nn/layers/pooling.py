@@ -29,6 +29,26 @@ if TYPE_CHECKING:
 class Pooling(Stateless):
     """The base class of the pooling layers.
 
+    A subclass names its function, and the settings that it passes to it.
+    """
+
+    _function: ClassVar[Callable[..., Any]]
+    _settings: ClassVar[tuple[str, ...]]
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Pool (N, channels, length) or (N, channels, height, width) over its windows; N may be omitted."""
+        return self._pooled(x)  # type: ignore[no-any-return]  # of burnpy.nn.functional
+
+    def _pooled(self, x: Tensor[B], **options: Any) -> Any:
+        """Call the function with the settings of the layer."""
+        for name in self._settings:
+            options[name] = getattr(self, name)
+        return self._function(x, **options)
+
+
+class WindowPooling(Pooling):
+    """The base class of pooling over windows of one size.
+
     A subclass names the function that validates its sizes: `single` for sequences, `pair` for images.
     """
 
@@ -36,7 +56,7 @@ class Pooling(Stateless):
     _size: ClassVar[Callable[..., Any]]
 
     def _set_window(self, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> None:
-        """Set the validated settings that all pooling layers have."""
+        """Set the validated settings that max and average pooling have."""
         layer = type(self).__name__
         self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
         self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
@@ -44,10 +64,19 @@ class Pooling(Stateless):
         self.ceil_mode = ceil_mode
 
 
-class MaxPool(Pooling):
-    """The base class of the max pooling layers. A subclass names the function that it calls."""
+class MaxPooling(Pooling):
+    """The base class of max pooling, which can return indices."""
 
-    _function: ClassVar[Callable[..., Any]]
+    @explained
+    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
+        """Return the result of `forward` and the flat, row-major index of each maximum in its sequence or plane."""
+        return self._pooled(x, return_indices=True)  # type: ignore[no-any-return]  # of burnpy.nn.functional
+
+
+class MaxPool(WindowPooling, MaxPooling):
+    """The base class of the max pooling layers over windows of one size."""
+
+    _settings = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self,
@@ -60,24 +89,6 @@ class MaxPool(Pooling):
     ) -> None:
         self._set_window(kernel_size, stride, padding, ceil_mode)
         self.dilation: Any = self._size(type(self).__name__, "dilation", dilation)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, length) or (N, channels, height, width) over its windows; N may be omitted."""
-        return self._function(x, **self._settings())  # type: ignore[no-any-return]  # of burnpy.nn.functional
-
-    @explained
-    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """Return the result of `forward` and the flat, row-major index of each maximum in its sequence or plane."""
-        return self._function(x, **self._settings(), return_indices=True)  # type: ignore[no-any-return]  # as above
-
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "kernel_size": self.kernel_size,
-            "stride": self.stride,
-            "padding": self.padding,
-            "dilation": self.dilation,
-            "ceil_mode": self.ceil_mode,
-        }
 
 
 class MaxPool1d(MaxPool):
@@ -134,7 +145,7 @@ class MaxPool2d(MaxPool):
     _size = staticmethod(pair)
 
 
-class AvgPool1d(Pooling):
+class AvgPool1d(WindowPooling):
     """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`.
 
     Args:
@@ -152,6 +163,8 @@ class AvgPool1d(Pooling):
     stride: int | None
     padding: int
     _size = staticmethod(single)
+    _function = staticmethod(avg_pool1d)
+    _settings = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 
     def __init__(
         self,
@@ -165,19 +178,8 @@ class AvgPool1d(Pooling):
         self._set_window(kernel_size, stride, padding, ceil_mode)
         self.count_include_pad = count_include_pad
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, length) to (N, channels, length'); N may be omitted."""
-        return avg_pool1d(
-            x,
-            self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            count_include_pad=self.count_include_pad,
-        )
 
-
-class AvgPool2d(Pooling):
+class AvgPool2d(WindowPooling):
     """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
     Args:
@@ -196,6 +198,8 @@ class AvgPool2d(Pooling):
     stride: tuple[int, int] | None
     padding: tuple[int, int]
     _size = staticmethod(pair)
+    _function = staticmethod(avg_pool2d)
+    _settings = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
     def __init__(
         self,
@@ -211,20 +215,8 @@ class AvgPool2d(Pooling):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_of("AvgPool2d", divisor_override)
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, height, width) to (N, channels, height', width'); N may be omitted."""
-        return avg_pool2d(
-            x,
-            self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            count_include_pad=self.count_include_pad,
-            divisor_override=self.divisor_override,
-        )
 
-
-class AdaptiveAvgPool1d(Stateless):
+class AdaptiveAvgPool1d(Pooling):
     """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool1d`.
 
     Args:
@@ -239,15 +231,14 @@ class AdaptiveAvgPool1d(Stateless):
     (2, 3, 4)
     """
 
+    _function = staticmethod(adaptive_avg_pool1d)
+    _settings = ("output_size",)
+
     def __init__(self, output_size: Single) -> None:
         self.output_size = single("AdaptiveAvgPool1d", "output_size", output_size)
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, length) to (N, channels, output_size); N may be omitted."""
-        return adaptive_avg_pool1d(x, self.output_size)
 
-
-class AdaptiveAvgPool2d(Stateless):
+class AdaptiveAvgPool2d(Pooling):
     """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
@@ -257,15 +248,14 @@ class AdaptiveAvgPool2d(Stateless):
         ArgumentError: a size is not positive.
     """
 
+    _function = staticmethod(adaptive_avg_pool2d)
+    _settings = ("output_size",)
+
     def __init__(self, output_size: OutputPair) -> None:
         self.output_size = output_pair("AdaptiveAvgPool2d", output_size)
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
-        return adaptive_avg_pool2d(x, self.output_size)
 
-
-class AdaptiveMaxPool1d(Stateless):
+class AdaptiveMaxPool1d(MaxPooling):
     """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool1d`.
 
     Args:
@@ -280,20 +270,14 @@ class AdaptiveMaxPool1d(Stateless):
     (2, 3, 4)
     """
 
+    _function = staticmethod(adaptive_max_pool1d)
+    _settings = ("output_size",)
+
     def __init__(self, output_size: Single) -> None:
         self.output_size = single("AdaptiveMaxPool1d", "output_size", output_size)
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, length) to (N, channels, output_size); N may be omitted."""
-        return adaptive_max_pool1d(x, self.output_size)
 
-    @explained
-    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """Return the result of `forward` and the index of each maximum in its sequence."""
-        return adaptive_max_pool1d(x, self.output_size, return_indices=True)
-
-
-class AdaptiveMaxPool2d(Stateless):
+class AdaptiveMaxPool2d(MaxPooling):
     """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     Args:
@@ -308,14 +292,8 @@ class AdaptiveMaxPool2d(Stateless):
     (2, 3, 4, 4)
     """
 
+    _function = staticmethod(adaptive_max_pool2d)
+    _settings = ("output_size",)
+
     def __init__(self, output_size: OutputPair) -> None:
         self.output_size = output_pair("AdaptiveMaxPool2d", output_size)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, height, width) to (N, channels, *output_size); N may be omitted."""
-        return adaptive_max_pool2d(x, self.output_size)
-
-    @explained
-    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """Return the result of `forward` and the flat, row-major index of each maximum in its plane."""
-        return adaptive_max_pool2d(x, self.output_size, return_indices=True)

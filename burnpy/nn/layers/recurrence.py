@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
-from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.argument_checks import floats
+from burnpy.backend.errors import KindError, a
+from burnpy.nn.argument_checks import check_choice, floats
 from burnpy.nn.layers.recurrence_frame import HiddenStateCell, HiddenStateNetwork, Recurrent, RecurrentCell
 from burnpy.nn.module import rebound
 from burnpy.tensor.tensor import Tensor
@@ -272,8 +272,7 @@ class RnnCell(HiddenStateCell[B]):
         initializer: Initializer | None = None,
         generator: Generator | None = None,
     ) -> None:
-        if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"RnnCell() got nonlinearity={nonlinearity!r:.80}; expected 'tanh' or 'relu'")
+        check_choice("RnnCell", "nonlinearity", nonlinearity, ("tanh", "relu"))
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
         super().__init__(
             inputs,
@@ -341,8 +340,7 @@ class Rnn(HiddenStateNetwork[B]):
         initializer: Initializer | None = None,
         generator: Generator | None = None,
     ) -> None:
-        if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"Rnn() got nonlinearity={nonlinearity!r:.80}; expected 'tanh' or 'relu'")
+        check_choice("Rnn", "nonlinearity", nonlinearity, ("tanh", "relu"))
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
         super().__init__(
             inputs,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
-from burnpy.nn.layers.losses import known
-from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.nn.layers.losses import PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import mse_loss
-from burnpy.typevars import B
-
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
 
 
-@composed
-class MseLoss(Unplaced):
+class MseLoss(WeightedLoss):
     """Mean squared error: see `burnpy.mse_loss`.
 
     Args:
@@ -28,22 +20,10 @@ class MseLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = known("MseLoss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of an input and a target of the same shape, and of a weight for each element."""
-        return mse_loss(input, target, weight=weight, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
+    _function = staticmethod(mse_loss)
 
 
-@composed
-class L1Loss(Unplaced):
+class L1Loss(WeightedLoss):
     """Mean absolute error: see `burnpy.nn.functional.l1_loss`.
 
     Args:
@@ -53,22 +33,10 @@ class L1Loss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        self.reduction: Reduction = known("L1Loss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of an input and a target of the same shape, and of a weight for each element."""
-        return l1_loss(input, target, weight=weight, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
+    _function = staticmethod(l1_loss)
 
 
-@composed
-class SmoothL1Loss(Unplaced):
+class SmoothL1Loss(PairLoss):
     """Absolute error, squared near 0: see `burnpy.nn.functional.smooth_l1_loss`.
 
     Args:
@@ -79,25 +47,17 @@ class SmoothL1Loss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(smooth_l1_loss)
+    _settings = ("beta",)
+
     def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
         if not beta >= 0.0:
             raise ArgumentError(f"SmoothL1Loss() got beta={beta!r:.80}; expected a number of at least 0")
         self.beta = beta
-        self.reduction: Reduction = known("SmoothL1Loss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-        """Return the loss of an input and a target of the same shape."""
-        return smooth_l1_loss(input, target, beta=self.beta, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
 
 
-@composed
-class HuberLoss(Unplaced):
+class HuberLoss(WeightedLoss):
     """Huber's loss, squared near 0 and linear beyond: see `burnpy.nn.functional.huber_loss`.
 
     Args:
@@ -108,18 +68,10 @@ class HuberLoss(Unplaced):
         ArgumentError: a setting is invalid.
     """
 
+    _function = staticmethod(huber_loss)
+    _settings = ("delta",)
+
     def __init__(self, *, delta: float = 1.0, reduction: Reduction = "mean") -> None:
-        if not delta > 0.0:
-            raise ArgumentError(f"HuberLoss() got delta={delta!r:.80}; expected a number above 0")
+        super().__init__(reduction=reduction)
+        above_zero("HuberLoss", delta=delta)
         self.delta = delta
-        self.reduction: Reduction = known("HuberLoss", reduction)
-
-    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of an input and a target of the same shape, and of a weight for each element."""
-        return huber_loss(input, target, weight=weight, delta=self.delta, reduction=self.reduction)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...

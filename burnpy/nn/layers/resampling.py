@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from burnpy.nn.argument_checks import positive_int
 from burnpy.nn.functional.resampling import (
     Corners,
     Mode,
     channel_shuffle,
-    factor,
     interpolate,
     pixel_shuffle,
     pixel_unshuffle,
@@ -82,7 +82,7 @@ class PixelShuffle(Stateless):
     """
 
     def __init__(self, upscale_factor: int) -> None:
-        self.upscale_factor = factor("PixelShuffle", "upscale_factor", upscale_factor)
+        self.upscale_factor = positive_int("PixelShuffle", "upscale_factor", upscale_factor)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Rearrange (…, channels · r², height, width) to (…, channels, height · r, width · r)."""
@@ -105,7 +105,7 @@ class PixelUnshuffle(Stateless):
     """
 
     def __init__(self, downscale_factor: int) -> None:
-        self.downscale_factor = factor("PixelUnshuffle", "downscale_factor", downscale_factor)
+        self.downscale_factor = positive_int("PixelUnshuffle", "downscale_factor", downscale_factor)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Rearrange (…, channels, height · r, width · r) to (…, channels · r², height, width)."""
@@ -123,7 +123,7 @@ class ChannelShuffle(Stateless):
     """
 
     def __init__(self, groups: int) -> None:
-        self.groups = factor("ChannelShuffle", "groups", groups)
+        self.groups = positive_int("ChannelShuffle", "groups", groups)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return x, of shape (N, channels, …), with its channels interleaved."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.argument_checks import positive
-from burnpy.nn.layers.attention import DecoderCache, KeyValueCache, MultiHeadAttention
+from burnpy.backend.errors import KindError, a
+from burnpy.nn.argument_checks import check_choice, positive
+from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.normalization import LayerNorm
@@ -16,9 +16,10 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypedDict, Unpack
+    from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.layers.attention import AttentionMasks
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
@@ -56,8 +57,7 @@ class TransformerLayer(Module[B]):
     ) -> None:
         name = type(self).__name__
         positive(name, size=size, feedforward=feedforward)
-        if activation not in ("relu", "gelu"):
-            raise ArgumentError(f"{name}() got activation={activation!r:.80}; expected 'relu' or 'gelu'")
+        check_choice(name, "activation", activation, ("relu", "gelu"))
         self.size, self.heads, self.feedforward = size, heads, feedforward
         self.activation: Literal["relu", "gelu"] = activation
         self.norm_first = norm_first
@@ -148,22 +148,12 @@ class TransformerStack(Module[B]):
         if cache is None:
             return (None,) * self.count
         given: Any = cache
-        if not isinstance(given, tuple) or len(given) != self.count or isinstance(given, (KeyValueCache, DecoderCache)):
+        if not isinstance(given, tuple) or len(given) != self.count or hasattr(given, "_fields"):  # a single cache
             raise KindError(
                 f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, got "
                 f"{a(type(cache).__name__)}; begin with empty_cache(batch)"
             )
         return cache
-
-
-if TYPE_CHECKING:
-
-    class Masks(TypedDict, Generic[B], total=False):
-        """The masks that a call of an encoder takes as keyword arguments, for type checkers."""
-
-        mask: Bools[B] | Tensor[B] | None
-        key_mask: Bools[B] | None
-        causal: bool
 
 
 class TransformerEncoderLayer(TransformerLayer[B]):
@@ -195,10 +185,10 @@ class TransformerEncoderLayer(TransformerLayer[B]):
     _attentions = ("self_attn",)
 
     @overload
-    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]) -> Tensor[B]: ...
+    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[AttentionMasks[B]]) -> Tensor[B]: ...
     @overload
     def forward(
-        self, x: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], *, cache: KeyValueCache[B], **masks: Unpack[AttentionMasks[B]]
     ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
     def forward(
         self,
@@ -282,10 +272,10 @@ class TransformerEncoder(TransformerStack[B]):
     _layer = TransformerEncoderLayer
 
     @overload
-    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]) -> Tensor[B]: ...
+    def forward(self, x: Tensor[B], *, cache: None = None, **masks: Unpack[AttentionMasks[B]]) -> Tensor[B]: ...
     @overload
     def forward(
-        self, x: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], *, cache: tuple[KeyValueCache[B], ...], **masks: Unpack[AttentionMasks[B]]
     ) -> tuple[Tensor[B], tuple[KeyValueCache[B], ...]]: ...
     def forward(
         self,
@@ -301,7 +291,7 @@ class TransformerEncoder(TransformerStack[B]):
         Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache for each layer, at first
         `empty_cache`, the result is a pair of the output and the next cache.
         """
-        masks: Masks[B] = {"mask": mask, "key_mask": key_mask, "causal": causal}
+        masks: AttentionMasks[B] = {"mask": mask, "key_mask": key_mask, "causal": causal}
         next_caches: list[KeyValueCache[B]] = []
         for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
             if layer_cache is None:

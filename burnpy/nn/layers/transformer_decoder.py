@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.layers.attention import DecoderCache, KeyValueCache
+from burnpy.nn.layers.attention import KeyValueCache
 from burnpy.nn.layers.transformer import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
@@ -13,27 +13,20 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
+    from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import MultiHeadAttention
+    from burnpy.nn.layers.attention import AttentionMasks, MultiHeadAttention
     from burnpy.nn.layers.dropout import Dropout
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
-    from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Bools
 
-
-if TYPE_CHECKING:
-
-    class Masks(TypedDict, Generic[B], total=False):
+    class DecoderMasks(AttentionMasks[B], Generic[B], total=False):
         """The masks that a call of a decoder takes as keyword arguments, for type checkers."""
 
-        mask: Bools[B] | Tensor[B] | None
-        key_mask: Bools[B] | None
         memory_mask: Bools[B] | Tensor[B] | None
         memory_key_mask: Bools[B] | None
-        causal: bool
 
 
 class TransformerDecoderLayer(TransformerLayer[B]):
@@ -71,11 +64,11 @@ class TransformerDecoderLayer(TransformerLayer[B]):
 
     @overload
     def forward(
-        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[DecoderMasks[B]]
     ) -> Tensor[B]: ...
     @overload
     def forward(
-        self, x: Tensor[B], memory: Tensor[B], *, cache: DecoderCache[B], **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], memory: Tensor[B], *, cache: DecoderCache[B], **masks: Unpack[DecoderMasks[B]]
     ) -> tuple[Tensor[B], DecoderCache[B]]: ...
     def forward(
         self,
@@ -191,11 +184,11 @@ class TransformerDecoder(TransformerStack[B]):
 
     @overload
     def forward(
-        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], memory: Tensor[B], *, cache: None = None, **masks: Unpack[DecoderMasks[B]]
     ) -> Tensor[B]: ...
     @overload
     def forward(
-        self, x: Tensor[B], memory: Tensor[B], *, cache: tuple[DecoderCache[B], ...], **masks: Unpack[Masks[B]]
+        self, x: Tensor[B], memory: Tensor[B], *, cache: tuple[DecoderCache[B], ...], **masks: Unpack[DecoderMasks[B]]
     ) -> tuple[Tensor[B], tuple[DecoderCache[B], ...]]: ...
     def forward(
         self,
@@ -214,7 +207,7 @@ class TransformerDecoder(TransformerStack[B]):
         Masks are as in `TransformerDecoderLayer`. With a cache for each layer, at first `empty_cache`, the result is a
         pair of the output and the next cache. The memory is projected once, by the first call with a cache.
         """
-        masks: Masks[B] = {
+        masks: DecoderMasks[B] = {
             "mask": mask,
             "key_mask": key_mask,
             "memory_mask": memory_mask,
@@ -246,3 +239,22 @@ class TransformerDecoder(TransformerStack[B]):
     def valid(self: TransformerDecoder[Autodiff[I]]) -> TransformerDecoder[I]:
         """Return the same layers on the inner backend."""
         return rebound(self)
+
+
+class DecoderCache(NamedTuple, Generic[B]):
+    """The keys and values that both attentions of a `TransformerDecoderLayer` keep between calls.
+
+    The first call projects the memory; later calls use the result.
+
+    Attributes:
+        own: the keys and values of the positions that the layer has seen.
+        memory: the keys and values of the memory; None before the first call.
+    """
+
+    own: KeyValueCache[B]  #: of the positions that the layer has seen
+    memory: KeyValueCache[B] | None = None  #: of the memory; None before the first call
+
+    @property
+    def length(self) -> int:
+        """The number of positions that the layer has seen."""
+        return self.own.length
