@@ -23,6 +23,9 @@ DimsLike: TypeAlias = int | Sequence[int] | None
 ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
 """``ALL[ndim]`` is the tuple of all dimensions. NumPy and CuPy support no more than 64."""
 
+WHOLE = slice(None, None, 1)
+"""The key of a dimension that stays whole."""
+
 MOST = sys.maxsize // 8
 """The largest number of elements that a tensor can have: 8-byte elements in the address space."""
 

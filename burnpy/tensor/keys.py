@@ -19,6 +19,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
+from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.operands import broadcast_shape, in_range, out_of_range, together
 from burnpy.tensor.tensor_base import TensorBase, describe
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     )
     Index: TypeAlias = Item[B] | tuple[Item[B], ...]
     """The types of keys that tensors can be indexed with."""
-
-WHOLE = slice(None, None, 1)
 
 
 class Selection(NamedTuple):

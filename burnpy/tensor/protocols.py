@@ -10,11 +10,10 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
+from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
-
-_WHOLE = slice(None, None, 1)
 
 
 class Protocols(Conversion[B]):
@@ -34,7 +33,7 @@ class Protocols(Conversion[B]):
 
     def _rows(self, count: int) -> Iterator[Self]:
         backend, primitive = self._backend, self._primitive
-        rest = (_WHOLE,) * (self.ndim - 1)
+        rest = (WHOLE,) * (self.ndim - 1)
         for row in range(count):
             yield self._like(backend.slice(primitive, (row, *rest)))
 
