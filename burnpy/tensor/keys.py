@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     """The types of keys that tensors can be indexed with."""
 
 
-class Selection(NamedTuple):
+class ParsedKey(NamedTuple):
     """A key parsed into a basic slice and an index."""
 
     basic: Key | None  #: the key to slice x by first; None if it would select all of x
@@ -61,7 +61,7 @@ class Indexed(NamedTuple):
     shape: Shape  #: the shape that the 1-d index has in the result
 
 
-def selection(x: TensorBase[Any], key: Any) -> Selection:
+def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
     """Parse a key into ``x``.
 
     Raises:
@@ -76,7 +76,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
         together("x[...]", x, key)
         index = in_range(x.device, key._primitive, shape[0], True, "x[...]", 0, shape)
         flat = index if key.ndim == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
-        return Selection(None, Indexed(None, 0, shape[:1], flat, index.shape))
+        return ParsedKey(None, Indexed(None, 0, shape[:1], flat, index.shape))
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice
@@ -116,7 +116,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             place += 1
     while basic and basic[-1] is WHOLE:
         basic.pop()
-    return Selection(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
+    return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
 
 
 def picked(backend: Any, value: Value, indexed: Indexed) -> Value:

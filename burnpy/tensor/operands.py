@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from burnpy.backend.primitives import Bool, DType, Int, Scalar, Shape
 from burnpy.backend.value_range import value_range
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
-from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
 _FROM_NARROW = ("bool", "int", "float")
 
-T = TypeVar("T", bound=TensorBase[Any])
 
-
-def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
+def operands(tensor: X, other: Any, operation: str) -> tuple[X, Any]:
     """Return the tensor, and the second operand of a binary operation as a primitive or a Python number.
 
     Both are lifted to one device if the device of one is a level above the other's (`burnpy.tensor.levels`).

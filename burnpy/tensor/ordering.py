@@ -173,7 +173,7 @@ def mode_index(b: Any, x: Number, dim: int) -> Int:
     return d.gather(order, dim, d.argmax(d.sub(place, first), dim, True))
 
 
-def chosen(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
+def selection_of(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
     """Return elements of x and their indices; of a 0-d tensor, both are 0-d."""
     if not x.ndim:
         d = x._device.discrete
@@ -187,7 +187,7 @@ def element_at(x: Any, primitive: Value, dim: int, index: Int, keepdim: bool) ->
     if not keepdim:
         shape = primitive.shape[:dim] + primitive.shape[dim + 1 :]
         values, index = x._backend.reshape(values, shape), x._device.discrete.reshape(index, shape)
-    return chosen(x, values, index)
+    return selection_of(x, values, index)
 
 
 def as_numbers(x: Any) -> Any:

@@ -43,7 +43,7 @@ def std_mean(
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:
-    """Return the quantiles of a float tensor: see `Statistics.quantile`."""
+    """Return the quantiles of a float tensor: see `FloatStatistics.quantile`."""
     operation = "nanquantile" if skip_nan else "quantile"
     need_bool(keepdim, operation)
     if interpolation not in get_args(Interpolation):

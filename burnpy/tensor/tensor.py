@@ -31,7 +31,7 @@ from burnpy.tensor.methods import (
     Scattering,
 )
 from burnpy.tensor.pointwise import Pointwise
-from burnpy.tensor.protocols import Printing, Protocols
+from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
 from burnpy.tensor.shape import Shaping
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -60,7 +60,6 @@ class BoolTensor(
     Ordering[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
 
@@ -129,7 +128,6 @@ class IntTensor(
     NumberStatistics[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """A tensor of integers: labels, indices, counts. It carries no gradient.
 
@@ -205,7 +203,6 @@ class Tensor(
     FloatConversion[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """An immutable tensor of floating point numbers, the kind that can be differentiated.
 

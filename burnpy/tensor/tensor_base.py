@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.alias import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a
@@ -155,6 +155,10 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self._primitive.shape)
+
+
+X = TypeVar("X", bound=TensorBase[Any])
+"""A tensor class, where results have the class of an argument."""
 
 
 def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:

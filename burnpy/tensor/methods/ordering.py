@@ -9,11 +9,11 @@ from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, rank, s
 from burnpy.tensor.ordering import (
     Extremes,
     as_numbers,
-    chosen,
     element_at,
     in_kind_of,
     median_index,
     mode_index,
+    selection_of,
     unique_elements,
     unique_slices,
 )
@@ -156,14 +156,14 @@ class Ordering(TensorBase[B]):
         """
         x = as_numbers(self)
         a = along(x, dim, "cummax")
-        values, indices = chosen(x, *x._backend.cummax(a.primitive, a.dim))
+        values, indices = selection_of(x, *x._backend.cummax(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
         """The smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates."""
         x = as_numbers(self)
         a = along(x, dim, "cummin")
-        values, indices = chosen(x, *x._backend.cummin(a.primitive, a.dim))
+        values, indices = selection_of(x, *x._backend.cummin(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
@@ -243,7 +243,7 @@ class Ranking(NumberReductions[B]):
         need_bool(keepdim, "kthvalue")
         a = along(self, dim, "kthvalue")
         values, index = self._backend.kthvalue(a.primitive, a.dim, rank(k, 1, a.size, "kthvalue"), keepdim)
-        return chosen(self, values, index)
+        return selection_of(self, values, index)
 
     @overload
     def median(self) -> Self: ...

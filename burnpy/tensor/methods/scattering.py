@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
 from burnpy.tensor.dims import dim_of, scalar_dim, shaped
-from burnpy.tensor.methods.gathering import vector_of, elementwise_index, mask_of
+from burnpy.tensor.methods.gathering import elementwise_index, mask_of, vector_of
 from burnpy.tensor.operands import in_range, index_of, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
