@@ -18,6 +18,9 @@ from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
+_MOST_INT = (1 << 63) - 1
+"""The largest int64."""
+
 _FROM_NARROW = ("bool", "int", "float")
 
 
@@ -240,9 +243,6 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     return tuple(reversed_shape[::-1])
 
 
-MOST_INT = (1 << 63) - 1
-
-
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     """Return the primitive of a tensor of indices into ``x``.
 
@@ -299,7 +299,7 @@ def _bounded(
 ) -> Int:
     """Return ``index`` as int64, limited to ``low`` … ``high``; the device raises the error for others later."""
     if index.dtype == uint64:
-        index = d.minimum(index, MOST_INT)  # larger values would become negative
+        index = d.minimum(index, _MOST_INT)  # larger values would become negative
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.bounded(index, low, high, error, ignored)

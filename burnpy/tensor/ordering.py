@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.segments import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag, shaped
+from burnpy.tensor.dims import integer, need_flag, shaped
 from burnpy.tensor.operands import number, operands
 from burnpy.tensor.reduction import Selection
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -136,6 +136,21 @@ def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: boo
     d = x.device.discrete
     indices = d.reshape(b.searchsorted(x._primitive, sought, right), shape)
     return x._int(d.cast(indices, int32) if narrow else indices)
+
+
+def rank(k: object, least: int, size: int, operation: str) -> int:
+    """Return a number ``k`` of elements along a dimension of ``size``.
+
+    Raises:
+        ArgumentError: it is not an int.
+        ShapeError: there are fewer elements, or it is less than ``least``.
+    """
+    number = integer(k, "k", operation)
+    if not least <= number <= size:
+        raise ShapeError(
+            f"{operation}() got k={number} along a dimension of size {size}; k can be from {least} to {size}"
+        )
+    return number
 
 
 class Extremes(NamedTuple, Generic[V]):

@@ -85,17 +85,17 @@ class Protocols(Conversion[B]):
         return int(self._item("int()"))
 
     def __copy__(self) -> Self:
-        flags = levels(self)
+        flags = tracked_levels(self)
         return relifted(type(self), self._device, bare(self), flags) if any(flags) else self
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (type(self), self._device, self.to_numpy(), levels(self))
+        return restored, (type(self), self._device, self.to_numpy(), tracked_levels(self))
 
 
-def levels(x: Any) -> tuple[bool, ...]:
+def tracked_levels(x: Any) -> tuple[bool, ...]:
     """Return a flag for each level of the tensor's device, the outermost first: True if the tensor is tracked there."""
     flags: list[bool] = []
     device, primitive = x._backend, x._primitive

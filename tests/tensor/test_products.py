@@ -18,7 +18,7 @@ from burnpy import (
 )
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
-from burnpy.tensor.einsum import planned
+from burnpy.tensor.einsum import contraction_path
 from burnpy.testing import gradcheck, gradgradcheck
 
 rng = np.random.default_rng(5)
@@ -114,8 +114,8 @@ def test_sizes_of_1_broadcast_and_dtypes_promote() -> None:
 
 
 def test_several_operands_are_multiplied_in_a_good_order() -> None:
-    plan = planned("ij,jk,k->i", ((90, 80), (80, 70), (70,)))
-    assert (plan.steps[0].left, plan.steps[0].right) == (1, 2), "the matrices were multiplied first"
+    path = contraction_path("ij,jk,k->i", ((90, 80), (80, 70), (70,)))
+    assert (path.steps[0].left, path.steps[0].right) == (1, 2), "the matrices were multiplied first"
 
 
 @pytest.mark.parametrize("dims", [0, 1, ([1, 2], [1, 0]), ([-1], [0]), (2, 0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, rank, scalar_dim, shaped
+from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, scalar_dim, shaped
 from burnpy.tensor.ordering import (
     Extremes,
     as_numbers,
@@ -13,6 +13,7 @@ from burnpy.tensor.ordering import (
     in_kind_of,
     median_index,
     mode_index,
+    rank,
     selection_of,
     unique_elements,
     unique_slices,

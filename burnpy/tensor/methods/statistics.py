@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.dtypes import dtype_of, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.segments import part
-from burnpy.tensor.dims import DimsLike, Interpolation, along, dim_of, dims_of, integer, need_bool, shaped
+from burnpy.tensor.dims import DimsLike, along, dim_of, dims_of, integer, need_bool, shaped
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.reduction import FloatReductions
-from burnpy.tensor.statistics import correlation, covariance, quantile
+from burnpy.tensor.statistics import Interpolation, correlation, covariance, quantile
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
