@@ -339,12 +339,9 @@ def explain_missing_methods() -> None:
         for owner in _OWNERS:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
-    own = vars(TensorBase)
-    for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
-        if name not in own:
-            setattr(
-                TensorBase, name, Elsewhere(name)
-            )  # the attributes of the kinds, which are subclasses, take precedence
+    # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
+    for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES} - vars(TensorBase).keys():
+        setattr(TensorBase, name, Elsewhere(name))
 
 
 def _public_names(cls: type) -> set[str]:
