@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor
 
 S = TypeVar("S")
-"""The Python numbers that can be combined with a kind: float (and so int) for `Tensor`, int for `IntTensor`."""
+"""The Python numbers that can be combined with a kind: float (and so int) for floats, int for ints, bool for bools."""
 
 RoundingMode: TypeAlias = Literal["floor", "trunc"]
 """The rounding of ``div``: toward minus infinity, or toward 0."""

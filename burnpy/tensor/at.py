@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.keys import Indexed, flattened, selection
+from burnpy.tensor.keys import Indexed, flattened, parsed_key
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase, X
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.keys import Index
 
-T = TypeVar("T", bound=TensorBase[Any])
 
-
-class At(Generic[T, B]):
+class At(Generic[X, B]):
     """The object ``x.at``, which is indexed like x."""
 
     __slots__ = ("_x",)
 
-    def __init__(self, x: T) -> None:
+    def __init__(self, x: X) -> None:
         self._x = x
 
-    def __getitem__(self, key: Index[B]) -> AtIndex[T]:
+    def __getitem__(self, key: Index[B]) -> AtIndex[X]:
         return AtIndex(self._x, key)
 
 
-class AtIndex(Generic[T]):
+class AtIndex(Generic[X]):
     """The object ``x.at[key]``, whose methods return a copy of x in which the elements ``x[key]`` are updated.
 
     Values are numbers, or tensors of x's kind that broadcast to the shape of ``x[key]`` and are cast to x's dtype. All
@@ -40,27 +38,27 @@ class AtIndex(Generic[T]):
 
     __slots__ = ("_basic", "_indexed", "_part", "_x")
 
-    def __init__(self, x: T, key: Index[Any]) -> None:
+    def __init__(self, x: X, key: Index[Any]) -> None:
         self._x: Any = x
         self._basic: Key | None
         self._indexed: Indexed | None
-        self._basic, self._indexed = selection(x, key)
+        self._basic, self._indexed = parsed_key(x, key)
         self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
 
     @explained
-    def set(self, value: T | float) -> T:
+    def set(self, value: X | float) -> X:
         """A copy of x with ``x[key]`` set to ``value``."""
         self = self._beside(value, "set")
         indexed, b = self._indexed, self._x._backend
         new = self._value("set", value)
         if indexed is None:
-            out: T = self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))
+            out: X = self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))
             return out
         flat = flattened(b, self._part, indexed)
         return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
 
     @explained
-    def add(self, value: T | float) -> T:
+    def add(self, value: X | float) -> X:
         """A copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are added."""
         self._need_numbers("add")
         self = self._beside(value, "add")
@@ -72,21 +70,21 @@ class AtIndex(Generic[T]):
         return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
 
     @explained
-    def mul(self, value: T | float) -> T:
+    def mul(self, value: X | float) -> X:
         """A copy of x with ``x[key]`` multiplied by ``value``."""
         return self._reduced("mul", "mul", "prod", value)
 
     @explained
-    def min(self, value: T | float) -> T:
+    def min(self, value: X | float) -> X:
         """A copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("min", "minimum", "amin", value)
 
     @explained
-    def max(self, value: T | float) -> T:
+    def max(self, value: X | float) -> X:
         """A copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("max", "maximum", "amax", value)
 
-    def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> T:
+    def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> X:
         """Return a copy of x with a binary operation applied to ``x[key]``, or the reduction if the key is indices."""
         self._need_numbers(name)
         self = self._beside(value, name)
@@ -146,7 +144,7 @@ class AtIndex(Generic[T]):
         rest = shape[indexed.dim + len(indexed.shape) :]
         return b.reshape(whole, (*shape[: indexed.dim], indexed.index.shape[0], *rest))
 
-    def _back(self, part: Value) -> T:
+    def _back(self, part: Value) -> X:
         """Return a new tensor like x from the updated slice, whose dimensions are put back in order."""
         x, b, indexed = self._x, self._x._backend, self._indexed
         if indexed is not None:
@@ -156,7 +154,7 @@ class AtIndex(Generic[T]):
                 part = b.reshape(part, shape)
             if order is not None:
                 part = b.permute(part, tuple([order.index(d) for d in range(len(order))]))
-        out: T = x._like(part if self._basic is None else b.slice_scatter(x._primitive, self._basic, part))
+        out: X = x._like(part if self._basic is None else b.slice_scatter(x._primitive, self._basic, part))
         return out
 
     def _need_numbers(self, name: str) -> None:

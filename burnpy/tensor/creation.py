@@ -121,7 +121,9 @@ def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: st
     target_dtype = target.dtype(dtype)
     return target.wrap(
         target.backend.full(
-            shape_of(shape, target.factory), fitting(value, target.kind, target_dtype, target.factory), target_dtype
+            factory_shape(shape, target.factory),
+            fitting(value, target.kind, target_dtype, target.factory),
+            target_dtype,
         )
     )
 
@@ -131,14 +133,14 @@ def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device:
     target = Factory(cls, device, "linspace")
     target_dtype = target.dtype(dtype)
     low, high = (fitting(x, target.kind, target_dtype, target.factory) for x in (start, end))
-    (count,) = shape_of((steps,), target.factory)
+    (count,) = factory_shape((steps,), target.factory)
     return target.wrap(target.backend.linspace(low, high, count, target_dtype))
 
 
 def eye(cls: Any, rows: int, columns: int | None, dtype: Any, device: Any) -> Any:
     """Implement ``eye`` of `Tensor` and `IntTensor`."""
     target = Factory(cls, device, "eye")
-    sizes = shape_of((rows, rows if columns is None else columns), target.factory)
+    sizes = factory_shape((rows, rows if columns is None else columns), target.factory)
     return target.wrap(target.backend.eye(*sizes, target.dtype(dtype)))
 
 
@@ -155,7 +157,7 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
             "give a finite step, not 0, in the direction of the end"
         )
     exact = target.kind == "int"
-    (count,) = shape_of((-((low - high) // by) if exact else math.ceil(length),), target.factory)
+    (count,) = factory_shape((-((low - high) // by) if exact else math.ceil(length),), target.factory)
     if exact:  # neither the end nor an unused step needs to fit the dtype
         limits = np.iinfo(target_dtype)
         for x in (low, low + (count - 1) * by) if count else ():
@@ -197,7 +199,7 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
     return new_tensor(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)
 
 
-def shape_of(shape: Size, factory: str) -> Shape:
+def factory_shape(shape: Size, factory: str) -> Shape:
     """Return a shape argument, an int or a sequence of non-negative ints, as a tuple.
 
     Raises:

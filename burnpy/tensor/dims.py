@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ DimsLike: TypeAlias = int | Sequence[int] | None
 
 ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
 """``ALL[ndim]`` is the tuple of all dimensions. NumPy and CuPy support no more than 64."""
+
+WHOLE = slice(None, None, 1)
+"""The key of a dimension that stays whole."""
 
 MOST = sys.maxsize // 8
 """The largest number of elements that a tensor can have: 8-byte elements in the address space."""
@@ -252,21 +255,6 @@ def shaped(backend: Any, primitive: Value, shape: Shape) -> Value:
     return primitive if primitive.shape == shape else backend.reshape(primitive, shape)
 
 
-def rank(k: object, least: int, size: int, operation: str) -> int:
-    """Return a number ``k`` of elements along a dimension of ``size``.
-
-    Raises:
-        ArgumentError: it is not an int.
-        ShapeError: there are fewer elements, or it is less than ``least``.
-    """
-    number = integer(k, "k", operation)
-    if not least <= number <= size:
-        raise ShapeError(
-            f"{operation}() got k={number} along a dimension of size {size}; k can be from {least} to {size}"
-        )
-    return number
-
-
 def need_flag(value: object, name: str, operation: str) -> None:
     """Check an option that is True or False.
 
@@ -275,7 +263,3 @@ def need_flag(value: object, name: str, operation: str) -> None:
     """
     if value is not True and value is not False:
         raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected True or False")
-
-
-Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
-"""The interpolation of a quantile that lies between two elements."""

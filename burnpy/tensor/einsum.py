@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-class Step(NamedTuple):
+class Contraction(NamedTuple):
     """The contraction of two operands: the indices of both, and of the result."""
 
     left: int
@@ -40,12 +40,12 @@ class Step(NamedTuple):
     out: str
 
 
-class Plan(NamedTuple):
-    """An equation for given shapes: the indices of each operand and of the result, and the steps."""
+class ContractionPath(NamedTuple):
+    """An equation for given shapes: the indices of each operand and of the result, and the contractions in order."""
 
     inputs: tuple[str, ...]
     output: str
-    steps: tuple[Step, ...]
+    steps: tuple[Contraction, ...]
 
 
 @overload
@@ -93,8 +93,8 @@ def einsum(equation: str, *operands: Any) -> Any:
     for x in members:
         dtype = dtype if x.dtype is dtype else promote_types(dtype, x.dtype)
     primitives = [x._primitive if x.dtype == dtype else device.cast(x._primitive, dtype) for x in members]
-    plan = planned(equation, tuple([p.shape for p in primitives]))
-    return first._like(_run(device, plan, primitives))
+    path = contraction_path(equation, tuple([p.shape for p in primitives]))
+    return first._like(_contract(device, path, primitives))
 
 
 @overload
@@ -150,8 +150,8 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def planned(equation: str, shapes: tuple[Shape, ...]) -> Plan:
-    """Return the plan of an equation for shapes.
+def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> ContractionPath:
+    """Return the order in which an equation is computed for shapes.
 
     Raises:
         ArgumentError: the equation is malformed.
@@ -193,7 +193,7 @@ def planned(equation: str, shapes: tuple[Shape, ...]) -> Plan:
         output = free + "".join(sorted(c for c in set(whole) - {","} if whole.count(c) == 1))
     if len(set(output)) < len(output) or set(output) - set(sizes):
         raise ArgumentError(f"{asked}; each letter of the result must occur once, and in an operand")
-    return Plan(tuple(inputs), output, _steps(inputs, output, sizes))
+    return ContractionPath(tuple(inputs), output, _steps(inputs, output, sizes))
 
 
 def _letter(k: int) -> str:
@@ -205,7 +205,7 @@ def _named(letter: str) -> str:
     return repr(letter) if letter.isascii() else "a dimension of the ellipsis"
 
 
-def _steps(inputs: list[str], output: str, sizes: dict[str, int]) -> tuple[Step, ...]:
+def _steps(inputs: list[str], output: str, sizes: dict[str, int]) -> tuple[Contraction, ...]:
     """Return the contractions of pairs: both operands are taken from a list, to whose end the result is added."""
     members = list(inputs)
     path = _path(inputs, output, sizes) if len(members) > 2 else [(0, 1)] * (len(members) - 1)
@@ -220,7 +220,7 @@ def _steps(inputs: list[str], output: str, sizes: dict[str, int]) -> tuple[Step,
             if not members:
                 out = output
             members.append(out)
-            steps.append(Step(left, right, out))
+            steps.append(Contraction(left, right, out))
             taken.append(len(members) - 1)
     return tuple(steps)
 
@@ -242,13 +242,13 @@ def _path(inputs: list[str], output: str, sizes: dict[str, int]) -> list[tuple[i
     return list(np.einsum_path(text, *[np.broadcast_to(0.0, shape) for shape in shapes], optimize=search)[0][1:])
 
 
-def _run(device: Any, plan: Plan, operands: list[Any]) -> Any:
-    members = [_diagonals(device, letters, x) for letters, x in zip(plan.inputs, operands, strict=True)]
-    for step in plan.steps:
+def _contract(device: Any, path: ContractionPath, operands: list[Any]) -> Any:
+    members = [_diagonals(device, letters, x) for letters, x in zip(path.inputs, operands, strict=True)]
+    for step in path.steps:
         right, left = members.pop(step.right), members.pop(step.left)
         members.append((step.out, _contracted(device, *left, *right, step.out)))
     ((letters, x),) = members
-    return _arranged(device, letters, x, plan.output)
+    return _arranged(device, letters, x, path.output)
 
 
 def _diagonals(device: Any, letters: str, x: Any) -> tuple[str, Any]:

@@ -3,14 +3,14 @@
 All randomness comes from a `Generator`. Functions that draw random numbers take ``generator=``; without it, they use
 `default_generator` of their device. The thread that called `manual_seed` (before that, the main thread) owns the
 device's root generator; every other thread gets a child of it at its first draw, so that threads neither wait for nor
-repeat each other. No lock is held while numbers are drawn.
+repeat each other. No lock is held while numbers are drawn. `states` and `replayed` draw the same numbers again, where a
+function is recomputed.
 """
 
 from __future__ import annotations
 
 import collections.abc as containers
 import threading
-from collections.abc import Mapping
 from contextlib import contextmanager
 from operator import index
 from typing import Any, TypeAlias, final
@@ -73,7 +73,7 @@ class Generator:
             "spawned": int(seeds.n_children_spawned),
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: containers.Mapping[str, Any]) -> None:
         """Restore a state that `get_state` returned: the same numbers and the same children follow.
 
         Raises:

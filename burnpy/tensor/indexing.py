@@ -55,7 +55,7 @@ class Indexing(TensorBase[B]):
             try:
                 part = backend.slice(value, simple)
             except Exception as error:  # array libraries raise errors of various classes for one mistake
-                _keys().selection(self, key)  # raises an error if a part of a slice is not an int, or its step is 0
+                _keys().parsed_key(self, key)  # raises an error if a part of a slice is not an int, or its step is 0
                 if from_other_code(error, self._device):
                     raise
                 part = None
@@ -65,7 +65,7 @@ class Indexing(TensorBase[B]):
                 out._primitive = part
                 return out
         keys = _keys()
-        basic, indexed = keys.selection(self, key)
+        basic, indexed = keys.parsed_key(self, key)
         if basic is not None:
             value = backend.slice(value, basic)
         try:

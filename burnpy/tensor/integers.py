@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.arithmetic import Arithmetic, RoundingMode, is_floor
+from burnpy.tensor.arithmetic import Arithmetic, RoundingMode, S, is_floor
 from burnpy.tensor.dims import addressable, integer
 from burnpy.tensor.operands import in_range, operands
 from burnpy.tensor.template import binary, comparison, unary
@@ -16,9 +16,6 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor, Tensor
     from burnpy.tensor.tensor_types import IntOperand  # noqa: F401  # in the bases, as text
-
-S = TypeVar("S")
-"""The Python numbers that can be combined with a kind: int for `IntTensor`, bool for `BoolTensor`."""
 
 
 class Logic(TensorBase[B], Generic[B, S]):

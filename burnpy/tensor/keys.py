@@ -19,6 +19,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
+from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.operands import broadcast_shape, in_range, out_of_range, together
 from burnpy.tensor.tensor_base import TensorBase, describe
 
@@ -42,10 +43,8 @@ if TYPE_CHECKING:
     Index: TypeAlias = Item[B] | tuple[Item[B], ...]
     """The types of keys that tensors can be indexed with."""
 
-WHOLE = slice(None, None, 1)
 
-
-class Selection(NamedTuple):
+class ParsedKey(NamedTuple):
     """A key parsed into a basic slice and an index."""
 
     basic: Key | None  #: the key to slice x by first; None if it would select all of x
@@ -62,7 +61,7 @@ class Indexed(NamedTuple):
     shape: Shape  #: the shape that the 1-d index has in the result
 
 
-def selection(x: TensorBase[Any], key: Any) -> Selection:
+def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
     """Parse a key into ``x``.
 
     Raises:
@@ -77,7 +76,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
         together("x[...]", x, key)
         index = in_range(x.device, key._primitive, shape[0], True, "x[...]", 0, shape)
         flat = index if key.ndim == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
-        return Selection(None, Indexed(None, 0, shape[:1], flat, index.shape))
+        return ParsedKey(None, Indexed(None, 0, shape[:1], flat, index.shape))
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice
@@ -117,7 +116,7 @@ def selection(x: TensorBase[Any], key: Any) -> Selection:
             place += 1
     while basic and basic[-1] is WHOLE:
         basic.pop()
-    return Selection(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
+    return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
 
 
 def picked(backend: Any, value: Value, indexed: Indexed) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +24,15 @@ from burnpy.backend.errors import (
 from burnpy.backend.primitives import Bool, DType, Int, Scalar, Shape, value_range
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import common_device, raised, refuse_mixed
-from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
+
+_MOST_INT = (1 << 63) - 1
+"""The largest int64."""
 
 _FROM_NARROW = ("bool", "int", "float")
 
-T = TypeVar("T", bound=TensorBase[Any])
 
-
-def operands(tensor: T, other: Any, operation: str) -> tuple[T, Any]:
+def operands(tensor: X, other: Any, operation: str) -> tuple[X, Any]:
     """Return the tensor, and the second operand of a binary operation as a primitive or a Python number.
 
     Both are lifted to one device if the device of one is a level above the other's (`burnpy.tensor.levels`).
@@ -250,9 +251,6 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     return tuple(reversed_shape[::-1])
 
 
-MOST_INT = (1 << 63) - 1
-
-
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     """Return the primitive of a tensor of indices into ``x``.
 
@@ -309,7 +307,7 @@ def _bounded(
 ) -> Int:
     """Return ``index`` as int64, limited to ``low`` … ``high``; the device raises the error for others later."""
     if index.dtype == uint64:
-        index = d.minimum(index, MOST_INT)  # larger values would become negative
+        index = d.minimum(index, _MOST_INT)  # larger values would become negative
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.bounded(index, low, high, error, ignored)

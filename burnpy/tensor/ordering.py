@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag, shaped
+from burnpy.tensor.dims import integer, need_flag, shaped
 from burnpy.tensor.operands import number, operands
 from burnpy.tensor.reduction import Selection
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -138,6 +138,21 @@ def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: boo
     return x._int(d.cast(indices, int32) if narrow else indices)
 
 
+def rank(k: object, least: int, size: int, operation: str) -> int:
+    """Return a number ``k`` of elements along a dimension of ``size``.
+
+    Raises:
+        ArgumentError: it is not an int.
+        ShapeError: there are fewer elements, or it is less than ``least``.
+    """
+    number = integer(k, "k", operation)
+    if not least <= number <= size:
+        raise ShapeError(
+            f"{operation}() got k={number} along a dimension of size {size}; k can be from {least} to {size}"
+        )
+    return number
+
+
 class Extremes(NamedTuple, Generic[V]):
     """The result of ``x.aminmax()``."""
 
@@ -173,7 +188,7 @@ def mode_index(b: Any, x: Number, dim: int) -> Int:
     return d.gather(order, dim, d.argmax(d.sub(place, first), dim, True))
 
 
-def chosen(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
+def selection_of(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
     """Return elements of x and their indices; of a 0-d tensor, both are 0-d."""
     if not x.ndim:
         d = x._device.discrete
@@ -187,7 +202,7 @@ def element_at(x: Any, primitive: Value, dim: int, index: Int, keepdim: bool) ->
     if not keepdim:
         shape = primitive.shape[:dim] + primitive.shape[dim + 1 :]
         values, index = x._backend.reshape(values, shape), x._device.discrete.reshape(index, shape)
-    return chosen(x, values, index)
+    return selection_of(x, values, index)
 
 
 def as_numbers(x: Any) -> Any:

@@ -10,17 +10,36 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
+from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
-_WHOLE = slice(None, None, 1)
+_THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
 
 
 class Protocols(Conversion[B]):
-    """Python's protocols of containers and numbers, and those of ``copy`` and ``pickle``."""
+    """Python's protocols: printing, containers, numbers, ``copy`` and ``pickle``; and NumPy's of functions."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        array = self._backend.to_numpy(self._primitive)
+        if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
+            array = array.astype(float32)
+        values = np.array2string(array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec")
+        attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
+        if self.kind == "float" and self._backend.is_require_grad(self._primitive):
+            attributes.append("tracked")
+        separator = ",\n" + " " * (len(name) + 1) if "\n" in values else ", "
+        return f"{name}({values}{separator}{', '.join(attributes)})"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        element: Any = self._only(f"format {spec!r}")
+        return format(element, spec)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
@@ -34,7 +53,7 @@ class Protocols(Conversion[B]):
 
     def _rows(self, count: int) -> Iterator[Self]:
         backend, primitive = self._backend, self._primitive
-        rest = (_WHOLE,) * (self.ndim - 1)
+        rest = (WHOLE,) * (self.ndim - 1)
         for row in range(count):
             yield self._like(backend.slice(primitive, (row, *rest)))
 
@@ -66,17 +85,17 @@ class Protocols(Conversion[B]):
         return int(self._item("int()"))
 
     def __copy__(self) -> Self:
-        flags = levels(self)
+        flags = tracked_levels(self)
         return relifted(type(self), self._device, bare(self), flags) if any(flags) else self
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (type(self), self._device, self.to_numpy(), levels(self))
+        return restored, (type(self), self._device, self.to_numpy(), tracked_levels(self))
 
 
-def levels(x: Any) -> tuple[bool, ...]:
+def tracked_levels(x: Any) -> tuple[bool, ...]:
     """Return a flag for each level of the tensor's device, the outermost first: True if the tensor is tracked there."""
     flags: list[bool] = []
     device, primitive = x._backend, x._primitive
@@ -117,33 +136,6 @@ def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -
     backend = device.discrete
     make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy
     return relifted(cls, device, make(array), flags)
-
-
-_THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
-
-
-class Printing(Conversion[B]):
-    """The implementation of ``repr(x)``, ``str(x)`` and ``f"{x:.3f}"``."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        array = self._backend.to_numpy(self._primitive)
-        if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
-            array = array.astype(float32)
-        values = np.array2string(array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec")
-        attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
-        if self.kind == "float" and self._backend.is_require_grad(self._primitive):
-            attributes.append("tracked")
-        separator = ",\n" + " " * (len(name) + 1) if "\n" in values else ", "
-        return f"{name}({values}{separator}{', '.join(attributes)})"
-
-    def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        element: Any = self._only(f"format {spec!r}")
-        return format(element, spec)
 
 
 REFLECTED = {

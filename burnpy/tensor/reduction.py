@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, overload
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
-from burnpy.tensor.template import accumulation, along, reduction
+from burnpy.tensor.template import accumulation, along_dim, reduction
 from burnpy.tensor.tensor_base import TensorBase
-from burnpy.typevars import B, V
+from burnpy.typevars import B, U, V
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor, IntTensor
 
-I = TypeVar("I")  # noqa: E741  # indices
 
-
-class Selection(NamedTuple, Generic[V, I]):
+class Selection(NamedTuple, Generic[V, U]):
     """The result of methods that choose elements along a dimension, such as ``x.max(dim)`` and ``x.sort(dim)``."""
 
     values: V
     """The elements."""
-    indices: I
+    indices: U
     """Their indices along the dimension."""
 
 
@@ -308,7 +306,7 @@ class FloatReductions(NumberReductions[B]):
         need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
 
-    @along
+    @along_dim
     def softmax(self, dim: int) -> Self:
         """The softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are -inf.
 
@@ -319,7 +317,7 @@ class FloatReductions(NumberReductions[B]):
         """
         ...
 
-    @along
+    @along_dim
     def log_softmax(self, dim: int) -> Self:
         """The logarithm of the softmax along ``dim``, accurate where softmax underflows.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable
 from burnpy.tensor.joining import joined, with_common_dtype
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -29,13 +29,11 @@ __all__ = [
     "vstack",
 ]
 
-T = TypeVar("T", bound=TensorBase[Any])
-
 
 @overload
-def atleast_1d(tensors: T, /) -> T: ...
+def atleast_1d(tensors: X, /) -> X: ...
 @overload
-def atleast_1d(first: T, second: T, /, *more: T) -> tuple[T, ...]: ...
+def atleast_1d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
@@ -49,9 +47,9 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 @overload
-def atleast_2d(tensors: T, /) -> T: ...
+def atleast_2d(tensors: X, /) -> X: ...
 @overload
-def atleast_2d(first: T, second: T, /, *more: T) -> tuple[T, ...]: ...
+def atleast_2d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_2d(*tensors: Any) -> Any:
     """The tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
@@ -65,9 +63,9 @@ def atleast_2d(*tensors: Any) -> Any:
 
 
 @overload
-def atleast_3d(tensors: T, /) -> T: ...
+def atleast_3d(tensors: X, /) -> X: ...
 @overload
-def atleast_3d(first: T, second: T, /, *more: T) -> tuple[T, ...]: ...
+def atleast_3d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_3d(*tensors: Any) -> Any:
     """The tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n, 1).
@@ -82,7 +80,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 
 @explained
-def hstack(tensors: Sequence[T]) -> T:
+def hstack(tensors: Sequence[X]) -> X:
     """The tensors concatenated along their second dimension, vectors along their only one; 0-d ones become vectors.
 
     Raises:
@@ -100,7 +98,7 @@ def hstack(tensors: Sequence[T]) -> T:
 
 
 @explained
-def vstack(tensors: Sequence[T]) -> T:
+def vstack(tensors: Sequence[X]) -> X:
     """The tensors concatenated along their first dimension; vectors and 0-d ones become rows.
 
     Raises:
@@ -117,7 +115,7 @@ def vstack(tensors: Sequence[T]) -> T:
 
 
 @explained
-def dstack(tensors: Sequence[T]) -> T:
+def dstack(tensors: Sequence[X]) -> X:
     """The tensors concatenated along their third dimension, after `atleast_3d`.
 
     Raises:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Float, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, Interpolation, along, dim_of, need_bool
+from burnpy.tensor.dims import DimsLike, along, dim_of, need_bool
 from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands, refuse_unless, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
+
+Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
+"""The interpolation of a quantile that lies between two elements."""
 
 
 @explained
@@ -43,7 +46,7 @@ def std_mean(
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:
-    """Return the quantiles of a float tensor: see `Statistics.quantile`."""
+    """Return the quantiles of a float tensor: see `FloatStatistics.quantile`."""
     operation = "nanquantile" if skip_nan else "quantile"
     need_bool(keepdim, operation)
     if interpolation not in get_args(Interpolation):

@@ -23,7 +23,7 @@ from burnpy.tensor.operands import explain, explain_memory, operands
 from burnpy.tensor.tensor_base import blank, owned
 from burnpy.typevars import F
 
-MISSING = object()
+REQUIRED = object()
 """The default of a parameter that has none, in methods that collect unknown arguments."""
 
 
@@ -60,9 +60,9 @@ def accumulation(declaration: F) -> F:
     return _method(_accumulation, declaration)
 
 
-def along(declaration: F) -> F:
+def along_dim(declaration: F) -> F:
     """Create a method of one dimension, with a result of the same shape; a 0-d tensor is a vector of one element."""
-    return _method(_along, declaration)
+    return _method(_along_dim, declaration)
 
 
 def from_template(template: Any) -> Callable[[F], F]:
@@ -166,9 +166,9 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
     return result
 
 
-def _along(self: Any, dim: Any = MISSING, *more: Any, **unknown: Any) -> Any:
-    if more or unknown or dim is MISSING:
-        refuse(self, "OPERATION", unknown, *(() if dim is MISSING else (dim, *more)))
+def _along_dim(self: Any, dim: Any = REQUIRED, *more: Any, **unknown: Any) -> Any:
+    if more or unknown or dim is REQUIRED:
+        refuse(self, "OPERATION", unknown, *(() if dim is REQUIRED else (dim, *more)))
     primitive = self._primitive
     ndim = len(primitive.shape)
     result = blank()

@@ -11,31 +11,27 @@ from burnpy.tensor.factories import BoolTensorFactories, IntTensorFactories, Ten
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.integers import Equality, Integers, Logic
 from burnpy.tensor.methods import (
-    Activations,
-    Binary,
     Combining,
     Counting,
-    Covariances,
     Diagonals,
     Elementary,
     Filling,
+    FloatStatistics,
+    Gathering,
     IntCounting,
     Matrices,
+    NumberStatistics,
     NumberTheory,
     Ordering,
-    Placing,
     Products,
     Random,
     Ranking,
     Rearranging,
-    Regrouping,
     Repeating,
-    Selecting,
-    Special,
-    Statistics,
+    Scattering,
 )
 from burnpy.tensor.pointwise import Pointwise
-from burnpy.tensor.protocols import Printing, Protocols
+from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
 from burnpy.tensor.shape import Shaping
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -54,9 +50,8 @@ class BoolTensor(
     Rearranging[B],
     Shaping[B],
     Indexing[B],
-    Selecting[B],
-    Placing[B],
-    Regrouping[B],
+    Gathering[B],
+    Scattering[B],
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
@@ -65,7 +60,6 @@ class BoolTensor(
     Ordering[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
 
@@ -119,9 +113,8 @@ class IntTensor(
     Rearranging[B],
     Shaping[B],
     Indexing[B],
-    Selecting[B],
-    Placing[B],
-    Regrouping[B],
+    Gathering[B],
+    Scattering[B],
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
@@ -132,10 +125,9 @@ class IntTensor(
     Counting[B],
     Ordering[B],
     IntCounting[B],
-    Covariances[B],
+    NumberStatistics[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """A tensor of integers: labels, indices, counts. It carries no gradient.
 
@@ -188,24 +180,20 @@ class Tensor(
     Arithmetic[B, float],
     Pointwise[B],
     MatrixProduct[B],
-    Statistics[B],
-    Covariances[B],
+    FloatStatistics[B],
+    NumberStatistics[B],
     Ranking[B],
     FloatReductions[B],
     Rearranging[B],
     Shaping[B],
     Indexing[B],
-    Selecting[B],
-    Placing[B],
-    Regrouping[B],
+    Gathering[B],
+    Scattering[B],
     Repeating[B],
     Diagonals[B],
     Differentiation[B],
     Elementary[B],
-    Special[B],
-    Binary[B],
     Combining[B, float],
-    Activations[B],
     Filling[B],
     Matrices[B],
     Products[B],
@@ -215,7 +203,6 @@ class Tensor(
     FloatConversion[B],
     Protocols[B],
     Exchange[B],
-    Printing[B],
 ):
     """An immutable tensor of floating point numbers, the kind that can be differentiated.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a
@@ -155,6 +155,10 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self._primitive.shape)
+
+
+X = TypeVar("X", bound=TensorBase[Any])
+"""A tensor class, where results have the class of an argument."""
 
 
 def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
@@ -335,12 +339,9 @@ def explain_missing_methods() -> None:
         for owner in _OWNERS:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
-    own = vars(TensorBase)
-    for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES}:
-        if name not in own:
-            setattr(
-                TensorBase, name, Elsewhere(name)
-            )  # the attributes of the kinds, which are subclasses, take precedence
+    # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
+    for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES} - vars(TensorBase).keys():
+        setattr(TensorBase, name, Elsewhere(name))
 
 
 def _public_names(cls: type) -> set[str]:

@@ -82,13 +82,13 @@ COMPLETE = ["tests/conformance/test_declarations.py", "tests/conformance/test_co
 """Tests that tell which file lacks something."""
 PAGES = [
     "tests/docs/test_pages.py::test_the_operations_page_is_what_the_schema_makes",
-    "tests/hints/test_names.py::test_the_page_is_made_from_the_table",
+    "tests/hints/test_missing.py::test_the_page_is_made_from_the_table",
 ]
 CBRT = [
     *(f"tests/conformance/test_numpy.py::TestNumPy::test_{what}[cbrt]" for what in ("values", "derivatives")),
     "tests/tensor/test_pointwise.py::test_values[cbrt]",
-    "tests/hints/test_names.py::test_what_is_said_not_to_be_there_is_not",
-    f"tests/hints/test_names.py::test_code_of_the_table_runs[{rows()['cbrt'].section}]",
+    "tests/hints/test_missing.py::test_what_is_said_not_to_be_there_is_not",
+    f"tests/hints/test_missing.py::test_code_of_the_table_runs[{rows()['cbrt'].section}]",
 ]
 """Tests that come with the operation."""
 

@@ -38,17 +38,17 @@ def test_the_stub_of_the_factories_is_up_to_date() -> None:
     )
 
 
-def test_a_topic_is_imported_at_the_first_use_of_one_of_its_methods() -> None:
+def test_a_family_is_imported_at_the_first_use_of_one_of_its_methods() -> None:
     printed = run(
         """
 import sys
 from burnpy import IntTensor, Tensor
 from burnpy.backend import NumPy
-topics = lambda: sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("burnpy.tensor.methods."))
+families = lambda: sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("burnpy.tensor.methods."))
 x = Tensor[NumPy].ones((2, 2))
-print(topics(), "gather" in dir(Tensor), "gather" in dir(x), hasattr(Tensor, "no_such_method"))
-print(topics(), x.gather(0, IntTensor[NumPy].zeros((1, 2))).tolist())
-print(topics())
+print(families(), "gather" in dir(Tensor), "gather" in dir(x), hasattr(Tensor, "no_such_method"))
+print(families(), x.gather(0, IntTensor[NumPy].zeros((1, 2))).tolist())
+print(families())
 """
     )
     assert printed.splitlines() == ["[] True True False", "[] [[1.0, 1.0]]", "['gathering']"]
@@ -78,7 +78,7 @@ def places(name: str) -> list[tuple[str, str]]:
     return [(path.split(".")[0], path.split(".")[1]) for path, names in METHODS.items() if name in names]
 
 
-def test_no_name_is_in_two_topics_or_written_elsewhere_too() -> None:
+def test_no_name_is_in_two_families_or_written_elsewhere_too() -> None:
     assert len(NAMES) == len(set(NAMES))
     for cls in KINDS:
         base: type

@@ -1,4 +1,4 @@
-"""Python's protocols, NumPy's and DLPack."""
+"""Python's protocols, NumPy's and DLPack: printing, operators beside NumPy's numbers, copies and pickles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import operator
 import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,91 @@ def test_pytorch_writes_to_a_copy_of_its_own() -> None:
     taken.fill_(9.0)
     assert x.tolist() == [9.0, 9.0], "PyTorch respects read-only arrays now: to_numpy() need not warn of it"
     assert "torch.from_numpy" in str(Tensor.to_numpy.__doc__)
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (Tensor[NumPy].from_data([1.0, 2.5]), "Tensor([1. , 2.5], shape=(2,), dtype=float32, device=NumPy)"),
+        (Tensor[NumPy].from_data(1.5), "Tensor(1.5, shape=(), dtype=float32, device=NumPy)"),
+        (Tensor[NumPy].ones((2,)).sum(), "Tensor(2., shape=(), dtype=float32, device=NumPy)"),
+        (Tensor[NumPy].zeros((0, 3)), "Tensor([], shape=(0, 3), dtype=float32, device=NumPy)"),
+        (Tensor[NumPy].ones((2,), dtype="bfloat16"), "Tensor([1., 1.], shape=(2,), dtype=bfloat16, device=NumPy)"),
+        (Tensor[NumPy].ones((), dtype="bfloat16"), "Tensor(1., shape=(), dtype=bfloat16, device=NumPy)"),
+        (IntTensor[Train].arange(2), "IntTensor([0, 1], shape=(2,), dtype=int64, device=Autodiff[NumPy])"),
+        (BoolTensor[NumPy].ones((1,)), "BoolTensor([ True], shape=(1,), dtype=bool, device=NumPy)"),
+        (Tensor[Train].ones((1,)), "Tensor([1.], shape=(1,), dtype=float32, device=Autodiff[NumPy])"),
+        (
+            Tensor[Train].ones((1,)).require_grad(),
+            "Tensor([1.], shape=(1,), dtype=float32, device=Autodiff[NumPy], tracked)",
+        ),
+        (
+            Tensor[NumPy].eye(2),
+            "Tensor([[1., 0.],\n        [0., 1.]],\n       shape=(2, 2), dtype=float32, device=NumPy)",
+        ),
+    ],
+)
+def test_repr(x: Any, shown: str) -> None:
+    assert repr(x) == str(x) == f"{x}" == shown
+
+
+def test_large_tensors_are_summarised() -> None:
+    shown = repr(Tensor[NumPy].zeros((1000, 1000)))
+    assert "..." in shown
+    assert len(shown) < 1000
+    assert "..." in repr(Tensor[NumPy].ones((2000,), dtype="bfloat16"))
+
+
+def test_format() -> None:
+    assert f"{Tensor[Train].full((), 0.12345).require_grad():.3f}" == "0.123"
+    assert f"{IntTensor[NumPy].from_data([7]):03d}" == "007"
+    with pytest.raises(ShapeError, match=r"shape \(2,\)"):
+        format(Tensor[NumPy].zeros((2,)), ".3f")
+
+
+OPERATORS: list[Callable[[Any, Any], Any]] = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+]
+INTS: Any = IntTensor[NumPy].ones((2,))
+X: Any = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("f", OPERATORS, ids=lambda f: f.__name__)
+def test_numbers_on_the_left(f: Callable[[Any, Any], Any]) -> None:
+    i: Any = IntTensor[NumPy].from_data([1, 2, 4])
+    for number in (np.float32(2.0), np.float64(2.0), np.int64(2)):
+        found, wanted = f(number, X), f(number.item(), X)
+        assert (type(found), found.dtype, found.tolist()) == (type(wanted), wanted.dtype, wanted.tolist())
+    if f is not operator.truediv:
+        assert f(np.int64(2), i).tolist() == f(2, i).tolist()
+
+
+def test_truth_values_on_the_left() -> None:
+    b: Any = BoolTensor[NumPy].from_data([True, False])
+    found = [f(np.bool_(True), b).tolist() for f in (operator.and_, operator.or_, operator.xor)]
+    assert found == [[True, False], [True, True], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: np.exp(X),
+            r"np\.exp\(\) got a Tensor of shape \(3,\), but computes with arrays; write x\.exp\(\)$",
+        ),
+        (lambda: np.absolute(X), r"np\.absolute\(\) .* write x\.abs\(\)$"),
+        (lambda: np.maximum(X, 0.0), r"np\.maximum\(\) .* write x\.maximum\(y\)$"),
+        (lambda: np.add(X, 1.0), r"np\.add\(\) .* write x\.add\(y\)$"),
+        (lambda: np.add.reduce(X), r"np\.add\.reduce\(\) .* compute with tensors, or pass x\.to_numpy\(\)$"),
+        (lambda: np.spacing(X), r"np\.spacing\(\) .* compute with tensors, or pass x\.to_numpy\(\)$"),
+        (lambda: np.equal(X, X), r"np\.equal\(\) .* write x == y$"),
+        (lambda: np.exp(X, out=np.ones(3)), r"np\.exp\(\) got a Tensor"),
+        (lambda: np.ones(3) + X, r"add\(\) got a Tensor and an ndarray; make a tensor of it first"),
+        (lambda: np.ones(3) @ X, r"matmul\(\) got a Tensor and an ndarray"),
+        (lambda: np.float32(2.0) * INTS, r"mul\(\) got an IntTensor .* the float 2\.0"),
+    ],
+)
+def test_functions_and_arrays_are_refused(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(KindError, match=words):
+        call()

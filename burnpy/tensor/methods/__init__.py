@@ -13,38 +13,34 @@ from burnpy.tensor.tensor_base import lazy_classes
 if TYPE_CHECKING:
     from burnpy.tensor.methods.arithmetic import Combining, NumberTheory
     from burnpy.tensor.methods.creation import Filling, Random
-    from burnpy.tensor.methods.elementary import Activations, Binary, Elementary, Special
-    from burnpy.tensor.methods.gathering import Selecting
+    from burnpy.tensor.methods.elementary import Elementary
+    from burnpy.tensor.methods.gathering import Gathering
     from burnpy.tensor.methods.linalg import Diagonals, Matrices, Products
     from burnpy.tensor.methods.ordering import Ordering, Ranking
     from burnpy.tensor.methods.repeating import Repeating
-    from burnpy.tensor.methods.scattering import Placing
-    from burnpy.tensor.methods.shape import Rearranging, Regrouping
-    from burnpy.tensor.methods.statistics import Counting, Covariances, IntCounting, Statistics
+    from burnpy.tensor.methods.scattering import Scattering
+    from burnpy.tensor.methods.shape import Rearranging
+    from burnpy.tensor.methods.statistics import Counting, FloatStatistics, IntCounting, NumberStatistics
 
 __all__ = [
-    "Activations",
-    "Binary",
     "Combining",
     "Counting",
-    "Covariances",
     "Diagonals",
     "Elementary",
     "Filling",
+    "FloatStatistics",
+    "Gathering",
     "IntCounting",
     "Matrices",
+    "NumberStatistics",
     "NumberTheory",
     "Ordering",
-    "Placing",
     "Products",
     "Random",
     "Ranking",
     "Rearranging",
-    "Regrouping",
     "Repeating",
-    "Selecting",
-    "Special",
-    "Statistics",
+    "Scattering",
 ]
 
 METHODS = {
@@ -87,57 +83,46 @@ METHODS = {
     "elementary.Elementary": (
         "acos",
         "acosh",
+        "addcdiv",
         "asin",
         "asinh",
         "atan",
+        "atan2",
         "atanh",
+        "copysign",
         "cosh",
         "deg2rad",
-        "exp2",
-        "expm1",
-        "frac",
-        "log10",
-        "log1p",
-        "log2",
-        "logit",
-        "rad2deg",
-        "sinh",
-        "tan",
-        "trunc",
-    ),
-    "elementary.Special": (
         "digamma",
         "erfc",
         "erfinv",
-        "lgamma",
-        "polygamma",
-        "sinc",
-    ),
-    "elementary.Binary": (
-        "addcdiv",
-        "atan2",
-        "copysign",
+        "exp2",
+        "expm1",
+        "frac",
+        "hardshrink",
         "hypot",
         "lerp",
+        "lgamma",
+        "log10",
+        "log1p",
+        "log2",
         "logaddexp",
+        "logit",
+        "polygamma",
+        "prelu",
+        "rad2deg",
+        "sinc",
+        "sinh",
+        "tan",
+        "trunc",
         "xlogy",
     ),
-    "elementary.Activations": (
-        "hardshrink",
-        "prelu",
-    ),
-    "gathering.Selecting": (
-        "_elements",
-        "_shaped",
-        "_source",
-        "_vector",
+    "gathering.Gathering": (
+        "argwhere",
         "gather",
         "index_select",
-        "masked_fill",
         "masked_select",
         "nonzero",
-        "scatter",
-        "scatter_add",
+        "take",
         "take_along_dim",
         "where",
     ),
@@ -167,7 +152,6 @@ METHODS = {
         "slogdet",
     ),
     "ordering.Ordering": (
-        "_comparable",
         "aminmax",
         "argsort",
         "cummax",
@@ -179,7 +163,6 @@ METHODS = {
     ),
     "ordering.Ranking": (
         "_middle",
-        "cumprod",
         "kthvalue",
         "median",
         "nanmedian",
@@ -192,20 +175,20 @@ METHODS = {
         "repeat_interleave",
         "tile",
     ),
-    "scattering.Placing": (
+    "scattering.Scattering": (
         "_back",
         "_need_numbers",
         "_place",
         "_slices",
-        "_vectors",
-        "argwhere",
         "index_add",
         "index_copy",
         "index_fill",
         "index_reduce",
+        "masked_fill",
         "masked_scatter",
+        "scatter",
+        "scatter_add",
         "scatter_reduce",
-        "take",
     ),
     "shape.Rearranging": (
         "_diagonal",
@@ -214,22 +197,31 @@ METHODS = {
         "expand_as",
         "flip",
         "movedim",
-        "roll",
-        "tril",
-        "triu",
-        "unbind",
-    ),
-    "shape.Regrouping": (
         "narrow",
         "ravel",
+        "roll",
         "rot90",
         "select",
         "swapaxes",
         "tensor_split",
+        "tril",
+        "triu",
+        "unbind",
         "unflatten",
         "unfold",
     ),
-    "statistics.Statistics": (
+    "statistics.Counting": (
+        "count_nonzero",
+        "diff",
+    ),
+    "statistics.IntCounting": ("bincount",),
+    "statistics.NumberStatistics": (
+        "corrcoef",
+        "cov",
+        "cumprod",
+        "nansum",
+    ),
+    "statistics.FloatStatistics": (
         "dist",
         "histc",
         "logcumsumexp",
@@ -238,16 +230,6 @@ METHODS = {
         "norm",
         "quantile",
     ),
-    "statistics.Covariances": (
-        "corrcoef",
-        "cov",
-        "nansum",
-    ),
-    "statistics.Counting": (
-        "count_nonzero",
-        "diff",
-    ),
-    "statistics.IntCounting": ("bincount",),
 }
 """The names of the methods by class, as ``"module.Class"``."""
 

@@ -16,7 +16,10 @@ from burnpy.typevars import B
 
 
 class Elementary(TensorBase[B]):
-    """Elementary functions; results have the shape and dtype of x, and nothing warns, as in IEEE 754."""
+    """Elementary and special functions of floats, of one tensor or two, which broadcast; nothing warns, as in IEEE 754.
+
+    Special functions are exact to a few roundings, and 16-bit floats are computed in float32.
+    """
 
     __slots__ = ()
 
@@ -142,12 +145,6 @@ class Elementary(TensorBase[B]):
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
 
-
-class Special(TensorBase[B]):
-    """Special functions, exact to a few roundings; 16-bit floats are computed in float32."""
-
-    __slots__ = ()
-
     @unary
     def erfc(self) -> Self:
         """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
@@ -208,22 +205,6 @@ class Special(TensorBase[B]):
     def sinc(self) -> Self:
         """The normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
         ...
-
-
-def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
-    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
-
-
-def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
-    step = b.sub(stop, x)
-    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
-    return (b.where(b.lt(b.abs(share), 0.5), near, far),)
-
-
-class Binary(TensorBase[B]):
-    """Functions of two float tensors, or of a float tensor and a number, which broadcast and promote."""
-
-    __slots__ = ()
 
     @binary
     def atan2(self, other: Self | float) -> Self:
@@ -289,12 +270,6 @@ class Binary(TensorBase[B]):
         quotient: Any = first / second
         return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above
 
-
-class Activations(TensorBase[B]):
-    """Activation functions of float tensors."""
-
-    __slots__ = ()
-
     def hardshrink(self, lambd: float = 0.5) -> Self:
         """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0. A negative ``lambd`` keeps all.
 
@@ -341,3 +316,13 @@ class Activations(TensorBase[B]):
         sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
         negative = b.where(sloped, x._primitive, 0.0)
         return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class
+
+
+def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
+    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
+
+
+def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
+    step = b.sub(stop, x)
+    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
+    return (b.where(b.lt(b.abs(share), 0.5), near, far),)

@@ -1,16 +1,16 @@
-"""Methods that select or replace elements by indices and masks, for tensors of all kinds."""
+"""Methods that select elements by indices and masks, for tensors of all kinds; `scattering` has those that replace."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.primitives import Int, Shape, Value
-from burnpy.tensor.dims import dim_of, scalar_dim
+from burnpy.backend.errors import ShapeError
+from burnpy.backend.primitives import Bool, Int, Shape, Value
+from burnpy.tensor.dims import dim_of, scalar_dim, shaped
 from burnpy.tensor.joining import chosen, condition_of
-from burnpy.tensor.operands import broadcast_shape, in_range, index_of, number, operands
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.operands import broadcast_shape, in_range, index_of
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Bools, Ints
 
 
-class Selecting(TensorBase[B]):
-    """Selection and replacement of elements.
+class Gathering(TensorBase[B]):
+    """Selection of elements.
 
     Indices are an `IntTensor` on x's device, from 0 to the size minus one. An index out of range raises an
     `IndexRangeError`, on the CPU at once and on a GPU at the next synchronization.
@@ -49,7 +49,7 @@ class Selecting(TensorBase[B]):
             if value.shape != (1,):
                 raise ShapeError(f"index_select() got {value.shape[0]} slices of a 0-d tensor; it has one")
             value = in_range(self.device, value, 1, False, "index_select()", 0, shape)
-            return self._shaped(self._backend.index_select(self._vector(), 0, value), shape)
+            return self._like(self._backend.reshape(self._backend.index_select(vector_of(self), 0, value), ()))
         resolved = dim_of(dim, len(shape), "index_select")
         value = in_range(self.device, value, shape[resolved], False, "index_select()", resolved, shape)
         return self._like(self._backend.index_select(self._primitive, resolved, value))
@@ -69,9 +69,10 @@ class Selecting(TensorBase[B]):
         >>> x.gather(1, IntTensor[NumPy].from_data([[2], [0]])).tolist()
         [[3.0], [4.0]]
         """
-        resolved, value = self._elements("gather", dim, index)
+        resolved, value = elementwise_index(self, "gather", dim, index)
         indices: Any = index
-        return self._shaped(self._backend.gather(self._vector(), resolved, value), indices.shape)
+        values = self._backend.gather(vector_of(self), resolved, value)
+        return self._like(shaped(self._backend, values, indices.shape))
 
     def take_along_dim(self, index: Ints[B], dim: int | None = None) -> Self:
         """The elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other dimensions.
@@ -91,7 +92,7 @@ class Selecting(TensorBase[B]):
         """
         value, d = index_of(self, index, "take_along_dim"), self._device.discrete
         if dim is None:
-            flat = self._shaped(self._primitive, (math.prod(self.shape),))
+            flat = self._like(shaped(self._backend, self._primitive, (math.prod(self.shape),)))
             return flat.take_along_dim(self._int(d.reshape(value, (math.prod(value.shape),))), 0)
         shape, other = self.shape, value.shape
         resolved = dim_of(dim, len(shape), "take_along_dim")
@@ -108,58 +109,21 @@ class Selecting(TensorBase[B]):
         b = self._backend
         return self._like(b.gather(b.expand(self._primitive, x_shape), resolved, d.expand(value, index_shape)))
 
-    def scatter(
-        self,
-        dim: int,
-        index: Ints[B],
-        src: Self | float,
-        *,
-        reduce: Literal["add", "multiply"] | None = None,
-    ) -> Self:
-        """A copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i, j]``.
+    def take(self, index: Ints[B]) -> Self:
+        """The elements at ``index`` among those of x in row-major order; negative indices count from the end.
 
-        If an index repeats, the last value is written, and gets the gradient. ``src`` is a number, or a tensor no
-        smaller than the index. With ``reduce="add"`` or ``"multiply"``, x is combined with all values, as by
-        `scatter_add` and `scatter_reduce`, and all get a gradient.
-
-        Raises:
-            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
-            ArgumentError: ``reduce`` is something else.
-
-        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
-        >>> index = IntTensor[NumPy].from_data([[2], [0]])
-        >>> Tensor[NumPy].zeros((2, 3)).scatter(1, index, 7.0).tolist()
-        [[0.0, 0.0, 7.0], [7.0, 0.0, 0.0]]
+        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
+        >>> x.take(IntTensor[NumPy].from_data([[0, -1]])).tolist()
+        [[1, 4]]
         """
-        if reduce is not None:
-            if reduce not in ("add", "multiply"):
-                raise ArgumentError(
-                    f"scatter() got reduce={describe(reduce)}; expected 'add', 'multiply' or scatter_reduce()'s"
-                )
-            combined: Any = self
-            return combined.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")  # type: ignore[no-any-return]  # of x's class
-        resolved, value = self._elements("scatter", dim, index)
-        self, source = self._source("scatter", src, value.shape)
-        return self._shaped(self._backend.scatter(self._vector(), resolved, value, source), self.shape)
-
-    def scatter_add(self, dim: int, index: Ints[B], src: Self | float) -> Self:
-        """A copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i, j]``.
-
-        If an index repeats, all values are added. ``src`` is a number, or a tensor no smaller than the index.
-
-        Raises:
-            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
-
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> index, src = IntTensor[NumPy].from_data([0, 2, 0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])
-        >>> Tensor[NumPy].zeros((3,)).scatter_add(0, index, src).tolist()
-        [4.0, 0.0, 2.0]
-        """
-        resolved, value = self._elements("scatter_add", dim, index)
-        self, source = self._source("scatter_add", src, value.shape)
-        return self._shaped(self._backend.scatter_add(self._vector(), resolved, value, source), self.shape)
+        b, count = self._backend, math.prod(self.shape)
+        value = index_of(self, index, "take")
+        shape = value.shape
+        value = in_range(self.device, value, count, True, "take()", 0, (count,))
+        flat = self.device.discrete.reshape(value, (math.prod(shape),))
+        return self._like(b.reshape(b.index_select(b.reshape(self._primitive, (count,)), 0, flat), shape))
 
     def where(self, condition: Bools[B], other: Self | float) -> Self:
         """The elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes promote.
@@ -172,24 +136,6 @@ class Selecting(TensorBase[B]):
         """
         return chosen(condition, self, other)  # type: ignore[no-any-return]  # of x's class
 
-    def masked_fill(self, mask: Bools[B], value: Self | float) -> Self:
-        """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
-
-        Raises:
-            ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> scores = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
-        >>> scores.masked_fill(scores > 2.5, float("-inf")).tolist()
-        [[1.0, 2.0], [-inf, -inf]]
-        """
-        condition = condition_of(self, mask, "masked_fill")
-        if broadcast_shape(condition.shape, self.shape) is None:
-            raise ShapeError(f"masked_fill() got a mask of shape {condition.shape} over shape {self.shape}")
-        self, fill_value = self._source("masked_fill", value, ())
-        return self._like(self._backend.where(condition, fill_value, self._primitive))
-
     def masked_select(self, mask: Bools[B]) -> Self:
         """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
 
@@ -199,10 +145,7 @@ class Selecting(TensorBase[B]):
         >>> x.masked_select(x > 1.5).tolist()
         [2.0, 3.0, 4.0]
         """
-        condition = condition_of(self, mask, "masked_select")
-        shape = broadcast_shape(condition.shape, self.shape)
-        if shape is None:
-            raise ShapeError(f"masked_select() got a mask of shape {condition.shape} over shape {self.shape}")
+        condition, shape = mask_of(self, mask, "masked_select")
         expanded = self._like(self._backend.expand(self._primitive, shape))
         return expanded[self._bool(self._device.discrete.expand(condition, shape))]  # type: ignore[index, no-any-return]  # Indexing's
 
@@ -229,53 +172,53 @@ class Selecting(TensorBase[B]):
         positions = d.nonzero(truth if truth.shape else d.reshape(truth, (1,)))
         return tuple([self._int(d.slice(positions, (slice(None), dim))) for dim in range(positions.shape[1])])
 
-    def _elements(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
-        """Return the checked dim and the primitive of an elementwise index; a 0-d one becomes a vector.
+    def argwhere(self) -> IntTensor[B]:
+        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
 
-        Raises:
-            ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[0, 7], [8, 0]]).argwhere().tolist()
+        [[0, 1], [1, 0]]
         """
-        shape = self.shape or (1,)
-        if not self.ndim:
-            scalar_dim(dim, operation)
-        resolved = dim_of(dim, len(shape), operation)
-        value = index_of(self, index, operation)
-        if not value.shape:
-            value = self.device.discrete.reshape(value, (1,))
-        sizes = value.shape
-        if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != resolved):
-            raise ShapeError(
-                f"{operation}() got an index of shape {sizes} into shape {shape} along dim {resolved}; the "
-                "index needs as many dimensions, and except for that one none larger"
-            )
-        return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
+        return self.nonzero()
 
-    def _vector(self) -> Value:
-        """Return the primitive of x; for a 0-d tensor, reshaped to a vector of one element."""
-        return self._primitive if self.ndim else self._backend.reshape(self._primitive, (1,))
 
-    def _shaped(self, primitive: Value, shape: Shape) -> Self:
-        """Return a tensor like this one from a primitive reshaped to ``shape``."""
-        return self._like(primitive if primitive.shape == shape else self._backend.reshape(primitive, shape))
+def elementwise_index(x: TensorBase[Any], operation: str, dim: int, index: Any) -> tuple[int, Int]:
+    """Return the checked dim and the primitive of an elementwise index; a 0-d one becomes a vector.
 
-    def _source(self, operation: str, src: Any, shape: Shape) -> tuple[Self, Value]:
-        """Return x and the primitive of ``src`` on one device; ``src`` is cast to x's dtype and cut to ``shape``.
+    Raises:
+        ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
+    """
+    shape = x.shape or (1,)
+    if not x.ndim:
+        scalar_dim(dim, operation)
+    resolved = dim_of(dim, len(shape), operation)
+    value = index_of(x, index, operation)
+    if not value.shape:
+        value = x.device.discrete.reshape(value, (1,))
+    sizes = value.shape
+    if len(sizes) != len(shape) or any(n > shape[d] for d, n in enumerate(sizes) if d != resolved):
+        raise ShapeError(
+            f"{operation}() got an index of shape {sizes} into shape {shape} along dim {resolved}; the "
+            "index needs as many dimensions, and except for that one none larger"
+        )
+    return resolved, in_range(x.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
 
-        Raises:
-            ShapeError: ``src`` has another number of dimensions than ``shape``, or a smaller size.
-        """
-        backend = self._backend
-        if not isinstance(src, TensorBase):
-            value = backend.full((), number(self, src, operation), self.dtype)
-            return self, backend.expand(value, shape) if shape else value
-        self, value = operands(self, src, operation)
-        backend = self._backend
-        if len(shape) == 1 and not value.shape:
-            value = backend.reshape(value, (1,))
-        sizes = value.shape
-        if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
-            fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"
-            raise ShapeError(f"{operation}() got a source of shape {sizes}; {fits}")
-        if sizes != shape:
-            value = backend.slice(value, tuple([slice(0, n, 1) for n in shape]))
-        return self, value if value.dtype == self.dtype else backend.cast(value, self.dtype)
+
+def vector_of(x: TensorBase[Any]) -> Value:
+    """Return the primitive of x; for a 0-d tensor, reshaped to a vector of one element."""
+    return x._primitive if x.ndim else x._backend.reshape(x._primitive, (1,))
+
+
+def mask_of(x: TensorBase[Any], mask: Any, operation: str) -> tuple[Bool, Shape]:
+    """Return the primitive of a mask over x, and the shape that both broadcast to.
+
+    Raises:
+        KindError: ``mask`` is not a `BoolTensor`.
+        ShapeError: the shapes do not broadcast.
+    """
+    condition = condition_of(x, mask, operation)
+    shape = broadcast_shape(condition.shape, x.shape)
+    if shape is None:
+        raise ShapeError(f"{operation}() got a mask of shape {condition.shape} over shape {x.shape}")
+    return condition, shape

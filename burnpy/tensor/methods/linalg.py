@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple, Self
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.dims import addressable, dim_of, distinct, integer
+from burnpy.tensor.dims import WHOLE, addressable, dim_of, distinct, integer
 from burnpy.tensor.matrices import matrices
 from burnpy.tensor.operands import broadcast_shape, operands
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -140,9 +140,6 @@ class Products(TensorBase[B]):
         return left.matmul(right)  # type: ignore[no-any-return]  # of x's class
 
 
-_WHOLE = slice(None, None, 1)
-
-
 class Diagonals(TensorBase[B]):
     """Diagonals. Offset 0 is the main one, 1 the one above it, -1 the one below."""
 
@@ -168,7 +165,7 @@ class Diagonals(TensorBase[B]):
         lead = tuple([shape[dim] for dim in others])
         flat = b.reshape(b.permute(self._primitive, (*others, first, second)), (*lead, rows * columns))
         count = max(min(rows + min(above, 0), columns - max(above, 0)), 0)
-        return self._like(b.slice(flat, (*(_WHOLE,) * len(lead), _places(above, columns, count))))
+        return self._like(b.slice(flat, (*(WHOLE,) * len(lead), _places(above, columns, count))))
 
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
         """Square matrices whose diagonal is the last dimension of x, zeros (or False) elsewhere.
@@ -193,7 +190,7 @@ class Diagonals(TensorBase[B]):
         side = count + abs(above)
         addressable((*lead, side, side), "diag_embed")
         zeros = b.full((*lead, side * side), False if self.kind == "bool" else 0, self.dtype)
-        key = (*(_WHOLE,) * len(lead), _places(above, side, count))
+        key = (*(WHOLE,) * len(lead), _places(above, side, count))
         square = b.reshape(b.slice_scatter(zeros, key, self._primitive), (*lead, side, side))
         place = iter(range(len(lead)))
         matrix = {first: len(lead), second: len(lead) + 1}

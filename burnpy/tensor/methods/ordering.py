@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from burnpy.backend.dtypes import uint8
-from burnpy.backend.primitives import Number
-from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, rank, scalar_dim, shaped
+from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, scalar_dim, shaped
 from burnpy.tensor.ordering import (
     Extremes,
     as_numbers,
-    chosen,
     element_at,
     in_kind_of,
     median_index,
     mode_index,
+    rank,
+    selection_of,
     unique_elements,
     unique_slices,
 )
@@ -50,15 +49,11 @@ class Ordering(TensorBase[B]):
         """
         need_flag(descending, "descending", "sort")
         need_flag(stable, "stable", "sort")
-        a = along(self, dim, "sort")
-        b = self._backend
-        if self.kind == "bool":
-            index = b.argsort(b.to_int(a.primitive, uint8), a.dim, descending)
-            values = b.gather(a.primitive, a.dim, index)
-        else:
-            values, index = b.sort(a.primitive, a.dim, descending)
-        d = self._device.discrete
-        return Selection(self._like(shaped(b, values, self.shape)), self._int(shaped(d, index, self.shape)))
+        x = as_numbers(self)
+        a = along(x, dim, "sort")
+        values, index = x._backend.sort(a.primitive, a.dim, descending)
+        ordered = x._like(shaped(x._backend, values, self.shape))
+        return Selection(in_kind_of(self, ordered), self._int(shaped(self._device.discrete, index, self.shape)))
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> IntTensor[B]:
         """The indices that sort x along ``dim``, int64; the arguments are those of `sort`.
@@ -70,8 +65,8 @@ class Ordering(TensorBase[B]):
         """
         need_flag(descending, "descending", "argsort")
         need_flag(stable, "stable", "argsort")
-        a = along(self, dim, "argsort")
-        index = self._backend.argsort(self._comparable(a.primitive), a.dim, descending)
+        a = along(as_numbers(self), dim, "argsort")
+        index = self._backend.argsort(a.primitive, a.dim, descending)
         return self._int(shaped(self._device.discrete, index, self.shape))
 
     def msort(self) -> Self:
@@ -121,20 +116,14 @@ class Ordering(TensorBase[B]):
         """
         for name, flag in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
             need_flag(flag, name, "unique")
+        b, x, numbers = self._backend, self._primitive, as_numbers(self)._primitive
         if dim is None:
-            values, inverse, counts = unique_elements(self._backend, self._comparable(self._primitive), self._primitive)
+            values, inverse, counts = unique_elements(b, numbers, x)
         else:
-            resolved = dim_of(dim, self.ndim, "unique")
-            values, inverse, counts = unique_slices(
-                self._backend, self._comparable(self._primitive), self._primitive, resolved
-            )
+            values, inverse, counts = unique_slices(b, numbers, x, dim_of(dim, self.ndim, "unique"))
         first = self._like(values)
         others = [self._int(index) for index, asked in ((inverse, return_inverse), (counts, return_counts)) if asked]
         return (first, *others) if others else first
-
-    def _comparable(self, primitive: Any) -> Number:
-        """Return a primitive of x's kind as numbers in the same order: truth values as 0 and 1."""
-        return self._backend.to_int(primitive, uint8) if self.kind == "bool" else primitive
 
     def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
         """The most frequent element along ``dim``, the smallest of several, and the index of its last occurrence.
@@ -168,14 +157,14 @@ class Ordering(TensorBase[B]):
         """
         x = as_numbers(self)
         a = along(x, dim, "cummax")
-        values, indices = chosen(x, *x._backend.cummax(a.primitive, a.dim))
+        values, indices = selection_of(x, *x._backend.cummax(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
         """The smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates."""
         x = as_numbers(self)
         a = along(x, dim, "cummin")
-        values, indices = chosen(x, *x._backend.cummin(a.primitive, a.dim))
+        values, indices = selection_of(x, *x._backend.cummin(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
@@ -255,7 +244,7 @@ class Ranking(NumberReductions[B]):
         need_bool(keepdim, "kthvalue")
         a = along(self, dim, "kthvalue")
         values, index = self._backend.kthvalue(a.primitive, a.dim, rank(k, 1, a.size, "kthvalue"), keepdim)
-        return chosen(self, values, index)
+        return selection_of(self, values, index)
 
     @overload
     def median(self) -> Self: ...
@@ -288,21 +277,6 @@ class Ranking(NumberReductions[B]):
             ShapeError: there are no elements.
         """
         return self._middle("nanmedian", dim, keepdim)
-
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
-
-        Gradients are exact where elements are 0.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
-        [2.0, 6.0, 24.0]
-        """
-        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
-        a = along(x, dim, "cumprod")
-        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
-        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
 
     def _middle(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         """Return the median, with or without NaN."""

@@ -17,8 +17,6 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
-_WHOLE = slice(None, None, 1)
-
 
 class Repeating(TensorBase[B]):
     """Repetition. Dims may be negative; a dim that x does not have raises `DimError`."""

@@ -1,4 +1,4 @@
-"""Methods that write or combine slices and elements at indices, for tensors of all kinds."""
+"""Methods that replace or combine elements and slices at indices and under masks, for tensors of all kinds."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
-from burnpy.tensor.dims import dim_of, scalar_dim
-from burnpy.tensor.joining import condition_of
-from burnpy.tensor.operands import broadcast_shape, in_range, index_of, number, operands, refuse_unless, times
+from burnpy.tensor.dims import dim_of, scalar_dim, shaped
+from burnpy.tensor.methods.gathering import elementwise_index, mask_of, vector_of
+from burnpy.tensor.operands import in_range, index_of, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor
     from burnpy.tensor.tensor_types import Bools, Ints
 
 IndexReduction: TypeAlias = Literal["prod", "mean", "amax", "amin"]
 ScatterReduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
 
 
-class Placing(TensorBase[B]):
+class Scattering(TensorBase[B]):
     """Copies of x with slices or elements at indices replaced or combined; x itself never changes.
 
     Indices are an `IntTensor` on x's device, from 0 to the size minus one; a 0-d one is a single index, and a 0-d x is
@@ -35,21 +34,92 @@ class Placing(TensorBase[B]):
 
     __slots__ = ()
 
-    def take(self, index: Ints[B]) -> Self:
-        """The elements at ``index`` among those of x in row-major order; negative indices count from the end.
+    def scatter(
+        self,
+        dim: int,
+        index: Ints[B],
+        src: Self | float,
+        *,
+        reduce: Literal["add", "multiply"] | None = None,
+    ) -> Self:
+        """A copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i, j]``.
 
-        >>> from burnpy import IntTensor
+        If an index repeats, the last value is written, and gets the gradient. ``src`` is a number, or a tensor no
+        smaller than the index. With ``reduce="add"`` or ``"multiply"``, x is combined with all values, as by
+        `scatter_add` and `scatter_reduce`, and all get a gradient.
+
+        Raises:
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+            ArgumentError: ``reduce`` is something else.
+
+        >>> from burnpy import IntTensor, Tensor
         >>> from burnpy.backend import NumPy
-        >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
-        >>> x.take(IntTensor[NumPy].from_data([[0, -1]])).tolist()
-        [[1, 4]]
+        >>> index = IntTensor[NumPy].from_data([[2], [0]])
+        >>> Tensor[NumPy].zeros((2, 3)).scatter(1, index, 7.0).tolist()
+        [[0.0, 0.0, 7.0], [7.0, 0.0, 0.0]]
         """
-        b, count = self._backend, math.prod(self.shape)
-        value = index_of(self, index, "take")
-        shape = value.shape
-        value = in_range(self.device, value, count, True, "take()", 0, (count,))
-        flat = self.device.discrete.reshape(value, (math.prod(shape),))
-        return self._like(b.reshape(b.index_select(b.reshape(self._primitive, (count,)), 0, flat), shape))
+        if reduce is not None:
+            if reduce not in ("add", "multiply"):
+                raise ArgumentError(
+                    f"scatter() got reduce={describe(reduce)}; expected 'add', 'multiply' or scatter_reduce()'s"
+                )
+            return self.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
+        resolved, value = elementwise_index(self, "scatter", dim, index)
+        self, source = _source(self, "scatter", src, value.shape)
+        return self._back(self._backend.scatter(vector_of(self), resolved, value, source))
+
+    def scatter_add(self, dim: int, index: Ints[B], src: Self | float) -> Self:
+        """A copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i, j]``.
+
+        If an index repeats, all values are added. ``src`` is a number, or a tensor no smaller than the index.
+
+        Raises:
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> index, src = IntTensor[NumPy].from_data([0, 2, 0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])
+        >>> Tensor[NumPy].zeros((3,)).scatter_add(0, index, src).tolist()
+        [4.0, 0.0, 2.0]
+        """
+        resolved, value = elementwise_index(self, "scatter_add", dim, index)
+        self, source = _source(self, "scatter_add", src, value.shape)
+        return self._back(self._backend.scatter_add(vector_of(self), resolved, value, source))
+
+    def scatter_reduce(
+        self, dim: int, index: Ints[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
+    ) -> Self:
+        """A copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
+
+        Elements with one index are combined together: by their sum, product, mean, maximum or minimum. NaN propagates.
+        The gradient is split evenly among ties, and exact where factors are 0.
+
+        Args:
+            dim: the dimension.
+            index: as many dimensions as x, and except in ``dim`` no larger sizes.
+            src: a number, or a tensor no smaller than the index.
+            reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; means of ints are rounded down.
+            include_self: whether the element of x is combined too; if not, it is replaced.
+
+        Raises:
+            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
+            ArgumentError: ``reduce`` is something else.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([1, 1, 1])
+        >>> x.scatter_reduce(0, index, Tensor[NumPy].from_data([2.0, 3.0, 4.0]), "prod").tolist()
+        [1.0, 24.0]
+        """
+        self._need_numbers("scatter_reduce")
+        _known("scatter_reduce", reduce, ("sum", "prod", "mean", "amax", "amin"))
+        resolved, value = elementwise_index(self, "scatter_reduce", dim, index)
+        self, source = _source(self, "scatter_reduce", src, value.shape)
+        b, shape = self._backend, self.shape or (1,)
+        flat, count = b.reshape(self._primitive, (math.prod(shape),)), math.prod(value.shape)
+        places = flat_index(self.device.discrete, shape, resolved, value)
+        out = _combined(self, flat, 0, places, b.reshape(source, (count,)), reduce, include_self)
+        return self._like(b.reshape(out, self.shape))
 
     def index_add(self, dim: int, index: Ints[B], source: Self, *, alpha: float = 1) -> Self:
         """A copy of x with ``alpha`` times the slices of ``source`` added to those at ``index`` along ``dim``.
@@ -68,7 +138,7 @@ class Placing(TensorBase[B]):
         factor: Any = alpha
         scaled = source if factor.__class__ is int and factor == 1 else times(factor, self, source, "index_add")
         self, resolved, value, src = self._slices("index_add", dim, index, scaled)
-        return self._back(self._backend.index_add(self._vectors(), resolved, value, src))
+        return self._back(self._backend.index_add(vector_of(self), resolved, value, src))
 
     def index_copy(self, dim: int, index: Ints[B], source: Self) -> Self:
         """A copy of x with the slices at ``index`` along ``dim`` replaced by those of ``source``.
@@ -85,7 +155,7 @@ class Placing(TensorBase[B]):
         [4.0, 0.0, 5.0]
         """
         self, resolved, value, src = self._slices("index_copy", dim, index, source)
-        return self._back(self._backend.index_put(self._vectors(), resolved, value, src))
+        return self._back(self._backend.index_put(vector_of(self), resolved, value, src))
 
     def index_fill(self, dim: int, index: Ints[B], value: Self | float) -> Self:
         """A copy of x with the slices at ``index`` along ``dim`` filled with ``value``, a number or a 0-d tensor.
@@ -108,7 +178,7 @@ class Placing(TensorBase[B]):
         b, shape = self._backend, self.shape or (1,)
         new = new if new.dtype == self.dtype else b.cast(new, self.dtype)
         src = b.expand(new, (*shape[:resolved], places.shape[0], *shape[resolved + 1 :]))
-        return self._back(b.index_put(self._vectors(), resolved, places, src))
+        return self._back(b.index_put(vector_of(self), resolved, places, src))
 
     def index_reduce(
         self, dim: int, index: Ints[B], source: Self, reduce: IndexReduction, *, include_self: bool = True
@@ -138,43 +208,23 @@ class Placing(TensorBase[B]):
         self._need_numbers("index_reduce")
         _known("index_reduce", reduce, ("prod", "mean", "amax", "amin"))
         self, resolved, value, src = self._slices("index_reduce", dim, index, source)
-        return self._back(_combined(self, self._vectors(), resolved, value, src, reduce, include_self))
+        return self._back(_combined(self, vector_of(self), resolved, value, src, reduce, include_self))
 
-    def scatter_reduce(
-        self, dim: int, index: Ints[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
-    ) -> Self:
-        """A copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
-
-        Elements with one index are combined together: by their sum, product, mean, maximum or minimum. NaN propagates.
-        The gradient is split evenly among ties, and exact where factors are 0.
-
-        Args:
-            dim: the dimension.
-            index: as many dimensions as x, and except in ``dim`` no larger sizes.
-            src: a number, or a tensor no smaller than the index.
-            reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``; means of ints are rounded down.
-            include_self: whether the element of x is combined too; if not, it is replaced.
+    def masked_fill(self, mask: Bools[B], value: Self | float) -> Self:
+        """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
 
         Raises:
-            ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
-            ArgumentError: ``reduce`` is something else.
+            ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
 
-        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
-        >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([1, 1, 1])
-        >>> x.scatter_reduce(0, index, Tensor[NumPy].from_data([2.0, 3.0, 4.0]), "prod").tolist()
-        [1.0, 24.0]
+        >>> scores = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+        >>> scores.masked_fill(scores > 2.5, float("-inf")).tolist()
+        [[1.0, 2.0], [-inf, -inf]]
         """
-        self._need_numbers("scatter_reduce")
-        _known("scatter_reduce", reduce, ("sum", "prod", "mean", "amax", "amin"))
-        tensor: Any = self  # _elements and _source are methods of all tensors
-        resolved, value = tensor._elements("scatter_reduce", dim, index)
-        tensor, source = tensor._source("scatter_reduce", src, value.shape)
-        b, shape = tensor._backend, tensor.shape or (1,)
-        flat, count = b.reshape(tensor._primitive, (math.prod(shape),)), math.prod(value.shape)
-        places = flat_index(tensor.device.discrete, shape, resolved, value)
-        out = _combined(tensor, flat, 0, places, b.reshape(source, (count,)), reduce, include_self)
-        return tensor._like(b.reshape(out, tensor.shape))  # type: ignore[no-any-return]  # of x's class
+        condition, _ = mask_of(self, mask, "masked_fill")
+        self, fill_value = _source(self, "masked_fill", value, ())
+        return self._like(self._backend.where(condition, fill_value, self._primitive))
 
     def masked_scatter(self, mask: Bools[B], source: Self) -> Self:
         """A copy of x with the elements where ``mask`` is True replaced by those of ``source``, in row-major order.
@@ -191,10 +241,7 @@ class Placing(TensorBase[B]):
         >>> x.masked_scatter(x < 0, Tensor[NumPy].from_data([5.0, 6.0])).tolist()
         [1.0, 5.0, 6.0]
         """
-        condition = condition_of(self, mask, "masked_scatter")
-        shape = broadcast_shape(condition.shape, self.shape)
-        if shape is None:
-            raise ShapeError(f"masked_scatter() got a mask of shape {condition.shape} over shape {self.shape}")
+        condition, shape = mask_of(self, mask, "masked_scatter")
         if not isinstance(source, TensorBase):
             raise KindError(f"masked_scatter() takes its values as a tensor, got {describe(source)}")
         self, values = operands(self, source, "masked_scatter")
@@ -210,17 +257,6 @@ class Placing(TensorBase[B]):
         index = d.minimum(d.maximum(d.sub(ranks, 1), 0), available - 1)  # where the mask is False, any
         values = b.reshape(values if values.dtype == self.dtype else b.cast(values, self.dtype), (available,))
         return self._like(b.where(d.expand(condition, shape), b.reshape(b.index_select(values, 0, index), shape), x))
-
-    def argwhere(self) -> IntTensor[B]:
-        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> IntTensor[NumPy].from_data([[0, 7], [8, 0]]).argwhere().tolist()
-        [[0, 1], [1, 0]]
-        """
-        truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
-        return self._int(self._device.discrete.nonzero(truth))
 
     def _place(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
         """Return the checked dim, and the primitive of a 1-d index along it.
@@ -258,17 +294,36 @@ class Placing(TensorBase[B]):
         value = value if value.shape else b.reshape(value, (1,))
         return self, resolved, places, value if value.dtype == self.dtype else b.cast(value, self.dtype)
 
-    def _vectors(self) -> Value:
-        """Return the primitive of x; for a 0-d tensor, reshaped to a vector of one element."""
-        return self._primitive if self.ndim else self._backend.reshape(self._primitive, (1,))
-
     def _back(self, primitive: Value) -> Self:
-        """Return a tensor of x's shape from a result for `_vectors`."""
-        return self._like(primitive if self.ndim else self._backend.reshape(primitive, ()))
+        """Return a tensor of x's shape from a result for `vector_of` of x."""
+        return self._like(shaped(self._backend, primitive, self.shape))
 
     def _need_numbers(self, operation: str) -> None:
         if self.kind == "bool":
             raise KindError(f"{operation}() got a BoolTensor; it combines numbers: convert with x.int()")
+
+
+def _source(x: TensorBase[Any], operation: str, src: Any, shape: Shape) -> tuple[Any, Value]:
+    """Return x and the primitive of ``src`` on one device; ``src`` is cast to x's dtype and cut to ``shape``.
+
+    Raises:
+        ShapeError: ``src`` has another number of dimensions than ``shape``, or a smaller size.
+    """
+    backend = x._backend
+    if not isinstance(src, TensorBase):
+        value = backend.full((), number(x, src, operation), x.dtype)
+        return x, backend.expand(value, shape) if shape else value
+    x, value = operands(x, src, operation)
+    backend = x._backend
+    if len(shape) == 1 and not value.shape:
+        value = backend.reshape(value, (1,))
+    sizes = value.shape
+    if len(sizes) != len(shape) or any(n < m for n, m in zip(sizes, shape, strict=True)):
+        fits = f"it must be a number, or no smaller than {shape}" if shape else "it must be a number, or 0-d"
+        raise ShapeError(f"{operation}() got a source of shape {sizes}; {fits}")
+    if sizes != shape:
+        value = backend.slice(value, tuple([slice(0, n, 1) for n in shape]))
+    return x, value if value.dtype == x.dtype else backend.cast(value, x.dtype)
 
 
 def _combined(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.tensor.dims import dim_of, dims_of, distinct, integer, integers, listed
+from burnpy.tensor.dims import WHOLE, dim_of, dims_of, distinct, integer, integers, listed
 from burnpy.tensor.operands import out_of_range
 from burnpy.tensor.shape import Shaping, inferred
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Rearranging(Shaping[B]):
-    """Methods built on `Shaping`. Dims may be negative; a dim that x does not have raises `DimError`."""
+    """Other arrangements, groupings and parts. Dims may be negative; a dim that x does not have raises `DimError`."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Rearranging(Shaping[B]):
             dim = dim_of(place, len(shape), "roll")
             cut = -step % shape[dim] if shape[dim] else 0
             if cut:
-                lead = (slice(None),) * dim
+                lead = (WHOLE,) * dim
                 ends = (slice(cut, shape[dim], 1), slice(0, cut, 1))
                 value = backend.cat([backend.slice(value, (*lead, end)) for end in ends], dim)
         return self._like(value)
@@ -122,7 +122,7 @@ class Rearranging(Shaping[B]):
         """
         shape = self.shape
         resolved = dim_of(dim, len(shape), "unbind")
-        lead = (slice(None),) * resolved
+        lead = (WHOLE,) * resolved
         return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[resolved])])
 
     def tril(self, diagonal: int = 0) -> Self:
@@ -143,15 +143,6 @@ class Rearranging(Shaping[B]):
         if len(shape) < 2:
             raise ShapeError(f"{operation}() got shape {shape}; it needs two dimensions or more")
         return max(-shape[-2], min(number, shape[-1]))
-
-
-_WHOLE = slice(None, None, 1)
-
-
-class Regrouping(TensorBase[B]):
-    """Other groupings, and parts, of the elements. Dims may be negative; one that x does not have raises `DimError`."""
-
-    __slots__ = ()
 
     def ravel(self) -> Self:
         """The elements in row-major order, as a vector.
@@ -237,7 +228,7 @@ class Regrouping(TensorBase[B]):
                 f"narrow() got {count} slices from {first} along dim {resolved} of shape {shape}; "
                 f"there are {size - first}"
             )
-        return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, slice(first, first + count, 1))))
+        return self._like(self._backend.slice(self._primitive, (*(WHOLE,) * resolved, slice(first, first + count, 1))))
 
     def select(self, dim: int, index: int) -> Self:
         """The slice at ``index`` along ``dim``, which is removed.
@@ -255,7 +246,7 @@ class Regrouping(TensorBase[B]):
         size = shape[resolved]
         if not -size <= place < size:
             raise out_of_range(place, size, True, "select()", resolved, shape)
-        return self._like(self._backend.slice(self._primitive, (*(_WHOLE,) * resolved, place % size)))
+        return self._like(self._backend.slice(self._primitive, (*(WHOLE,) * resolved, place % size)))
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | IntTensor[B], dim: int = 0) -> tuple[Self, ...]:
         """A tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or split
@@ -284,7 +275,7 @@ class Regrouping(TensorBase[B]):
                 raise ArgumentError(f"tensor_split() got {parts} parts; ask for 1 or more")
             part, larger = divmod(size, parts)
             places = tuple([k * part + min(k, larger) for k in range(1, parts)])
-        b, lead = self._backend, (_WHOLE,) * resolved
+        b, lead = self._backend, (WHOLE,) * resolved
         ends = zip((0, *places), (*places, size), strict=True)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in ends]
         return tuple(
@@ -316,7 +307,7 @@ class Regrouping(TensorBase[B]):
         count = (shape[dim] - width) // apart + 1
         value = b.reshape(self._primitive, shape) if not self.ndim else self._primitive
         if width == apart:  # side by side: a view will do
-            value = b.slice(value, (*(_WHOLE,) * dim, slice(0, count * width, 1)))
+            value = b.slice(value, (*(WHOLE,) * dim, slice(0, count * width, 1)))
         else:
             first = d.reshape(d.arange(0, count * apart, apart, int64), (count, 1))
             index = d.add(first, d.arange(0, width, 1, int64))
@@ -329,7 +320,7 @@ class Regrouping(TensorBase[B]):
 
 
 def _split_points(indices: TensorBase[Any]) -> Any:
-    """Return the values of a tensor of indices, or of a number of parts, for `Regrouping.tensor_split`.
+    """Return the values of a tensor of indices, or of a number of parts, for `Rearranging.tensor_split`.
 
     Raises:
         KindError: it is not an int tensor.

@@ -1,4 +1,4 @@
-"""Statistics: counts and histograms, sums and means that skip NaN, quantiles, norms and covariances."""
+"""Statistics: counts and histograms, sums and means that skip NaN, scans, quantiles, norms and covariances."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.dtypes import dtype_of, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
-from burnpy.tensor.dims import DimsLike, Interpolation, along, dim_of, dims_of, integer, need_bool, shaped
+from burnpy.tensor.dims import DimsLike, along, dim_of, dims_of, integer, need_bool, shaped
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.reduction import FloatReductions
-from burnpy.tensor.statistics import correlation, covariance, quantile
+from burnpy.tensor.statistics import Interpolation, correlation, covariance, quantile
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -21,7 +21,185 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 
-class Statistics(FloatReductions[B]):
+class Counting(TensorBase[B]):
+    """Counts and differences."""
+
+    __slots__ = ()
+
+    def count_nonzero(self, dim: DimsLike = None) -> IntTensor[B]:
+        """The number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[0.0, 2.0], [3.0, 4.0]]).count_nonzero(dim=1).tolist()
+        [1, 2]
+        """
+        dims = dims_of(dim, self.ndim, "count_nonzero")
+        truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
+        return self._int(self._device.discrete.sum(truth, dims, False))
+
+    def diff(self, n: int = 1, dim: int = -1, prepend: Self | None = None, append: Self | None = None) -> Self:
+        """The differences of neighbours along ``dim``, taken ``n`` times; of bools, whether they differ.
+
+        Args:
+            n: how often.
+            dim: the dimension along which each element is subtracted from the next one.
+            prepend: a tensor of x's kind to put before x, of its shape but for ``dim``; unused if n is 0.
+            append: a tensor to put after x, likewise.
+
+        Raises:
+            ArgumentError: n is negative.
+            ShapeError: x is 0-d, or the shapes do not fit.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 4.0, 9.0, 16.0]).diff(2).tolist()
+        [2.0, 2.0]
+        """
+        times = integer(n, "n", "diff")
+        if times < 0:
+            raise ArgumentError(f"diff() got n={times} differences; n can be 0 or more")
+        if not self.ndim:
+            raise ShapeError("diff() got a 0-d tensor, which has no neighbours; it needs at least 1 dimension")
+        resolved = dim_of(dim, self.ndim, "diff")
+        pieces: list[Any] = [each for each in (prepend, self, append) if each is not None]
+        joined: Any = cat(pieces, resolved) if len(pieces) > 1 else self
+        x = joined if times else self
+        b, out = x._backend, x._primitive
+        subtract = b.ne if self.kind == "bool" else b.sub
+        for _ in range(min(times, out.shape[resolved])):
+            size = out.shape[resolved]
+            out = subtract(part(b, out, resolved, 1, size), part(b, out, resolved, 0, max(size - 1, 0)))
+        return x._like(out)
+
+
+class IntCounting(TensorBase[B]):
+    """Counts of non-negative ints."""
+
+    __slots__ = ()
+
+    def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
+        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a `Tensor`.
+
+        The size of the result depends on the values, so that a GPU is synchronized.
+
+        Args:
+            weights: a tensor of x's shape; None to count. The result has its dtype (float64 of ints and bools), and
+                gradients go to the weights.
+            minlength: the smallest size of the result.
+
+        Raises:
+            ShapeError: x is not 1-d, or the weights have another shape.
+            DTypeError: an int is negative.
+            ArgumentError: ``minlength`` is negative.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([1, 3, 1]).bincount(minlength=5).tolist()
+        [0, 2, 0, 1, 0]
+        """
+        least = integer(minlength, "minlength", "bincount")
+        if self.ndim != 1:
+            raise ShapeError(f"bincount() got shape {self.shape}; it counts a 1-d tensor: x.flatten()")
+        if least < 0:
+            raise ArgumentError(f"bincount() got minlength={least}; it can be 0 or more")
+        d = self._device.discrete
+        index = self._primitive if self.dtype == int64 else d.cast(self._primitive, int64)
+        count = 0
+        if self.shape[0]:
+            lowest = int(d.to_numpy(d.amin(index, (0,), False)))
+            if lowest < 0:
+                raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
+            count = int(d.to_numpy(d.amax(index, (0,), False))) + 1
+        count = max(count, least)
+        if weights is None:
+            ones = d.full(self.shape, 1, int64)
+            return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
+        if not isinstance(weights, TensorBase):
+            raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
+        if weights.shape != self.shape:
+            raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
+        together("bincount", self, weights)  # ints are the same on every level
+        summed: Any = weights
+        if weights.kind != "float":
+            summed = weights._float(weights._device.to_float(weights._primitive, float64))
+        b, values = summed._backend, summed._primitive
+        return summed._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))
+
+
+class NumberStatistics(TensorBase[B]):
+    """Statistics of floats and ints; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
+
+    __slots__ = ()
+
+    def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """The sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of all.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
+        3.0
+        """
+        if self.kind == "int":
+            return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
+        x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
+        dims = dims_of(dim, x.ndim, "nansum")
+        need_bool(keepdim, "nansum")
+        return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
+        """The cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
+
+        Gradients are exact where elements are 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
+        [2.0, 6.0, 24.0]
+        """
+        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
+        a = along(x, dim, "cumprod")
+        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
+        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
+
+    def cov(
+        self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
+    ) -> Tensor[B]:
+        """The covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance, 0-d.
+
+        Ints are taken as float32.
+
+        Args:
+            correction: 1 for the unbiased estimate from a sample, 0 for the covariance of a population.
+            fweights: how often each sample was observed, ints of shape (samples,).
+            aweights: the weight of each sample, floats of shape (samples,), none of them negative.
+
+        Raises:
+            ShapeError: x has more than 2 dimensions, or weights another shape.
+
+        Source: `numpy.cov`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).cov().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        out: Tensor[B] = covariance(_floats(self), integer(correction, "correction", "cov"), fweights, aweights)
+        return out
+
+    def corrcoef(self) -> Tensor[B]:
+        """The correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]).corrcoef().round(decimals=3).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        out: Tensor[B] = correlation(_floats(self))
+        return out
+
+
+class FloatStatistics(FloatReductions[B]):
     """Statistics of floats; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
 
     __slots__ = ()
@@ -37,7 +215,7 @@ class Statistics(FloatReductions[B]):
         need_bool(keepdim, "nanmean")
         b, x = self._backend, self._primitive
         dims = dims_of(dim, self.ndim, "nanmean")
-        total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # Covariances'
+        total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # NumberStatistics'
         counts = self._device.discrete.sum(b.eq(x, x), dims, keepdim)
         return self._like(b.div(total._primitive, b.to_float(counts, total.dtype)))
 
@@ -174,169 +352,6 @@ class Statistics(FloatReductions[B]):
         return self._like(b.to_float(counts, self.dtype))
 
 
-class Covariances(TensorBase[B]):
-    """Statistics of floats and ints."""
-
-    __slots__ = ()
-
-    def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of all.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
-        3.0
-        """
-        if self.kind == "int":
-            return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
-        x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
-        dims = dims_of(dim, x.ndim, "nansum")
-        need_bool(keepdim, "nansum")
-        return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
-
-    def cov(
-        self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
-    ) -> Tensor[B]:
-        """The covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance, 0-d.
-
-        Ints are taken as float32.
-
-        Args:
-            correction: 1 for the unbiased estimate from a sample, 0 for the covariance of a population.
-            fweights: how often each sample was observed, ints of shape (samples,).
-            aweights: the weight of each sample, floats of shape (samples,), none of them negative.
-
-        Raises:
-            ShapeError: x has more than 2 dimensions, or weights another shape.
-
-        Source: `numpy.cov`.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).cov().tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
-        """
-        out: Tensor[B] = covariance(_floats(self), integer(correction, "correction", "cov"), fweights, aweights)
-        return out
-
-    def corrcoef(self) -> Tensor[B]:
-        """The correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]).corrcoef().round(decimals=3).tolist()
-        [[1.0, -1.0], [-1.0, 1.0]]
-        """
-        out: Tensor[B] = correlation(_floats(self))
-        return out
-
-
 def _floats(x: Any) -> Any:
     """Return ints as float32, floats as they are."""
     return x.float() if x.kind == "int" else x
-
-
-class Counting(TensorBase[B]):
-    """Counts and differences."""
-
-    __slots__ = ()
-
-    def count_nonzero(self, dim: DimsLike = None) -> IntTensor[B]:
-        """The number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([[0.0, 2.0], [3.0, 4.0]]).count_nonzero(dim=1).tolist()
-        [1, 2]
-        """
-        dims = dims_of(dim, self.ndim, "count_nonzero")
-        truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
-        return self._int(self._device.discrete.sum(truth, dims, False))
-
-    def diff(self, n: int = 1, dim: int = -1, prepend: Self | None = None, append: Self | None = None) -> Self:
-        """The differences of neighbours along ``dim``, taken ``n`` times; of bools, whether they differ.
-
-        Args:
-            n: how often.
-            dim: the dimension along which each element is subtracted from the next one.
-            prepend: a tensor of x's kind to put before x, of its shape but for ``dim``; unused if n is 0.
-            append: a tensor to put after x, likewise.
-
-        Raises:
-            ArgumentError: n is negative.
-            ShapeError: x is 0-d, or the shapes do not fit.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([1.0, 4.0, 9.0, 16.0]).diff(2).tolist()
-        [2.0, 2.0]
-        """
-        times = integer(n, "n", "diff")
-        if times < 0:
-            raise ArgumentError(f"diff() got n={times} differences; n can be 0 or more")
-        if not self.ndim:
-            raise ShapeError("diff() got a 0-d tensor, which has no neighbours; it needs at least 1 dimension")
-        resolved = dim_of(dim, self.ndim, "diff")
-        pieces: list[Any] = [each for each in (prepend, self, append) if each is not None]
-        joined: Any = cat(pieces, resolved) if len(pieces) > 1 else self
-        x = joined if times else self
-        b, out = x._backend, x._primitive
-        subtract = b.ne if self.kind == "bool" else b.sub
-        for _ in range(min(times, out.shape[resolved])):
-            size = out.shape[resolved]
-            out = subtract(part(b, out, resolved, 1, size), part(b, out, resolved, 0, max(size - 1, 0)))
-        return x._like(out)
-
-
-class IntCounting(TensorBase[B]):
-    """Counts of non-negative ints."""
-
-    __slots__ = ()
-
-    def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
-        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a `Tensor`.
-
-        The size of the result depends on the values, so that a GPU is synchronized.
-
-        Args:
-            weights: a tensor of x's shape; None to count. The result has its dtype (float64 of ints and bools), and
-                gradients go to the weights.
-            minlength: the smallest size of the result.
-
-        Raises:
-            ShapeError: x is not 1-d, or the weights have another shape.
-            DTypeError: an int is negative.
-            ArgumentError: ``minlength`` is negative.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> IntTensor[NumPy].from_data([1, 3, 1]).bincount(minlength=5).tolist()
-        [0, 2, 0, 1, 0]
-        """
-        least = integer(minlength, "minlength", "bincount")
-        if self.ndim != 1:
-            raise ShapeError(f"bincount() got shape {self.shape}; it counts a 1-d tensor: x.flatten()")
-        if least < 0:
-            raise ArgumentError(f"bincount() got minlength={least}; it can be 0 or more")
-        d = self._device.discrete
-        index = self._primitive if self.dtype == int64 else d.cast(self._primitive, int64)
-        count = 0
-        if self.shape[0]:
-            lowest = int(d.to_numpy(d.amin(index, (0,), False)))
-            if lowest < 0:
-                raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
-            count = int(d.to_numpy(d.amax(index, (0,), False))) + 1
-        count = max(count, least)
-        if weights is None:
-            ones = d.full(self.shape, 1, int64)
-            return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
-        if not isinstance(weights, TensorBase):
-            raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
-        if weights.shape != self.shape:
-            raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
-        together("bincount", self, weights)  # ints are the same on every level
-        summed: Any = weights
-        if weights.kind != "float":
-            summed = weights._float(weights._device.to_float(weights._primitive, float64))
-        b, values = summed._backend, summed._primitive
-        return summed._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))

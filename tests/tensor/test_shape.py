@@ -105,3 +105,9 @@ def test_without_elements_and_without_dimensions() -> None:
     assert scalar.reshape(()).shape == scalar.squeeze().shape == scalar.permute().shape == ()
     assert scalar.flatten().shape == scalar.unsqueeze(0).shape == scalar.expand(1).shape == (1,)
     assert scalar.expand(2, 2).tolist() == [[5.0, 5.0]] * 2
+
+
+def test_diagonals_far_outside() -> None:
+    x = Tensor[NumPy].ones((2, 3))
+    assert x.tril(1 << 62).tolist() == x.triu(-(1 << 62)).tolist() == x.tolist()
+    assert x.triu(1 << 62).tolist() == x.tril(-(1 << 62)).tolist() == (x * 0.0).tolist()
