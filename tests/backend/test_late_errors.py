@@ -167,12 +167,22 @@ def test_a_loop_that_never_waits_keeps_few_checks(journal: Journal) -> None:
         loop()
 
 
+class Slow(NumPy):
+    """A device that would be waited for."""
+
+    eager_checks = False
+
+
+@pytest.mark.parametrize("device", [CuPy, Slow])
+def test_an_ignored_index_is_right(device: Any, journal: Journal) -> None:
+    x, wanted = floats(device), burnpy.cross_entropy(floats(NumPy)[:1], ints([2], NumPy))
+    found = burnpy.cross_entropy(x, ints([2, -7], device), ignore_index=-7)
+    assert found.item() == pytest.approx(wanted.item(), rel=1e-6)
+    with pytest.raises(IndexRangeError, match="index -7"):
+        burnpy.cross_entropy(x, ints([2, -7], device), ignore_index=-8).item()
+
+
 def test_a_device_that_writes_no_later_is_waited_for() -> None:
-    class Slow(NumPy):
-        """A device that would be waited for."""
-
-        eager_checks = False
-
     with pytest.raises(IndexRangeError, match=r"gather\(\) got index 5 along dim 0, of size 3"):
         Tensor.ones((3,), device=Slow).gather(0, ints([5], Slow))
     with pytest.raises(ArgumentError, match="probabilities"):

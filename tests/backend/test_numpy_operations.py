@@ -264,6 +264,16 @@ def test_creation() -> None:
     assert D.full((), 3, dtype_of("bfloat16")).shape == ()
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_random_numbers_have_the_precision_of_their_dtype(dtype: Any) -> None:
+    """Of the generator's float32 and float64 numbers; 16 bits are rounded float32."""
+    drawn = float64 if dtype == float64 else float32
+    normal = np.random.default_rng(0).standard_normal(50, drawn).astype(dtype)
+    np.testing.assert_array_equal(D.random_normal(np.random.default_rng(0), (50,), dtype), normal)
+    uniform = np.random.default_rng(0).random(50, drawn).astype(dtype)
+    np.testing.assert_array_equal(D.random_uniform(np.random.default_rng(0), (50,), dtype), uniform)
+
+
 @pytest.mark.parametrize("given", [">f4", "<f4", ">i8", "longlong", "q", "?"])
 def test_from_numpy_copies_into_canonical_memory(given: str) -> None:
     source = np.arange(6).reshape(2, 3).astype(given).T

@@ -80,6 +80,18 @@ def test_a_wider_or_a_foreign_argument_is_refused(name: str) -> None:
         getattr(F, name)(first, rest[0][:1], *rest[1:], **settings)
 
 
+@pytest.mark.parametrize("target", [0, 1])
+def test_scores_of_one_example_have_the_margin_loss_of_a_batch_of_it(target: int) -> None:
+    scores, label = Tensor[NumPy].from_data(X[0]), IntTensor[NumPy].from_data(target)
+    assert F.multi_margin_loss(scores, label).item() == F.multi_margin_loss(scores[None], label[None]).item()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3, 2)])
+def test_the_margin_loss_refuses_other_shapes_of_scores(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"takes scores of shape \(N, C\) or \(C,\)"):
+        F.multi_margin_loss(Tensor[NumPy].zeros(shape), IntTensor[NumPy].zeros(shape[:1]))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_binary_cross_entropy_is_finite_at_the_ends(dtype: str) -> None:
     p = Tensor[Train].from_data([0.0, 1.0, 0.0, 1.0], dtype=dtype).require_grad()

@@ -190,6 +190,8 @@ INDEXING: list[Mistake] = [
     (lambda x, i, b: x.take_along_dim(i, 0), ShapeError, ["take_along_dim()", "(3,)"]),
     (lambda x, i, b: x.scatter(1, i.expand(2, 3), x[:1]), ShapeError, ["scatter()", "(1, 3)", "(2, 3)"]),
     (lambda x, i, b: x.scatter_add(1, i.expand(2, 3), i), KindError, ["scatter_add()", "IntTensor"]),
+    (lambda x, i, b: x.scatter_reduce(0, i, x, "max"), ArgumentError, ["scatter_reduce()", "'max'", "expected 'sum'"]),
+    (lambda x, i, b: x.index_reduce(0, i, x, "sum"), ArgumentError, ["index_reduce()", "'sum'", "expected 'prod'"]),
     (lambda x, i, b: i.one_hot(2), IndexRangeError, ["one_hot()", "index 2", "dim 1", "(3, 2)", "from 0 to 1"]),
     (lambda x, i, b: (i - 1).one_hot(), IndexRangeError, ["one_hot()", "index -1"]),
     (lambda x, i, b: i[:0].one_hot(), ArgumentError, ["one_hot()", "num_classes"]),

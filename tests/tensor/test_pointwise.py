@@ -45,6 +45,12 @@ def test_values(name: str) -> None:
             assert wrong is None, f"{arguments.where}: {wrong}"
 
 
+def test_degrees_and_radians() -> None:
+    x = np.array([-90.0, 0.0, 1.0, 720.0])
+    np.testing.assert_allclose(Tensor[NumPy].from_data(x).deg2rad().to_numpy(), np.deg2rad(x), 1e-15)
+    np.testing.assert_allclose(Tensor[NumPy].from_data(x).rad2deg().to_numpy(), np.rad2deg(x), 1e-15)
+
+
 def test_the_ends_of_the_floats() -> None:
     x = Tensor[NumPy].from_data([-np.inf, -1000.0, 0.0, 1000.0, np.inf, np.nan])
     table = {

@@ -73,6 +73,14 @@ def test_ints_and_bools(name: str, shape: tuple[int, ...], dim: Any, keepdim: bo
         assert type(found) is (IntTensor if name == "sum" else BoolTensor)
 
 
+@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+def test_reduced_dims_are_left_out_by_default(kind: Any) -> None:
+    x = kind[NumPy].ones((2, 3))
+    numbers = () if kind is BoolTensor else ("prod", "amax", "amin", "argmax", "argmin")
+    for name in ("sum", "any", "all", *numbers):
+        assert getattr(x, name)(0).shape == (3,), name
+
+
 @pytest.mark.parametrize("dim", [0, -1])
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
