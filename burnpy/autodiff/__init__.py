@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from burnpy.autodiff.tools.backward import backward, grad
     from burnpy.autodiff.tools.checkpoint import checkpoint, checkpoint_sequential
     from burnpy.autodiff.tools.custom_derivatives import custom_jvp, custom_vjp
-    from burnpy.autodiff.tools.drawing import to_dot, to_mermaid
+    from burnpy.autodiff.tools.drawing import to_dot, to_mermaid, to_svg
     from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
     from burnpy.autodiff.tools.function import Function
     from burnpy.autodiff.tools.function_calls import Context, once_differentiable
     from burnpy.autodiff.tools.grad_fn import GradFn
-    from burnpy.autodiff.tools.graph_svg import to_svg
     from burnpy.autodiff.tools.memory_report import MemoryReport, memory_report
     from burnpy.autodiff.tools.offloading import save_on_cpu, save_to_disk
     from burnpy.autodiff.tools.saved_tensors import disable_saved_tensors_hooks, saved_tensors_hooks
@@ -101,8 +100,7 @@ _LATER = {
     ),
     "burnpy.autodiff.balanced": ("Balanced",),
     "burnpy.autodiff.tools.checkpoint": ("checkpoint", "checkpoint_sequential"),
-    "burnpy.autodiff.tools.graph_svg": ("to_svg",),
-    "burnpy.autodiff.tools.drawing": ("to_dot", "to_mermaid"),
+    "burnpy.autodiff.tools.drawing": ("to_dot", "to_mermaid", "to_svg"),
     "burnpy.autodiff.tools.memory_report": ("MemoryReport", "memory_report"),
     "burnpy.autodiff.tools.grad_fn": ("GradFn",),
     "burnpy.autodiff.modes": (
