@@ -41,10 +41,7 @@ from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.rules import Vjp
 
-__all__ = [
-    "generated",
-    "source",
-]
+__all__ = ["generated", "source"]
 
 
 def generated(name: str) -> Callable[..., Any]:

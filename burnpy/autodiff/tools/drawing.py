@@ -1,6 +1,6 @@
-"""Drawings of a graph: `to_dot`, `to_mermaid` and `to_svg`, the boxes and arrows that they draw, and the layout of `to_svg`.
+"""Drawings of a graph: `to_dot`, `to_mermaid` and `to_svg`, and the boxes and arrows that they draw.
 
-The layout has boxes in layers and arrows downward, with few crossings, after Sugiyama, Tagawa and Toda, Methods for
+`to_svg` lays out boxes in layers and arrows downward, with few crossings, after Sugiyama, Tagawa and Toda, Methods for
 Visual Understanding of Hierarchical System Structures, 1981: layers by the longest path, points where long arrows pass
 through a layer, order by the mean of the neighbours, then positions.
 """
@@ -27,6 +27,128 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 Names = Mapping[str, "Tensor[Any]"]
+
+
+def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
+    r"""Draw the graph of one or several tensors in Graphviz's dot language, from the leaves down.
+
+    Each operation shows the shape and dtype of its result, the values it saves for the backward pass with their size in
+    bytes, and, if recorded inside of `burnpy.autodiff.track_lines`, its line.
+
+    Args:
+        tensors: the results at the end of the graph.
+        names: names for leaves and other tensors.
+        limit: how many operations are drawn at most, the newest; a note says how many are omitted.
+
+    Raises:
+        NotTrackedError: a tensor is on a plain backend.
+        ArgumentError: the limit is not positive.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+    >>> print(to_dot(x.exp(), names={"x": x}))
+    digraph {
+      node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11]
+      n0 [label="x\n(2,) float32", fillcolor="#dff2dd"]
+      n1 [label="exp\n(2,) float32\nkeeps out: 8 B", fillcolor="#f9dcc4"]
+      n0 -> n1
+    }
+    """
+    boxes = picture(tensors, names, limit, "to_dot")
+    lines = ['  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11]']
+    for k, box in enumerate(boxes):
+        label = "\\n".join(_quoted(text) for text in box.lines if text)
+        lines.append(f'  n{k} [label="{label}", fillcolor="{fill_of(box)}"]')
+    lines += [f"  n{a} -> n{b}" for a, b in arrows(boxes)]
+    return "\n".join(["digraph {", *lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
+    """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+    >>> print(to_mermaid(x.exp(), names={"x": x}))
+    flowchart TD
+      n0(["x<br>(2,) float32"])
+      n1["exp<br>(2,) float32<br>keeps out: 8 B"]
+      n0 --> n1
+      style n0 fill:#dff2dd,color:#000
+      style n1 fill:#f9dcc4,color:#000
+    """
+    boxes = picture(tensors, names, limit, "to_mermaid")
+    lines = ["flowchart TD"]
+    for k, box in enumerate(boxes):
+        label = "<br>".join(_entities(text) for text in box.lines if text)
+        lines.append(f'  n{k}(["{label}"])' if box.kind == "leaf" else f'  n{k}["{label}"]')
+    lines += [f"  n{a} --> n{b}" for a, b in arrows(boxes)]
+    lines += [f"  style n{k} fill:{fill_of(box)},color:#000" for k, box in enumerate(boxes)]
+    return "\n".join(lines)
+
+
+def _entities(text: str) -> str:
+    """Escape characters as Mermaid entities, which are those of HTML with # in place of &."""
+    for character in '#"<>[]':
+        text = text.replace(character, f"\0{ord(character)};")
+    return text.replace("\0", "#")
+
+
+_HEAD = (
+    "<style>text{font:11px sans-serif;text-anchor:middle}</style>"
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="#667"/></marker></defs>'
+)
+
+
+def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
+    """Draw the graph as an SVG picture, without any further dependency.
+
+    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
+    >>> to_svg(x.exp()).startswith("<svg")
+    True
+    """
+    boxes = picture(tensors, names, limit, "to_svg")
+    layout = laid_out([[text for text in box.lines if text] for box in boxes], arrows(boxes))
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+        _HEAD,
+    ]
+    for points in layout.routes:
+        path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
+        for (x0, y0), (x1, y1) in pairwise(points):
+            middle = (y0 + y1) / 2
+            path += f"C{x0:.0f} {middle:.0f} {x1:.0f} {middle:.0f} {x1:.0f} {y1:.0f}"
+        parts.append(f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#head)"/>')
+    for box, (x, y, across, down) in zip(boxes, layout.places, strict=True):
+        parts.append(
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{across:.0f}" height="{down:.0f}" '
+            f'rx="{8 if box.kind == "leaf" else 3}" fill="{fill_of(box)}" stroke="#99a"/>'
+        )
+        for k, text in enumerate(t for t in box.lines if t):
+            weight = ' font-weight="bold"' if k == 0 else ""
+            baseline = y + PAD + (k + 0.75) * HEIGHT
+            parts.append(f'<text x="{x + across / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(text)}</text>')
+    return "\n".join([*parts, "</svg>"])
+
+
+_FILLS = {"operation": "#eef2f7", "leaf": "#dff2dd", "note": "#fff3cd"}
+_ROOT = "#f9dcc4"
+
+
+def fill_of(box: Box) -> str:
+    """Return the fill colour of a box."""
+    return _ROOT if box.is_root and box.kind != "note" else _FILLS[box.kind]
 
 
 @dataclass
@@ -131,134 +253,12 @@ def arrows(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     return [(above, k) for k, box in enumerate(boxes) for above in box.above]
 
 
-_FILLS = {"operation": "#eef2f7", "leaf": "#dff2dd", "note": "#fff3cd"}
-_ROOT = "#f9dcc4"
-
-
-def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    r"""Draw the graph of one or several tensors in Graphviz's dot language, from the leaves down.
-
-    Each operation shows the shape and dtype of its result, the values it saves for the backward pass with their size in
-    bytes, and, if recorded inside of `burnpy.autodiff.track_lines`, its line.
-
-    Args:
-        tensors: the results at the end of the graph.
-        names: names for leaves and other tensors.
-        limit: how many operations are drawn at most, the newest; a note says how many are omitted.
-
-    Raises:
-        NotTrackedError: a tensor is on a plain backend.
-        ArgumentError: the limit is not positive.
-
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
-    >>> print(to_dot(x.exp(), names={"x": x}))
-    digraph {
-      node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11]
-      n0 [label="x\n(2,) float32", fillcolor="#dff2dd"]
-      n1 [label="exp\n(2,) float32\nkeeps out: 8 B", fillcolor="#f9dcc4"]
-      n0 -> n1
-    }
-    """
-    boxes = picture(tensors, names, limit, "to_dot")
-    lines = ['  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11]']
-    for k, box in enumerate(boxes):
-        label = "\\n".join(_quoted(text) for text in box.lines if text)
-        lines.append(f'  n{k} [label="{label}", fillcolor="{fill_of(box)}"]')
-    lines += [f"  n{a} -> n{b}" for a, b in arrows(boxes)]
-    return "\n".join(["digraph {", *lines, "}"])
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
-
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
-    >>> print(to_mermaid(x.exp(), names={"x": x}))
-    flowchart TD
-      n0(["x<br>(2,) float32"])
-      n1["exp<br>(2,) float32<br>keeps out: 8 B"]
-      n0 --> n1
-      style n0 fill:#dff2dd,color:#000
-      style n1 fill:#f9dcc4,color:#000
-    """
-    boxes = picture(tensors, names, limit, "to_mermaid")
-    lines = ["flowchart TD"]
-    for k, box in enumerate(boxes):
-        label = "<br>".join(_entities(text) for text in box.lines if text)
-        lines.append(f'  n{k}(["{label}"])' if box.kind == "leaf" else f'  n{k}["{label}"]')
-    lines += [f"  n{a} --> n{b}" for a, b in arrows(boxes)]
-    lines += [f"  style n{k} fill:{fill_of(box)},color:#000" for k, box in enumerate(boxes)]
-    return "\n".join(lines)
-
-
-def _entities(text: str) -> str:
-    """Escape characters as Mermaid entities, which are those of HTML with # in place of &."""
-    for character in '#"<>[]':
-        text = text.replace(character, f"\0{ord(character)};")
-    return text.replace("\0", "#")
-
-
-def fill_of(box: Box) -> str:
-    """Return the fill colour of a box."""
-    return _ROOT if box.is_root and box.kind != "note" else _FILLS[box.kind]
-
-
 HEIGHT = 14.0
 """The height of a line of text."""
 PAD = 6.0
 _ACROSS, _DOWN, _LETTER = 18.0, 34.0, 6.1
 _SWEEPS = 8
-
-_HEAD = (
-    "<style>text{font:11px sans-serif;text-anchor:middle}</style>"
-    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0L8 4L0 8z" fill="#667"/></marker></defs>'
-)
-
 Point = tuple[float, float]
-
-
-def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """Draw the graph as an SVG picture, without any further dependency.
-
-    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
-
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
-    >>> to_svg(x.exp()).startswith("<svg")
-    True
-    """
-    boxes = picture(tensors, names, limit, "to_svg")
-    layout = laid_out([[text for text in box.lines if text] for box in boxes], arrows(boxes))
-    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-        _HEAD,
-    ]
-    for points in layout.routes:
-        path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
-        for (x0, y0), (x1, y1) in pairwise(points):
-            middle = (y0 + y1) / 2
-            path += f"C{x0:.0f} {middle:.0f} {x1:.0f} {middle:.0f} {x1:.0f} {y1:.0f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#head)"/>')
-    for box, (x, y, across, down) in zip(boxes, layout.places, strict=True):
-        parts.append(
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{across:.0f}" height="{down:.0f}" '
-            f'rx="{8 if box.kind == "leaf" else 3}" fill="{fill_of(box)}" stroke="#99a"/>'
-        )
-        for k, text in enumerate(t for t in box.lines if t):
-            weight = ' font-weight="bold"' if k == 0 else ""
-            baseline = y + PAD + (k + 0.75) * HEIGHT
-            parts.append(f'<text x="{x + across / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(text)}</text>')
-    return "\n".join([*parts, "</svg>"])
 
 
 class GraphLayout(NamedTuple):
