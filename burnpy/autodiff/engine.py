@@ -147,6 +147,48 @@ def propagate(
     return {target: interior[target] for target in targets if target in interior}
 
 
+def propagate_watched(
+    inner: Backend,
+    roots: Iterable[tuple[Node | Leaf, Float]],
+    *,
+    retain_graph: bool,
+    targets: Collection[Node | Leaf] | None,
+    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
+    watchers: tuple[Watcher, ...],
+    ready: Ready | None = None,
+) -> dict[Any, Float]:
+    """Run `propagate` and set the rule context for inner devices that want it.
+
+    Watchers with a method ``finish(inner, gradients)`` are called with the result.
+    """
+    from burnpy.backend.op_context import OpContext, op_context
+
+    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
+        op_context.set(OpContext("backward", node.operation, stack_of(node)))
+        return vjp(inner, grad, *kept)
+
+    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
+    try:
+        gradients = propagate(
+            inner,
+            roots,
+            retain_graph=retain_graph,
+            targets=targets,
+            unused=unused,
+            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
+            ready=ready,
+        )
+    finally:
+        if before is not None:
+            op_context.reset(before)
+    for watcher in watchers:
+        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
+        if finish is not None:
+            finish(inner, gradients)
+    return gradients
+
+
 def watched(
     watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
@@ -273,45 +315,3 @@ def _freed() -> GraphError:
         "backward() or grad() would walk through a graph that another pass consumed, or is consuming; "
         "give the first one retain_graph=True, or compute the loss again"
     )
-
-
-def propagate_watched(
-    inner: Backend,
-    roots: Iterable[tuple[Node | Leaf, Float]],
-    *,
-    retain_graph: bool,
-    targets: Collection[Node | Leaf] | None,
-    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
-    watchers: tuple[Watcher, ...],
-    ready: Ready | None = None,
-) -> dict[Any, Float]:
-    """Run `propagate` and set the rule context for inner devices that want it.
-
-    Watchers with a method ``finish(inner, gradients)`` are called with the result.
-    """
-    from burnpy.backend.op_context import OpContext, op_context
-
-    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
-        op_context.set(OpContext("backward", node.operation, stack_of(node)))
-        return vjp(inner, grad, *kept)
-
-    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
-    try:
-        gradients = propagate(
-            inner,
-            roots,
-            retain_graph=retain_graph,
-            targets=targets,
-            unused=unused,
-            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
-            ready=ready,
-        )
-    finally:
-        if before is not None:
-            op_context.reset(before)
-    for watcher in watchers:
-        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
-        if finish is not None:
-            finish(inner, gradients)
-    return gradients
