@@ -123,7 +123,7 @@ def propagate(
         # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
         while True:
             if watching is not None:
-                part = watched(watching, inner, node, vjp, grad, kept_of(saved))
+                part = _through_watchers(watching, inner, node, vjp, grad, kept_of(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:
@@ -189,7 +189,7 @@ def propagate_watched(
     return gradients
 
 
-def watched(
+def _through_watchers(
     watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
     """Call a vjp through the watchers, the last one outermost, and return its result."""
