@@ -2,109 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from burnpy.backend.lazy import lazy_attributes
-
-if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.autodiff.balanced import Balanced
-    from burnpy.autodiff.forward import Forward
-    from burnpy.autodiff.modes import (
-        enable_grad,
-        inference_mode,
-        is_grad_enabled,
-        is_inference_mode_enabled,
-        no_grad,
-        set_grad_enabled,
-    )
-    from burnpy.autodiff.tools.anomaly import (
-        detect_anomaly,
-        is_anomaly_check_nan_enabled,
-        is_anomaly_enabled,
-        set_detect_anomaly,
-        track_lines,
-    )
-    from burnpy.autodiff.tools.backward import backward, grad
-    from burnpy.autodiff.tools.checkpoint import checkpoint, checkpoint_sequential
-    from burnpy.autodiff.tools.custom_derivatives import custom_jvp, custom_vjp
-    from burnpy.autodiff.tools.drawing import to_dot, to_mermaid
-    from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
-    from burnpy.autodiff.tools.function import Function
-    from burnpy.autodiff.tools.function_calls import Context, once_differentiable
-    from burnpy.autodiff.tools.grad_fn import GradFn
-    from burnpy.autodiff.tools.graph_svg import to_svg
-    from burnpy.autodiff.tools.memory_report import MemoryReport, memory_report
-    from burnpy.autodiff.tools.offloading import save_on_cpu, save_to_disk
-    from burnpy.autodiff.tools.saved_tensors import disable_saved_tensors_hooks, saved_tensors_hooks
-    from burnpy.autodiff.tools.tensor_hooks import HookHandle, register_multi_grad_hook
-    from burnpy.tensor.gradients import Gradients
-
-__all__ = [
-    "Autodiff",
-    "Balanced",
-    "Context",
-    "Forward",
-    "Function",
-    "GradFn",
-    "Gradients",
-    "HookHandle",
-    "MemoryReport",
-    "Unpacked",
-    "backward",
-    "checkpoint",
-    "checkpoint_sequential",
-    "custom_jvp",
-    "custom_vjp",
-    "detect_anomaly",
-    "disable_saved_tensors_hooks",
-    "enable_grad",
-    "grad",
-    "inference_mode",
-    "is_anomaly_check_nan_enabled",
-    "is_anomaly_enabled",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "make_dual",
-    "memory_report",
-    "no_grad",
-    "once_differentiable",
-    "register_multi_grad_hook",
-    "save_on_cpu",
-    "save_to_disk",
-    "saved_tensors_hooks",
-    "set_detect_anomaly",
-    "set_grad_enabled",
-    "to_dot",
-    "to_mermaid",
-    "to_svg",
-    "track_lines",
-    "unpack_dual",
-]
+from burnpy.backend.lazy import attached
 
 _LATER = {
     "burnpy.autodiff.autodiff": ("Autodiff",),
-    "burnpy.tensor.gradients": ("Gradients",),
-    "burnpy.autodiff.tools.function_calls": ("Context", "once_differentiable"),
-    "burnpy.autodiff.tools.custom_derivatives": ("custom_jvp", "custom_vjp"),
-    "burnpy.autodiff.tools.duals": ("Unpacked", "make_dual", "unpack_dual"),
-    "burnpy.autodiff.forward": ("Forward",),
-    "burnpy.autodiff.tools.function": ("Function",),
-    "burnpy.autodiff.tools.backward": ("backward", "grad"),
-    "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "register_multi_grad_hook"),
-    "burnpy.autodiff.tools.anomaly": (
-        "detect_anomaly",
-        "is_anomaly_check_nan_enabled",
-        "is_anomaly_enabled",
-        "set_detect_anomaly",
-        "track_lines",
-    ),
     "burnpy.autodiff.balanced": ("Balanced",),
-    "burnpy.autodiff.tools.checkpoint": ("checkpoint", "checkpoint_sequential"),
-    "burnpy.autodiff.tools.graph_svg": ("to_svg",),
-    "burnpy.autodiff.tools.drawing": ("to_dot", "to_mermaid"),
-    "burnpy.autodiff.tools.memory_report": ("MemoryReport", "memory_report"),
-    "burnpy.autodiff.tools.grad_fn": ("GradFn",),
+    "burnpy.autodiff.forward": ("Forward",),
     "burnpy.autodiff.modes": (
         "enable_grad",
         "inference_mode",
@@ -113,10 +16,27 @@ _LATER = {
         "no_grad",
         "set_grad_enabled",
     ),
+    "burnpy.autodiff.tools.anomaly": (
+        "detect_anomaly",
+        "is_anomaly_check_nan_enabled",
+        "is_anomaly_enabled",
+        "set_detect_anomaly",
+        "track_lines",
+    ),
+    "burnpy.autodiff.tools.backward": ("backward", "grad"),
+    "burnpy.autodiff.tools.checkpoint": ("checkpoint", "checkpoint_sequential"),
+    "burnpy.autodiff.tools.custom_derivatives": ("custom_jvp", "custom_vjp"),
+    "burnpy.autodiff.tools.drawing": ("to_dot", "to_mermaid", "to_svg"),
+    "burnpy.autodiff.tools.duals": ("Unpacked", "make_dual", "unpack_dual"),
+    "burnpy.autodiff.tools.function": ("Function",),
+    "burnpy.autodiff.tools.function_calls": ("Context", "once_differentiable"),
+    "burnpy.autodiff.tools.grad_fn": ("GradFn",),
+    "burnpy.autodiff.tools.memory_report": ("MemoryReport", "memory_report"),
     "burnpy.autodiff.tools.offloading": ("save_on_cpu", "save_to_disk"),
     "burnpy.autodiff.tools.saved_tensors": ("disable_saved_tensors_hooks", "saved_tensors_hooks"),
+    "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "register_multi_grad_hook"),
+    "burnpy.tensor.gradients": ("Gradients",),
 }
-"""The public names by module. All are imported at first use, since the package has parts below and above tensors."""
+"""The public names by module, which ``python -m burnpy.docs.exports`` writes into the stub for type checkers."""
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

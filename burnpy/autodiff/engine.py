@@ -123,7 +123,7 @@ def propagate(
         # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
         while True:
             if watching is not None:
-                part = watched(watching, inner, node, vjp, grad, kept_of(saved))
+                part = _through_watchers(watching, inner, node, vjp, grad, kept_of(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:
@@ -147,7 +147,49 @@ def propagate(
     return {target: interior[target] for target in targets if target in interior}
 
 
-def watched(
+def propagate_watched(
+    inner: Backend,
+    roots: Iterable[tuple[Node | Leaf, Float]],
+    *,
+    retain_graph: bool,
+    targets: Collection[Node | Leaf] | None,
+    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
+    watchers: tuple[Watcher, ...],
+    ready: Ready | None = None,
+) -> dict[Any, Float]:
+    """Run `propagate` and set the rule context for inner devices that want it.
+
+    Watchers with a method ``finish(inner, gradients)`` are called with the result.
+    """
+    from burnpy.backend.call_origin import OpContext, op_context
+
+    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
+        op_context.set(OpContext("backward", node.operation, stack_of(node)))
+        return vjp(inner, grad, *kept)
+
+    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
+    try:
+        gradients = propagate(
+            inner,
+            roots,
+            retain_graph=retain_graph,
+            targets=targets,
+            unused=unused,
+            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
+            ready=ready,
+        )
+    finally:
+        if before is not None:
+            op_context.reset(before)
+    for watcher in watchers:
+        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
+        if finish is not None:
+            finish(inner, gradients)
+    return gradients
+
+
+def _through_watchers(
     watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
     """Call a vjp through the watchers, the last one outermost, and return its result."""
@@ -273,45 +315,3 @@ def _freed() -> GraphError:
         "backward() or grad() would walk through a graph that another pass consumed, or is consuming; "
         "give the first one retain_graph=True, or compute the loss again"
     )
-
-
-def propagate_watched(
-    inner: Backend,
-    roots: Iterable[tuple[Node | Leaf, Float]],
-    *,
-    retain_graph: bool,
-    targets: Collection[Node | Leaf] | None,
-    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
-    watchers: tuple[Watcher, ...],
-    ready: Ready | None = None,
-) -> dict[Any, Float]:
-    """Run `propagate` and set the rule context for inner devices that want it.
-
-    Watchers with a method ``finish(inner, gradients)`` are called with the result.
-    """
-    from burnpy.backend.call_origin import OpContext, op_context
-
-    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
-        op_context.set(OpContext("backward", node.operation, stack_of(node)))
-        return vjp(inner, grad, *kept)
-
-    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
-    try:
-        gradients = propagate(
-            inner,
-            roots,
-            retain_graph=retain_graph,
-            targets=targets,
-            unused=unused,
-            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
-            ready=ready,
-        )
-    finally:
-        if before is not None:
-            op_context.reset(before)
-    for watcher in watchers:
-        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
-        if finish is not None:
-            finish(inner, gradients)
-    return gradients

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-PACKAGES = ("burnpy.func", "burnpy.linalg", "burnpy.nn", "burnpy.nn.functional")
+PACKAGES = ("burnpy.autodiff", "burnpy.func", "burnpy.linalg", "burnpy.nn", "burnpy.nn.functional")
 
 _HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.exports``."""\n\n'
 _WIDTH = 120

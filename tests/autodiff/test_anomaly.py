@@ -17,7 +17,6 @@ from burnpy import Autodiff, Tensor, cat, where
 from burnpy.autodiff import (
     Function,
     detect_anomaly,
-    engine,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
@@ -259,7 +258,7 @@ def test_it_costs_nothing_when_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         return propagate(*args, **keywords)
 
     monkeypatch.setattr(autodiff_module, "propagate", noting)
-    monkeypatch.setattr(engine, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
+    monkeypatch.setattr(autodiff_module, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
     x = leaf([4.0])
     y = x.sqrt()
     y.sum().backward()

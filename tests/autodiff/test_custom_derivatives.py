@@ -199,6 +199,11 @@ def test_residuals_keep_their_form() -> None:
     assert {t.device for t in (saved.x, also, named["i"], named["b"])} == {NumPy()}
 
 
+@pytest.mark.parametrize("decorator", [custom_vjp, custom_jvp])
+def test_without_tensors_the_function_just_runs(decorator: Any) -> None:
+    assert decorator(lambda n: n * 2.0)(3.0) == 6.0
+
+
 def test_arguments_by_name_and_default() -> None:
     @custom_jvp
     def f(x: Tensor[B], scale: float = 2.0, shift: float = 0.0) -> Tensor[B]:

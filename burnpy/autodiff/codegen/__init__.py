@@ -29,7 +29,92 @@ generated text::
 
 from __future__ import annotations
 
-from burnpy.autodiff.codegen.compiling import generated
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.autodiff.codegen.fragments import saved_names
 from burnpy.autodiff.codegen.method_source import source
+from burnpy.autodiff.graph import EdgeKind, Tracked, new_node, next_seq, node_class, untracked
+from burnpy.autodiff.rule_table import RULES, Rule
+from burnpy.backend.backend import Backend
+from burnpy.backend.entries import EMPTY, operation
+from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.rules import Vjp
 
 __all__ = ["generated", "source"]
+
+
+def generated(name: str) -> Callable[..., Any]:
+    """Generate and compile the method of `Autodiff` for one operation."""
+    op = operation(getattr(Backend, name))
+    rule = RULES.get(name)
+    names: dict[str, Any] = {
+        "Tracked": Tracked,
+        "next_seq": next_seq,
+        "untracked": untracked,
+        "new_node": new_node,
+        "promoted": promoted,
+        "default": op.function,
+    }
+    names |= {f"default_{a.name}": a.default for a in op.arguments if a.default is not EMPTY}
+    kinds: dict[Vjp, EdgeKind] = {}  # what the generated source saves for each vjp
+    if rule:
+        names |= _vjps(rule, kinds)
+    names["Kind"] = node_class(name, kinds)
+    exec(compile(source(name), f"<Autodiff.{name}>", "exec"), names)
+    method: Callable[..., Any] = names[name]
+    method.__doc__ = op.function.__doc__
+    method.__qualname__ = f"Autodiff.{name}"
+    method.__module__ = __name__
+    return method
+
+
+def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
+    """Return the vjps of a rule, by their names in the generated source, and add their kinds to ``kinds``."""
+    names: dict[str, Vjp] = {}
+    arguments = [a.name for a in rule.operation.float_arguments]
+    for k, (argument, vjp) in enumerate(zip(arguments, rule.vjps, strict=False)):
+        saved = saved_names(vjp)
+        names[f"vjp{k}"], names[f"unbroadcast{k}"] = vjp, unbroadcast(vjp)
+        kinds[vjp] = EdgeKind(argument, saved)
+        kinds[names[f"unbroadcast{k}"]] = EdgeKind(argument, (f"{argument}_shape", *saved))
+    if rule.matrices:
+        for k, vjp in enumerate(rule.matrices.vjps):
+            names[f"matrix_vjp{k}"] = vjp
+            kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
+    if rule.joint:
+        from burnpy.autodiff.joint_nodes import joint_vjp, record_outputs, single_result_vjp
+
+        names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
+        hidden = ("", "", "")  # the vjp, whether it is alone, and needs
+        kinds[joint_vjp] = kinds[single_result_vjp] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
+    return names
+
+
+def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``vjp`` followed by the adjoint of broadcasting: a sum to the argument's shape.
+
+    It is used only where an argument's shape differs from the result's.
+    """
+
+    def vjp_and_sum(inner: Any, grad: Float, shape: Shape, *saved: Any) -> Float:
+        part = vjp(inner, grad, *saved)
+        return part if part.shape == shape else inner.sum_to(part, shape)
+
+    return vjp_and_sum
+
+
+def promoted(device: Any, *operands: Any) -> tuple[Any, ...]:
+    """Cast the primitives among the operands of an elementwise operation to their common dtype."""
+    cast = iter(device.promote(*[x for x in operands if x.__class__ is Tracked]))
+    return tuple([next(cast) if x.__class__ is Tracked else x for x in operands])
+
+
+def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a joint vjp reduced to the gradients of the tracked arguments."""
+
+    def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
+        parts = vjp(inner, grads, needs, *saved)
+        return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
+
+    return vjp_and_select

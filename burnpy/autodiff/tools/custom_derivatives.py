@@ -80,7 +80,7 @@ class _Custom(Generic[F]):
     def _called(self, args: Sequence[Any]) -> Any:
         """Compute the results on the device of the arguments; levels that do not differentiate call the next one."""
         device, arguments = lined_up(self._name, args)
-        if not device.differentiates:
+        if device is None or not device.differentiates:
             return self._function(*arguments)
         specs = [spec_of(a) for a in arguments]
         values = primitives(arguments)

@@ -144,7 +144,7 @@ class Context:
             f"{'backward() and jvp()' if what == 'saved_tensors' else 'forward()'} only"
         )
 
-    def _close(self) -> None:  # pyright: ignore[reportUnusedFunction]  # `calls` closes what it opened
+    def _close(self) -> None:  # pyright: ignore[reportUnusedFunction]  # the functions that made the context close it
         self._phase, self._saved = "over", None
 
 

@@ -1,4 +1,4 @@
-"""Tensor hooks: functions that a backward pass calls with a tensor's gradient.
+"""Tensor hooks: functions that a backward pass calls with a tensor's gradient, or with the gradients of a group.
 
 Registering a hook changes no tensor: it adds a node on top of the tensor's node, and returns a tensor with that node.
 A node over a leaf is never freed by a backward pass, as the leaf is not.
@@ -149,6 +149,7 @@ _LastingHooked = lasting(Hooked)
 
 
 def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
+    """Create the node with hooks on top of a tensor's node."""
     source = node.target
     over = new_node(_LastingHooked if source.__class__ is Leaf else Hooked, [(node, _hooked_vjp, hooks)])
     over.source = source  # type: ignore[attr-defined]  # new_node returns a node of the class passed to it
