@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.matrices import alike, expanded, floating, matrices
+from burnpy.tensor.matrix_arguments import alike, expanded, floating, matrices
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V

@@ -8,7 +8,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.einsum import product_of
-from burnpy.tensor.matrices import matrices
+from burnpy.tensor.matrix_arguments import matrices
 from burnpy.tensor.methods.linalg import SlogDet
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import IntTensor, Tensor

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.joining import where
-from burnpy.tensor.matrices import floating, matrices
+from burnpy.tensor.matrix_arguments import floating, matrices
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

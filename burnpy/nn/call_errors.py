@@ -51,12 +51,14 @@ def signature_of(cls: type[Any]) -> Signature:
 
 def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
     """Return the error that explains why ``cls(*args, **kwargs)`` does not fit ``__init__``, or None if it does."""
-    from burnpy.hints import calls
+    from burnpy.hints import wrong_calls
     from burnpy.hints.torch_packages import arguments_of
 
     if cls.__init__ is object.__init__ and args and not kwargs:
         return CallError(f"{cls.__name__}() got {len(args)} values, and has no __init__ that takes any")
-    return calls.call_error(cls.__name__, [*signature_of(cls).parameters.values()], args, kwargs, arguments_of(cls))
+    return wrong_calls.call_error(
+        cls.__name__, [*signature_of(cls).parameters.values()], args, kwargs, arguments_of(cls)
+    )
 
 
 def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError) -> None:
@@ -70,10 +72,10 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
     trace = error.__traceback__
     if trace is not None and trace.tb_next is not None:
         return
-    from burnpy.hints import calls
+    from burnpy.hints import wrong_calls
     from burnpy.hints.signatures import signature
 
     name, parameters = f"{type(module).__name__}.forward", [*signature(module.forward).parameters.values()]
-    refusal = calls.call_error(name, parameters, args, kwargs)
+    refusal = wrong_calls.call_error(name, parameters, args, kwargs)
     if refusal is not None:
         raise refusal from error

@@ -104,7 +104,7 @@ def refuse_option(tensor: object, operation: str, **options: object) -> NoReturn
 
 
 def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError | None) -> None:
-    from burnpy.hints.calls import method_error
+    from burnpy.hints.wrong_calls import method_error
 
     refusal = method_error(function, args, kwargs)
     if refusal is not None:
@@ -112,7 +112,7 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
 
 
 def _name_arguments(error: DeviceError, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    from burnpy.hints.calls import name_arguments
+    from burnpy.hints.wrong_calls import name_arguments
 
     name_arguments(error, function, args, kwargs)
 

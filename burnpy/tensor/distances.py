@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dim_of, dims_of
-from burnpy.tensor.matrices import alike, expanded, floating
+from burnpy.tensor.matrix_arguments import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe

@@ -19,7 +19,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
-from burnpy.tensor.matrices import alike
+from burnpy.tensor.matrix_arguments import alike
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, Self
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.tensor.dims import WHOLE, addressable, dim_of, distinct, integer
-from burnpy.tensor.matrices import matrices
+from burnpy.tensor.matrix_arguments import matrices
 from burnpy.tensor.operands import broadcast_shape, operands
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
