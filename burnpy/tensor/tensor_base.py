@@ -4,9 +4,9 @@ A tensor consists of a device and a primitive. Operations on floats run on the d
 on ``device.discrete``. Tensor methods check their arguments, explain mistakes and call the backend. Tensors are
 immutable.
 
-Each kind has its own copies of the methods, so that errors name its class. Two placeholders stand for methods that a
-class does not have: a `LazyMethod` loads its module at the first use, so that `import burnpy` loads no method that only
-some programs call, and a `Missing` name raises an error with the code to write instead.
+Each kind has its own copies of the methods, so that errors name its class. Placeholders stand for methods that are not
+loaded or do not exist: a `LazyMethod` imports its module at the first use, so that `import burnpy` loads no method that
+only some programs call, and a `Missing` name raises an error with the code to write instead.
 """
 
 from __future__ import annotations

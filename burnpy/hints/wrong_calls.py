@@ -1,8 +1,10 @@
-"""The errors for calls with arguments that a function, a method or a class does not accept, or that do not fit."""
+"""Errors for calls: of arguments that a function, a method or a class does not accept, and of tensors on two devices.
+
+The tables have the names of arguments in PyTorch and NumPy, with the corresponding names in burnpy.
+"""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
@@ -206,7 +208,7 @@ def name_arguments(
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the tensors among the arguments of a call, with their names."""
-    for name, value in inspect.signature(function).bind(*args, **kwargs).arguments.items():
+    for name, value in signature(function).bind(*args, **kwargs).arguments.items():
         shown = "x" if name == "self" else name
         if _is_tensor(value):
             yield shown, value
