@@ -48,7 +48,7 @@ class SmoothL1Loss(PairLoss):
     """
 
     _function = staticmethod(smooth_l1_loss)
-    _settings = ("beta",)
+    _settings = ("beta", "reduction")
 
     def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -69,7 +69,7 @@ class HuberLoss(WeightedLoss):
     """
 
     _function = staticmethod(huber_loss)
-    _settings = ("delta",)
+    _settings = ("delta", "reduction")
 
     def __init__(self, *, delta: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
