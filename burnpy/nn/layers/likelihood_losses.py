@@ -13,7 +13,7 @@ from burnpy.nn.functional.likelihood_losses import (
     kl_div,
     poisson_nll_loss,
 )
-from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
+from burnpy.nn.layers.loss_frame import Loss, PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, nll_loss
 from burnpy.typevars import B

@@ -5,7 +5,7 @@ from __future__ import annotations
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
-from burnpy.nn.layers.losses import PairLoss, WeightedLoss
+from burnpy.nn.layers.loss_frame import PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import mse_loss
 
