@@ -8,7 +8,7 @@ from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Stateful
-from burnpy.nn.summary import Summarized
+from burnpy.nn.summary import Displayed
 from burnpy.tensor.call_errors import composed, explained
 from burnpy.typevars import B2, B, F, I, R
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ...
 
 
-class ModuleMethods(Stateful[B], Updatable[B], Summarized[B]):
+class ModuleMethods(Stateful[B], Updatable[B], Displayed[B]):
     """The methods that `Module` and `Stateless` have in common."""
 
     __slots__ = ()

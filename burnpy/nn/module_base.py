@@ -216,6 +216,9 @@ def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], ov
     return new_module(cls, fields, parts, override)
 
 
+# Modules as trees for `burnpy.func`: ``grad(loss)(model)`` returns a module of gradients.
+
+
 class ModuleStructure:
     """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
 
@@ -236,7 +239,11 @@ class ModuleStructure:
 
 
 def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]:
-    """Flatten a module into the values of its parameters and its structure."""
+    """Flatten a module into the values of its parameters and its structure.
+
+    Shared parameters are there once; buffers and everything else are constants of the structure, so that a derivative
+    is a module with gradients in place of parameters and the same buffers.
+    """
     return [param.value for param in module.params()], ModuleStructure(module)
 
 

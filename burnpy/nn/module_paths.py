@@ -12,6 +12,8 @@ from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, variables_in, walk
 from burnpy.nn.variable import Variable
 
+Tree = TypeVar("Tree", bound=TreeNode)
+
 Where: TypeAlias = str | Sequence[str] | Callable[[str, Any], bool]
 """A selection of parameters: a path, of a parameter or of a module with all its parameters (``"encoder"``); a pattern
 (``"*.bias"``); several of these; or a predicate that takes a path and a `Param`."""
@@ -44,19 +46,25 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
     return {path: matches[path] for path in first.values() if path in matches}
 
 
-def _patterns(where: Any, operation: str) -> Sequence[str]:
-    """Return one or several paths and patterns as a list.
+def replaced(module: Tree, values: Mapping[str, Any]) -> Tree:
+    """Return the module with ``values`` at their paths, put there in order and validated as in a new module.
 
     Raises:
-        ArgumentError: ``where`` is something else.
+        ArgumentError: a path does not exist.
+        ModuleError, DeviceError: the result would not be a valid module.
     """
-    patterns = (where,) if isinstance(where, str) else where
-    if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
-        raise ArgumentError(
-            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
-            f"{a(type(where).__name__)}"
-        )
-    return [*patterns]
+    result = module
+    for path, value in values.items():
+        try:
+            result = _with(result, path.split("."), value)
+        except _NoSuchPathError:
+            paths = [known for known, _ in walk(module) if known]
+            raise ArgumentError(
+                f"replace() got the path {path!r}, which {type(module).__name__} does not have"
+                + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
+            ) from None
+    check_variables(result)
+    return result
 
 
 def meets(path: str, pattern: str) -> bool:
@@ -77,28 +85,19 @@ def suggestion(unknown: str, paths: Sequence[str]) -> str:
     return f"; {'close to it is' if close else 'there is'} {', '.join(shown)}{more}" if shown else "; it holds nothing"
 
 
-M = TypeVar("M", bound=TreeNode)
-
-
-def replaced(module: M, values: Mapping[str, Any]) -> M:
-    """Return the module with ``values`` at their paths, put there in order and validated as in a new module.
+def _patterns(where: Any, operation: str) -> Sequence[str]:
+    """Return one or several paths and patterns as a list.
 
     Raises:
-        ArgumentError: a path does not exist.
-        ModuleError, DeviceError: the result would not be a valid module.
+        ArgumentError: ``where`` is something else.
     """
-    result = module
-    for path, value in values.items():
-        try:
-            result = _with(result, path.split("."), value)
-        except _NoSuchPathError:
-            paths = [known for known, _ in walk(module) if known]
-            raise ArgumentError(
-                f"replace() got the path {path!r}, which {type(module).__name__} does not have"
-                + suggestion(path, [*(name for name in vars(module) if name not in paths), *paths])
-            ) from None
-    check_variables(result)
-    return result
+    patterns = (where,) if isinstance(where, str) else where
+    if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
+        raise ArgumentError(
+            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
+            f"{a(type(where).__name__)}"
+        )
+    return [*patterns]
 
 
 class _NoSuchPathError(Exception):

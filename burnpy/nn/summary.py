@@ -1,4 +1,4 @@
-"""The text of modules: the repr, a tree with a line per part, and `Summary`, a table of layers."""
+"""What modules show: their settings, their repr, a tree with a line per part, and `Summary`, a table of layers."""
 
 from __future__ import annotations
 
@@ -20,55 +20,8 @@ if TYPE_CHECKING:
 _UNKNOWN: Any = Parameter.empty
 
 
-def settings(module: TreeNode) -> str:
-    """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
-
-    >>> from burnpy.nn import Flatten, MaxPool2d
-    >>> settings(MaxPool2d(3, stride=2)), settings(Flatten())
-    ('3, stride=2', '1, -1')
-    """
-    arguments: list[str] = []
-    by_position = True
-    for p in signature_of(type(module)).parameters.values():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            continue
-        value = _setting(module, p)
-        by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
-        if by_position:
-            arguments.append(describe(value))
-        elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
-            arguments.append(f"{p.name}={describe(value)}")
-    return ", ".join(arguments)
-
-
-def _setting(module: TreeNode, p: Parameter) -> Any:
-    """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
-    fields, annotation = vars(module), str(p.annotation)
-    if p.name in fields:
-        value = fields[p.name]
-    elif p.name != "device" and isinstance(getattr(type(module), p.name, None), property):
-        try:
-            value = getattr(module, p.name)
-        except AttributeError:  # the property reads a part that was replaced by another
-            return _UNKNOWN
-    else:
-        return _UNKNOWN
-    if "bool" in annotation and (value is None or p.name in module._parts):
-        return value is not None  # a flag such as bias=True creates an optional part
-    return _UNKNOWN if p.name in module._parts else _short(value, annotation)
-
-
-def _short(value: Any, annotation: str) -> Any:
-    """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
-    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
-        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
-        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
-            return value[0]
-    return value
-
-
 class Displayed(ModuleBase[B]):
-    """The methods of a module that show it as text."""
+    """The methods of a module that show it: as text, and in a table."""
 
     __slots__ = ()
 
@@ -78,6 +31,108 @@ class Displayed(ModuleBase[B]):
 
     def __repr__(self) -> str:
         return render(self)
+
+    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
+        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
+
+        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
+
+        Args:
+            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
+            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
+
+        Raises:
+            ArgumentError: ``input`` is none of these.
+            DeviceError: ``input`` is on another device.
+            Exception: whatever the model raises, with a note that names the module.
+
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear, Relu, Sequential
+        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
+        path  layer         output  parameters  FLOPs
+        ────  ────────────  ──────  ──────────  ─────
+              Sequential()  (3, 1)          33    195
+        0     Linear(2, 8)  (3, 8)          24    120
+        1     Relu()        (3, 8)           0     24
+        2     Linear(8, 1)  (3, 1)           9     51
+        33 parameters, 195 FLOP
+        """
+        return summarized(self, depth, input)
+
+
+class SummaryRow(NamedTuple):
+    """One row of a `Summary`: a module including its submodules."""
+
+    path: str  #: the path in the model; of a shared module, the first
+    layer: str  #: its class and settings, as a constructor call
+    output: Any  #: the output shape of its last call, or lists and dicts of shapes; None without a call
+    calls: int  #: the number of calls in the run
+    num_params: int  #: the number of parameter elements, shared ones counted once
+    flops: int | None  #: the FLOPs of all calls; None without a call
+
+
+class Summary:
+    """A summary of the layers of a model, printed as a table: see `Module.summary`."""
+
+    def __init__(self, rows: Sequence[SummaryRow], num_params: int, num_frozen: int, flops: int | None) -> None:
+        self.rows = tuple(rows)  #: the model first, each module before its submodules
+        self.num_params = num_params  #: the number of parameter elements of the model
+        self.num_frozen = num_frozen  #: how many of them are frozen
+        self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
+
+    def __str__(self) -> str:
+        from burnpy.backend.decorators.tables import scaled, table  # the decorators take long to import
+        from burnpy.nn.call_trace import shapes_text
+
+        total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
+        if self.num_frozen:
+            total.append(f"{self.num_frozen:,} of them frozen")
+        ran = self.flops is not None
+        if self.flops is not None:
+            total.append(scaled(self.flops, "FLOP"))
+        often = any(row.calls > 1 for row in self.rows)
+        headers = ["path", "layer", *(["output"] * ran), *(["calls"] * often), "parameters", *(["FLOPs"] * ran)]
+        lines = [
+            [
+                *(row.path, row.layer),
+                *(["–" if row.output is None else shapes_text(row.output)] * ran),
+                *([f"{row.calls}" if row.calls else "–"] * often),
+                f"{row.num_params:,}",
+                *(["–" if row.flops is None else scaled(row.flops, "").rstrip()] * ran),
+            ]
+            for row in self.rows
+        ]
+        return f"{table(headers, lines, left=2 + ran)}\n{', '.join(total)}"
+
+    __repr__ = __str__
+
+
+def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
+    """Return the summary of a model: see `Module.summary`."""
+    from burnpy.nn.call_trace import Calls
+
+    argument: Any = depth
+    if depth is not None and (not isinstance(argument, int) or depth < 0):
+        raise ArgumentError(f"summary() got depth={depth!r:.80}; expected an int from 0, or None for all")
+    calls, flops = Calls(), None
+    if input is not None:
+        flops = calls.run(model, input)
+    modules = model.named_modules()
+    rows: list[SummaryRow] = []
+    for path, part in modules.items():
+        module: Any = part  # every class of modules is `Displayed`
+        if depth is None or _depth(path, modules) <= depth:
+            output, count, cost = calls.of(path)
+            layer = f"{type(module).__name__}({module.extra_repr()})"
+            rows.append(SummaryRow(path, layer, output, count, module.num_params, cost))
+    frozen = sum(p.numel() for p in model.params() if p.frozen)
+    return Summary(rows, model.num_params, frozen, flops)
+
+
+def _depth(path: str, modules: Mapping[str, object]) -> int:
+    """The number of modules that contain the module at a path."""
+    steps = path.split(".") if path else []
+    return sum(".".join(steps[:k]) in modules for k in range(len(steps)))
 
 
 def render(module: Displayed[Any]) -> str:
@@ -143,109 +198,51 @@ def _headline(module: Displayed[Any], override: bool | None) -> str:
     return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(notes)}{', '.join(notes)}"
 
 
-class SummaryRow(NamedTuple):
-    """One row of a `Summary`: a module including its submodules."""
+def settings(module: TreeNode) -> str:
+    """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
 
-    path: str  #: the path in the model; of a shared module, the first
-    layer: str  #: its class and settings, as a constructor call
-    output: Any  #: the output shape of its last call, or lists and dicts of shapes; None without a call
-    calls: int  #: the number of calls in the run
-    num_params: int  #: the number of parameter elements, shared ones counted once
-    flops: int | None  #: the FLOPs of all calls; None without a call
+    The value of an argument of ``__init__`` is read from the field or property of the same name. Arguments without one,
+    such as a device or an initializer, are not shown; submodules are shown by `render`, as lines of their own.
 
-
-class Summary:
-    """A summary of the layers of a model, printed as a table: see `Module.summary`."""
-
-    def __init__(self, rows: Sequence[SummaryRow], num_params: int, num_frozen: int, flops: int | None) -> None:
-        self.rows = tuple(rows)  #: the model first, each module before its submodules
-        self.num_params = num_params  #: the number of parameter elements of the model
-        self.num_frozen = num_frozen  #: how many of them are frozen
-        self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
-
-    def __str__(self) -> str:
-        from burnpy.backend.decorators.tables import scaled, table  # the decorators take long to import
-        from burnpy.nn.call_trace import shapes_text
-
-        total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
-        if self.num_frozen:
-            total.append(f"{self.num_frozen:,} of them frozen")
-        ran = self.flops is not None
-        if self.flops is not None:
-            total.append(scaled(self.flops, "FLOP"))
-        often = any(row.calls > 1 for row in self.rows)
-        headers = ["path", "layer", *(["output"] * ran), *(["calls"] * often), "parameters", *(["FLOPs"] * ran)]
-        lines = [
-            [
-                *(row.path, row.layer),
-                *(["–" if row.output is None else shapes_text(row.output)] * ran),
-                *([f"{row.calls}" if row.calls else "–"] * often),
-                f"{row.num_params:,}",
-                *(["–" if row.flops is None else scaled(row.flops, "").rstrip()] * ran),
-            ]
-            for row in self.rows
-        ]
-        return f"{table(headers, lines, left=2 + ran)}\n{', '.join(total)}"
-
-    __repr__ = __str__
+    >>> from burnpy.nn import Flatten, MaxPool2d
+    >>> settings(MaxPool2d(3, stride=2)), settings(Flatten())
+    ('3, stride=2', '1, -1')
+    """
+    arguments: list[str] = []
+    by_position = True
+    for p in signature_of(type(module)).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        value = _setting(module, p)
+        by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
+        if by_position:
+            arguments.append(describe(value))
+        elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
+            arguments.append(f"{p.name}={describe(value)}")
+    return ", ".join(arguments)
 
 
-class Summarized(Displayed[B]):
-    """The method of a module that returns its summary."""
-
-    __slots__ = ()
-
-    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
-        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
-
-        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
-
-        Args:
-            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
-            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
-
-        Raises:
-            ArgumentError: ``input`` is none of these.
-            DeviceError: ``input`` is on another device.
-            Exception: whatever the model raises, with a note that names the module.
-
-        >>> from burnpy.backend import NumPy
-        >>> from burnpy.nn import Linear, Relu, Sequential
-        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
-        path  layer         output  parameters  FLOPs
-        ────  ────────────  ──────  ──────────  ─────
-              Sequential()  (3, 1)          33    195
-        0     Linear(2, 8)  (3, 8)          24    120
-        1     Relu()        (3, 8)           0     24
-        2     Linear(8, 1)  (3, 1)           9     51
-        33 parameters, 195 FLOP
-        """
-        return summarized(self, depth, input)
+def _setting(module: TreeNode, p: Parameter) -> Any:
+    """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
+    fields, annotation = vars(module), str(p.annotation)
+    if p.name in fields:
+        value = fields[p.name]
+    elif p.name != "device" and isinstance(getattr(type(module), p.name, None), property):
+        try:
+            value = getattr(module, p.name)
+        except AttributeError:  # the property reads a part that was replaced by another
+            return _UNKNOWN
+    else:
+        return _UNKNOWN
+    if "bool" in annotation and (value is None or p.name in module._parts):
+        return value is not None  # a flag such as bias=True creates an optional part
+    return _UNKNOWN if p.name in module._parts else _short(value, annotation)
 
 
-def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
-    """Return the summary of a model: see `Module.summary`."""
-    from burnpy.nn.call_trace import Calls
-
-    argument: Any = depth
-    if depth is not None and (not isinstance(argument, int) or depth < 0):
-        raise ArgumentError(f"summary() got depth={depth!r:.80}; expected an int from 0, or None for all")
-    calls, flops = Calls(), None
-    if input is not None:
-        flops = calls.run(model, input)
-    modules = model.named_modules()
-    rows: list[SummaryRow] = []
-    for path, part in modules.items():
-        module: Any = part  # every class of modules is `Displayed`
-        if depth is None or _depth(path, modules) <= depth:
-            output, count, cost = calls.of(path)
-            layer = f"{type(module).__name__}({module.extra_repr()})"
-            rows.append(SummaryRow(path, layer, output, count, module.num_params, cost))
-    frozen = sum(p.numel() for p in model.params() if p.frozen)
-    return Summary(rows, model.num_params, frozen, flops)
-
-
-def _depth(path: str, modules: Mapping[str, object]) -> int:
-    """The number of modules that contain the module at a path."""
-    steps = path.split(".") if path else []
-    return sum(".".join(steps[:k]) in modules for k in range(len(steps)))
+def _short(value: Any, annotation: str) -> Any:
+    """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
+    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
+        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
+        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
+            return value[0]
+    return value

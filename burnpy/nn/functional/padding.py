@@ -13,16 +13,16 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable, integers
 from burnpy.tensor.operands import number
 
-T = TypeVar("T", bound=TensorBase[Any])
+Padded = TypeVar("Padded", bound=TensorBase[Any])
 
 
 @explained
 def pad(
-    x: T,
+    x: Padded,
     pad: Sequence[int],
     mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
     value: float | None = None,
-) -> T:
+) -> Padded:
     """The tensor with elements added at both ends of its last dimensions, or cut off where a number is negative.
 
     Args:

@@ -344,7 +344,7 @@ def _max_pool(
     """Return the maxima of windows, and their indices if ``return_indices``."""
     images = as_images(operation, x)
     windows = checked_windows(operation, images, kernel_size, stride, padding, dilation, ceil_mode)
-    device: Any = images.device
+    device: Any = images._device
     settings = (images._primitive, *windows, bool(ceil_mode))
     out = as_given(operation, x, images._like(device.max_pool2d(*settings)))
     if not return_indices:
@@ -365,7 +365,7 @@ def _avg_pool(
     """Return the means of windows."""
     images = as_images(operation, x)
     windows = checked_windows(operation, images, kernel_size, stride, padding, 1, ceil_mode)
-    device: Any = images.device
+    device: Any = images._device
     flags = (bool(ceil_mode), bool(count_include_pad))
     out = device.avg_pool2d(images._primitive, *windows[:3], *flags, divisor_of(operation, divisor))
     return as_given(operation, x, images._like(out))
@@ -374,7 +374,7 @@ def _avg_pool(
 def _adaptive_avg_pool(operation: str, x: Tensor[B], output_size: Single | OutputPair) -> Tensor[B]:
     """Return the means of windows that fit the size of the output."""
     images = as_images(operation, x)
-    device: Any = images.device
+    device: Any = images._device
     out = device.adaptive_avg_pool2d(images._primitive, _output_size(operation, images, output_size))
     return as_given(operation, x, images._like(out))
 
@@ -388,7 +388,7 @@ def _adaptive_max_pool(
     n, channels, high, wide = images.shape
     if not high or not wide:
         raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
-    device: Any = images.device
+    device: Any = images._device
     index = device.adaptive_max_pool2d_indices(images._primitive, size)
     flat = device.discrete.reshape(index, (n, channels, size[0] * size[1]))
     values = images._like(device.gather(images.flatten(2)._primitive, 2, flat)).reshape((n, channels, *size))

@@ -188,7 +188,7 @@ def as_images(operation: str, x: Tensor[B]) -> Tensor[B]:
     """
     (x,) = floats(operation, 1, x=x)
     sequences = operation.endswith("1d")
-    check_form(operation, x.shape, 1 if sequences else 2)
+    check_form(operation, x._primitive.shape, 1 if sequences else 2)
     return batch_of(x.unsqueeze(-2) if sequences else x)
 
 
