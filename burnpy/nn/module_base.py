@@ -93,7 +93,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
 
     def _own_device(self) -> Any:
-        """The device of the parameters and buffers; None if there are none."""
+        """Return the device of the parameters and buffers; None if there are none."""
         for variable in self._variables().values():
             return variable._value._device  # all are on one
         return None
@@ -193,7 +193,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         object.__delattr__(self, name)
 
     def _unfinished(self) -> ModuleError:
-        """The error for a method that needs the parts of the module, called in its ``__init__``."""
+        """Return the error for a method that needs the parts of the module, called in its ``__init__``."""
         return ModuleError(
             f"{type(self).__name__} has no parameters, modules or device before its __init__ is done; give __init__ "
             "what it needs, or read them afterwards"

@@ -105,7 +105,7 @@ class _NoSuchPathError(Exception):
 
 
 def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
-    """A copy of the subtree at ``path`` with ``value`` at the remaining path ``names``."""
+    """Return a copy of the subtree at ``path`` with ``value`` at the remaining path ``names``."""
     if not names:
         return value
     name, rest = names[0], names[1:]

@@ -26,7 +26,7 @@ class Displayed(ModuleBase[B]):
     __slots__ = ()
 
     def extra_repr(self) -> str:
-        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
+        """Return the settings shown in parentheses in the module's repr, written as the arguments of its class."""
         return settings(self)
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence
 
 
 def _depth(path: str, modules: Mapping[str, object]) -> int:
-    """The number of modules that contain the module at a path."""
+    """Return the number of modules that contain the module at a path."""
     steps = path.split(".") if path else []
     return sum(".".join(steps[:k]) in modules for k in range(len(steps)))
 
@@ -156,7 +156,7 @@ def render(module: Displayed[Any]) -> str:
 
 
 def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
-    """The lines of a module; ``override`` is the train/eval override of the enclosing module."""
+    """Return the lines of a module; ``override`` is the train/eval override of the enclosing module."""
     lines = [_headline(module, override)]
     for name, part in _flat(module):
         inside = f"{path}.{name}" if path else name
@@ -174,7 +174,7 @@ def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str,
 
 
 def _flat(tree: Any) -> list[tuple[str, Any]]:
-    """The direct parts of a module with their names, including those inside tuples and dicts."""
+    """Return the direct parts of a module with their names, including the parts inside tuples and dicts."""
     parts: list[tuple[str, Any]] = []
     for name, part in children(tree):
         if isinstance(part, (tuple, dict)):
@@ -185,7 +185,7 @@ def _flat(tree: Any) -> list[tuple[str, Any]]:
 
 
 def _headline(module: Displayed[Any], override: bool | None) -> str:
-    """The first line of a module: its class and settings, parameter counts, and its mode if it is overridden."""
+    """Return the first line of a module: its class and settings, parameter counts, and its mode if overridden."""
     notes: list[str] = []
     count = module.num_params
     if count:
@@ -223,7 +223,7 @@ def settings(module: TreeNode) -> str:
 
 
 def _setting(module: TreeNode, p: Parameter) -> Any:
-    """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
+    """Return the value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
     fields, annotation = vars(module), str(p.annotation)
     if p.name in fields:
         value = fields[p.name]

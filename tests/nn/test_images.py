@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv_transpose2d, output_padding": (
         lambda: F.conv_transpose2d(ones(3, 4, 4), ones(3, 2, 2, 2), output_padding=1),
         ArgumentError,
-        "output_padding=1 with stride=1 and dilation=1; it is less than one of them",
+        "output_padding=1 with stride=1 and dilation=1; expected a number below one of them",
     ),
     "conv_transpose2d, channels": (
         lambda: F.conv_transpose2d(ones(2, 4, 4), ones(3, 2, 2, 2)),

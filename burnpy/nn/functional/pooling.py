@@ -59,7 +59,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Max pooling of sequences: the maximum of each window, as `max_pool2d` of images.
+    """Compute the maximum of each window of sequences, as `max_pool2d` of images.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -108,7 +108,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Max pooling: the largest element of each window.
+    """Compute the maximum of each window of images.
 
     The gradient goes to that element; of several equal ones to the first. A window with NaN gives NaN, and the gradient
     goes to the first NaN.
@@ -150,7 +150,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor[B]:
-    """Average pooling of sequences: the mean of each window.
+    """Compute the mean of each window of sequences.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -186,7 +186,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor[B]:
-    """Average pooling: the mean of each window.
+    """Compute the mean of each window of images.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
@@ -209,7 +209,7 @@ def avg_pool2d(
 
 @explained
 def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
-    """Adaptive average pooling of sequences: the means of windows chosen so that the output has ``output_size``.
+    """Compute the means of windows of sequences, chosen so that the output has ``output_size``.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -227,7 +227,7 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
 
 @explained
 def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputPair) -> Tensor[B]:
-    """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
+    """Compute the means of windows of images, chosen so that the output has ``output_size``.
 
     The windows have equal size, or nearly.
 
@@ -259,7 +259,7 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: Single, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Adaptive max pooling of sequences: the maxima of windows chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of sequences, chosen so that the output has ``output_size``.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -292,10 +292,10 @@ def adaptive_max_pool2d(
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputPair, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Adaptive max pooling: the maxima of windows chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of images, chosen so that the output has ``output_size``.
 
-    The windows are those of `adaptive_avg_pool2d`. Of equal maxima the first has the gradient; a window with NaN gives
-    NaN.
+    The windows are the same as for `adaptive_avg_pool2d`. Among equal maxima the first has the gradient; a window with
+    NaN gives NaN.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
@@ -327,7 +327,7 @@ def divisor_of(operation: str, divisor: int | None) -> int | None:
         return None
     number = whole(operation, "divisor_override", divisor)
     if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; nothing is divided by 0")
+        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
     return number
 
 

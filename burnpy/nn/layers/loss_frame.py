@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @composed
 class Loss(FunctionLayer):
-    """The base class of the losses: a loss function with its settings, one of which is the reduction."""
+    """The base class of the losses: a loss function with its settings, such as the reduction."""
 
     reduction: BatchReduction
     _settings: ClassVar[tuple[str, ...]] = ("reduction",)

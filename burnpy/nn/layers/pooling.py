@@ -233,7 +233,7 @@ class AdaptiveAvgPool2d(Pooling):
     """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
-        output_size: height and width of the output; None for those of the input.
+        output_size: height and width of the output; None keeps the size of the input.
 
     Raises:
         ArgumentError: a size is not positive.
@@ -272,7 +272,7 @@ class AdaptiveMaxPool2d(MaxPooling):
     """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     Args:
-        output_size: height and width of the output; None for those of the input.
+        output_size: height and width of the output; None keeps the size of the input.
 
     Raises:
         ArgumentError: a size is not positive.
