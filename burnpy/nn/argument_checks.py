@@ -92,7 +92,7 @@ def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, .
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise ArgumentError(f"{layer}() got normalized_shape=(); it has at least one size")
+        raise ArgumentError(f"{layer}() got normalized_shape=(); expected at least one size")
     for size in shape:
         positive(layer, normalized_shape=size)
     return shape
@@ -172,7 +172,7 @@ def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, 
 
 
 def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:
-    """The slow path of `pair`, for other sequences and integers, and for errors."""
+    """Convert a size as `pair` does: the slow path, for other sequences and integers, and for errors."""
     size = _int(value)
     sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
     if len(sizes) != 2 or any(n is None or n < least for n in sizes):
@@ -215,7 +215,7 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
 
 
 def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> list[Any]:
-    """The slow path of `floats`, for tensors that differ in device or dtype, or are invalid."""
+    """Convert tensors as `floats` does: the slow path, for other devices and dtypes, and for errors."""
     present = [x for x in tensors.values() if x is not None]
     for k, (name, x) in enumerate(tensors.items()):
         if (x is not None or k < required) and (not isinstance(x, TensorBase) or x.kind != "float"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from burnpy.nn.variable import Buffer
     from burnpy.tensor.tensor import Tensor
 
-M = TypeVar("M", bound=Transforms[Any])
+Updated = TypeVar("Updated", bound=Transforms[Any])
 
 
 class BufferUpdate(Generic[B]):
@@ -117,7 +117,9 @@ def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> 
     return output._like(out)
 
 
-def stepped(module: M, values: Mapping[str, TensorBase[Any]], updates: Mapping[str, Tensor[Any]] | None = None) -> M:
+def stepped(
+    module: Updated, values: Mapping[str, TensorBase[Any]], updates: Mapping[str, Tensor[Any]] | None = None
+) -> Updated:
     """Return the module with new parameter values, and buffers updated by `Module.updated` of their layers.
 
     Args:

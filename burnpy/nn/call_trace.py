@@ -104,7 +104,7 @@ class _Watched(Rebuild):
         return copy
 
     def _class(self, cls: type[Any]) -> type[Any]:
-        """A subclass of ``cls`` whose ``forward`` records its calls; cached."""
+        """Return a subclass of ``cls`` whose ``forward`` records its calls; cached."""
         watched = self.classes.get(cls)
         if watched is None:
 

@@ -151,7 +151,7 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
 
 
 def _inside(value: Any) -> list[tuple[str, Any]]:
-    """The objects that a value refers to, one level deep, each with text that says where, such as " as attribute"."""
+    """List the objects that a value refers to, one level deep, each with text that says where: " as attribute"."""
     if isinstance(value, partial):
         arguments: list[Any] = [value.func, *value.args, *value.keywords.values()]
         return [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, Self, TypeVar, overload
 
 from burnpy.backend.errors import NotTrackedError, a
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Stateful
-from burnpy.nn.summary import Summarized
+from burnpy.nn.summary import Displayed
 from burnpy.tensor.call_errors import composed, explained
 from burnpy.typevars import B2, B, F, I, R
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ...
 
 
-class ModuleMethods(Stateful[B], Updatable[B], Summarized[B]):
+class ModuleMethods(Stateful[B], Updatable[B], Displayed[B]):
     """The methods that `Module` and `Stateless` have in common."""
 
     __slots__ = ()
@@ -156,6 +156,24 @@ class Unplaced(ModuleMethods[Any]):
     def to_device(self, device: Any) -> Self:
         """Return the module itself: it has no device."""
         return self
+
+
+class FunctionLayer(Unplaced):
+    """The base class of layers that are a function with settings.
+
+    A subclass names the function, and the fields that it passes to it by name.
+    """
+
+    __slots__ = ()
+
+    _function: ClassVar[Callable[..., Any]]
+    _settings: ClassVar[tuple[str, ...]]
+
+    def _result(self, x: Tensor[B], *others: Any, **options: Any) -> Tensor[B]:
+        """Return the result of the function with the settings of the layer."""
+        for name in self._settings:
+            options[name] = getattr(self, name)
+        return self._function(x, *others, **options)  # type: ignore[no-any-return]  # a function of tensors
 
 
 @composed

@@ -93,7 +93,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         raise ModuleError(f"{type(self).__name__} holds neither parameters nor buffers, and is on no device of its own")
 
     def _own_device(self) -> Any:
-        """The device of the parameters and buffers; None if there are none."""
+        """Return the device of the parameters and buffers; None if there are none."""
         for variable in self._variables().values():
             return variable._value._device  # all are on one
         return None
@@ -193,7 +193,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         object.__delattr__(self, name)
 
     def _unfinished(self) -> ModuleError:
-        """The error for a method that needs the parts of the module, called in its ``__init__``."""
+        """Return the error for a method that needs the parts of the module, called in its ``__init__``."""
         return ModuleError(
             f"{type(self).__name__} has no parameters, modules or device before its __init__ is done; give __init__ "
             "what it needs, or read them afterwards"
@@ -216,6 +216,9 @@ def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], ov
     return new_module(cls, fields, parts, override)
 
 
+# Modules as trees for `burnpy.func`: ``grad(loss)(model)`` returns a module of gradients.
+
+
 class ModuleStructure:
     """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
 
@@ -236,7 +239,11 @@ class ModuleStructure:
 
 
 def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]:
-    """Flatten a module into the values of its parameters and its structure."""
+    """Flatten a module into the values of its parameters and its structure.
+
+    Shared parameters are there once; buffers and everything else are constants of the structure, so that a derivative
+    is a module with gradients in place of parameters and the same buffers.
+    """
     return [param.value for param in module.params()], ModuleStructure(module)
 
 

@@ -12,6 +12,8 @@ from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, variables_in, walk
 from burnpy.nn.variable import Variable
 
+Tree = TypeVar("Tree", bound=TreeNode)
+
 Where: TypeAlias = str | Sequence[str] | Callable[[str, Any], bool]
 """A selection of parameters: a path, of a parameter or of a module with all its parameters (``"encoder"``); a pattern
 (``"*.bias"``); several of these; or a predicate that takes a path and a `Param`."""
@@ -44,43 +46,7 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
     return {path: matches[path] for path in first.values() if path in matches}
 
 
-def _patterns(where: Any, operation: str) -> Sequence[str]:
-    """Return one or several paths and patterns as a list.
-
-    Raises:
-        ArgumentError: ``where`` is something else.
-    """
-    patterns = (where,) if isinstance(where, str) else where
-    if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
-        raise ArgumentError(
-            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
-            f"{a(type(where).__name__)}"
-        )
-    return [*patterns]
-
-
-def meets(path: str, pattern: str) -> bool:
-    """Return whether a path equals the pattern, lies below it, or matches it as a glob.
-
-    >>> meets("encoder.0.weight", "encoder"), meets("encoder.0.weight", "*.weight"), meets("encoders.0", "encoder")
-    (True, True, False)
-    """
-    return path == pattern or path.startswith(pattern + ".") or fnmatchcase(path, pattern)
-
-
-def suggestion(unknown: str, paths: Sequence[str]) -> str:
-    """Return the end of an error message about an unknown path: close matches, otherwise the existing paths."""
-    known = dict.fromkeys([*paths, *(path[:k] for path in paths for k, c in enumerate(path) if c == ".")])
-    close = get_close_matches(unknown, known, n=3)
-    shown = close or list(paths[:8])
-    more = "" if close or len(paths) <= 8 else ", …"
-    return f"; {'close to it is' if close else 'there is'} {', '.join(shown)}{more}" if shown else "; it holds nothing"
-
-
-M = TypeVar("M", bound=TreeNode)
-
-
-def replaced(module: M, values: Mapping[str, Any]) -> M:
+def replaced(module: Tree, values: Mapping[str, Any]) -> Tree:
     """Return the module with ``values`` at their paths, put there in order and validated as in a new module.
 
     Raises:
@@ -101,12 +67,45 @@ def replaced(module: M, values: Mapping[str, Any]) -> M:
     return result
 
 
+def meets(path: str, pattern: str) -> bool:
+    """Return whether a path equals the pattern, lies below it, or matches it as a glob.
+
+    >>> meets("encoder.0.weight", "encoder"), meets("encoder.0.weight", "*.weight"), meets("encoders.0", "encoder")
+    (True, True, False)
+    """
+    return path == pattern or path.startswith(pattern + ".") or fnmatchcase(path, pattern)
+
+
+def suggestion(unknown: str, paths: Sequence[str]) -> str:
+    """Return the end of an error message about an unknown path: close matches, otherwise the existing paths."""
+    known = dict.fromkeys([*paths, *(path[:k] for path in paths for k, c in enumerate(path) if c == ".")])
+    close = get_close_matches(unknown, known, n=3)
+    shown = close or list(paths[:8])
+    more = "" if close or len(paths) <= 8 else ", …"
+    return f"; {'close to it is' if close else 'there is'} {', '.join(shown)}{more}" if shown else "; it holds nothing"
+
+
+def _patterns(where: Any, operation: str) -> Sequence[str]:
+    """Return one or several paths and patterns as a list.
+
+    Raises:
+        ArgumentError: ``where`` is something else.
+    """
+    patterns = (where,) if isinstance(where, str) else where
+    if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
+        raise ArgumentError(
+            f"{operation} takes a path, a pattern, several of these, or a function of path and parameter, got "
+            f"{a(type(where).__name__)}"
+        )
+    return [*patterns]
+
+
 class _NoSuchPathError(Exception):
     pass
 
 
 def _with(tree: Any, names: list[str], value: Any, path: str = "") -> Any:
-    """A copy of the subtree at ``path`` with ``value`` at the remaining path ``names``."""
+    """Return a copy of the subtree at ``path`` with ``value`` at the remaining path ``names``."""
     if not names:
         return value
     name, rest = names[0], names[1:]

@@ -50,7 +50,7 @@ class StateReport(NamedTuple):
         return not (self.missing or self.unexpected or self.mismatched)
 
     def __str__(self) -> str:
-        """The number of paths in each category, and the first of them."""
+        """Return the number of paths in each category, and the first of them."""
         parts = [f"{len(self.applied)} fit"]
         for name in ("missing", "unexpected", "mismatched"):
             paths: tuple[str, ...] = getattr(self, name)
@@ -180,7 +180,7 @@ def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[
 
 
 def _mismatch(variable: Variable[Any], value: Any) -> str:
-    """The reason why a value does not match a variable; empty if it does."""
+    """Return the reason why a value does not match a variable; empty if it does."""
     if not isinstance(value, (TensorBase, np.ndarray)):
         return f"neither tensor nor array: {a(type(value).__name__)}"
     if tuple(value.shape) != variable.shape:
@@ -202,7 +202,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _outside(value: Any, dtype: DType) -> str:
-    """The reason why ints do not fit into a narrower dtype; empty if they do."""
+    """Return the reason why ints do not fit into a narrower dtype; empty if they do."""
     array: NDArray[Any] = value.to_numpy() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]  # every tensor has it
     limits = np.iinfo(dtype)
     if np.can_cast(array.dtype, dtype) or not array.size:

@@ -1,4 +1,4 @@
-"""The text of modules: the repr, a tree with a line per part, and `Summary`, a table of layers."""
+"""What modules show: their settings, their repr, a tree with a line per part, and `Summary`, a table of layers."""
 
 from __future__ import annotations
 
@@ -20,127 +20,44 @@ if TYPE_CHECKING:
 _UNKNOWN: Any = Parameter.empty
 
 
-def settings(module: TreeNode) -> str:
-    """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
-
-    >>> from burnpy.nn import Flatten, MaxPool2d
-    >>> settings(MaxPool2d(3, stride=2)), settings(Flatten())
-    ('3, stride=2', '1, -1')
-    """
-    arguments: list[str] = []
-    by_position = True
-    for p in signature_of(type(module)).parameters.values():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            continue
-        value = _setting(module, p)
-        by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
-        if by_position:
-            arguments.append(describe(value))
-        elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
-            arguments.append(f"{p.name}={describe(value)}")
-    return ", ".join(arguments)
-
-
-def _setting(module: TreeNode, p: Parameter) -> Any:
-    """The value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
-    fields, annotation = vars(module), str(p.annotation)
-    if p.name in fields:
-        value = fields[p.name]
-    elif p.name != "device" and isinstance(getattr(type(module), p.name, None), property):
-        try:
-            value = getattr(module, p.name)
-        except AttributeError:  # the property reads a part that was replaced by another
-            return _UNKNOWN
-    else:
-        return _UNKNOWN
-    if "bool" in annotation and (value is None or p.name in module._parts):
-        return value is not None  # a flag such as bias=True creates an optional part
-    return _UNKNOWN if p.name in module._parts else _short(value, annotation)
-
-
-def _short(value: Any, annotation: str) -> Any:
-    """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
-    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
-        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
-        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
-            return value[0]
-    return value
-
-
 class Displayed(ModuleBase[B]):
-    """The methods of a module that show it as text."""
+    """The methods of a module that show it: as text, and in a table."""
 
     __slots__ = ()
 
     def extra_repr(self) -> str:
-        """The settings shown in parentheses in the module's repr, written as the arguments of its class."""
+        """Return the settings shown in parentheses in the module's repr, written as the arguments of its class."""
         return settings(self)
 
     def __repr__(self) -> str:
         return render(self)
 
+    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
+        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
 
-def render(module: Displayed[Any]) -> str:
-    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
+        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
 
-    >>> from burnpy.backend import NumPy
-    >>> from burnpy.nn import Linear, Relu, Sequential
-    >>> print(render(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
-    Sequential()  33 parameters, 24 of them frozen
-      0  Linear(2, 8)  24 parameters, 24 of them frozen
-        weight  (2, 8) frozen
-        bias  (8,) frozen
-      1  Relu()
-      2  Linear(8, 1)  9 parameters
-        weight  (8, 1)
-        bias  (1,)
-    """
-    if not module._sealed:
-        return f"<{type(module).__name__} under construction>"
-    return "\n".join(_lines(module, "", {}, "", None))
+        Args:
+            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
+            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
 
+        Raises:
+            ArgumentError: ``input`` is none of these.
+            DeviceError: ``input`` is on another device.
+            Exception: whatever the model raises, with a note that names the module.
 
-def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
-    """The lines of a module; ``override`` is the train/eval override of the enclosing module."""
-    lines = [_headline(module, override)]
-    for name, part in _flat(module):
-        inside = f"{path}.{name}" if path else name
-        start = f"{indent}  {name}  "
-        known = seen.setdefault(id(part), inside)
-        if known != inside and (isinstance(part, Variable) or part._variables()):
-            lines.append(f"{start}is {known}")
-        elif isinstance(part, Variable):
-            word = "" if isinstance(part, Param) else " buffer"
-            lines.append(f"{start}{part.shape}{word}{' frozen' if part.frozen else ''}")
-        else:
-            first, *rest = _lines(part, inside, seen, indent + "  ", module._override)
-            lines += [start + first, *rest]
-    return lines
-
-
-def _flat(tree: Any) -> list[tuple[str, Any]]:
-    """The direct parts of a module with their names, including those inside tuples and dicts."""
-    parts: list[tuple[str, Any]] = []
-    for name, part in children(tree):
-        if isinstance(part, (tuple, dict)):
-            parts += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
-        elif isinstance(part, (TreeNode, Variable)):
-            parts.append((name, part))
-    return parts
-
-
-def _headline(module: Displayed[Any], override: bool | None) -> str:
-    """The first line of a module: its class and settings, parameter counts, and its mode if it is overridden."""
-    notes: list[str] = []
-    count = module.num_params
-    if count:
-        notes.append(f"{count:,} parameter{'s' if count != 1 else ''}")
-        frozen = sum(p.numel() for p in module.params() if p.frozen)
-        if frozen:
-            notes.append(f"{frozen:,} of them frozen")
-    if module._override is not override:
-        notes.append({True: "training mode", False: "eval mode", None: "as the device says"}[module._override])
-    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(notes)}{', '.join(notes)}"
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear, Relu, Sequential
+        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
+        path  layer         output  parameters  FLOPs
+        ────  ────────────  ──────  ──────────  ─────
+              Sequential()  (3, 1)          33    195
+        0     Linear(2, 8)  (3, 8)          24    120
+        1     Relu()        (3, 8)           0     24
+        2     Linear(8, 1)  (3, 1)           9     51
+        33 parameters, 195 FLOP
+        """
+        return summarized(self, depth, input)
 
 
 class SummaryRow(NamedTuple):
@@ -190,39 +107,6 @@ class Summary:
     __repr__ = __str__
 
 
-class Summarized(Displayed[B]):
-    """The method of a module that returns its summary."""
-
-    __slots__ = ()
-
-    def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
-        """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
-
-        With an input the model is run once, in eval mode and without a graph. FLOPs are counted by `Profiled`.
-
-        Args:
-            depth: the number of nested levels to show: 0 for the model alone, 1 for its submodules too, None for all.
-            input: the arguments of the model: a tensor, the shape of a tensor of zeros, or a tuple of these.
-
-        Raises:
-            ArgumentError: ``input`` is none of these.
-            DeviceError: ``input`` is on another device.
-            Exception: whatever the model raises, with a note that names the module.
-
-        >>> from burnpy.backend import NumPy
-        >>> from burnpy.nn import Linear, Relu, Sequential
-        >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
-        path  layer         output  parameters  FLOPs
-        ────  ────────────  ──────  ──────────  ─────
-              Sequential()  (3, 1)          33    195
-        0     Linear(2, 8)  (3, 8)          24    120
-        1     Relu()        (3, 8)           0     24
-        2     Linear(8, 1)  (3, 1)           9     51
-        33 parameters, 195 FLOP
-        """
-        return summarized(self, depth, input)
-
-
 def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
     """Return the summary of a model: see `Module.summary`."""
     from burnpy.nn.call_trace import Calls
@@ -246,6 +130,119 @@ def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence
 
 
 def _depth(path: str, modules: Mapping[str, object]) -> int:
-    """The number of modules that contain the module at a path."""
+    """Return the number of modules that contain the module at a path."""
     steps = path.split(".") if path else []
     return sum(".".join(steps[:k]) in modules for k in range(len(steps)))
+
+
+def render(module: Displayed[Any]) -> str:
+    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> print(render(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
+    Sequential()  33 parameters, 24 of them frozen
+      0  Linear(2, 8)  24 parameters, 24 of them frozen
+        weight  (2, 8) frozen
+        bias  (8,) frozen
+      1  Relu()
+      2  Linear(8, 1)  9 parameters
+        weight  (8, 1)
+        bias  (1,)
+    """
+    if not module._sealed:
+        return f"<{type(module).__name__} under construction>"
+    return "\n".join(_lines(module, "", {}, "", None))
+
+
+def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
+    """Return the lines of a module; ``override`` is the train/eval override of the enclosing module."""
+    lines = [_headline(module, override)]
+    for name, part in _flat(module):
+        inside = f"{path}.{name}" if path else name
+        start = f"{indent}  {name}  "
+        known = seen.setdefault(id(part), inside)
+        if known != inside and (isinstance(part, Variable) or part._variables()):
+            lines.append(f"{start}is {known}")
+        elif isinstance(part, Variable):
+            word = "" if isinstance(part, Param) else " buffer"
+            lines.append(f"{start}{part.shape}{word}{' frozen' if part.frozen else ''}")
+        else:
+            first, *rest = _lines(part, inside, seen, indent + "  ", module._override)
+            lines += [start + first, *rest]
+    return lines
+
+
+def _flat(tree: Any) -> list[tuple[str, Any]]:
+    """Return the direct parts of a module with their names, including the parts inside tuples and dicts."""
+    parts: list[tuple[str, Any]] = []
+    for name, part in children(tree):
+        if isinstance(part, (tuple, dict)):
+            parts += [(f"{name}.{inner}" if name != "" else inner, x) for inner, x in _flat(part)]
+        elif isinstance(part, (TreeNode, Variable)):
+            parts.append((name, part))
+    return parts
+
+
+def _headline(module: Displayed[Any], override: bool | None) -> str:
+    """Return the first line of a module: its class and settings, parameter counts, and its mode if overridden."""
+    notes: list[str] = []
+    count = module.num_params
+    if count:
+        notes.append(f"{count:,} parameter{'s' if count != 1 else ''}")
+        frozen = sum(p.numel() for p in module.params() if p.frozen)
+        if frozen:
+            notes.append(f"{frozen:,} of them frozen")
+    if module._override is not override:
+        notes.append({True: "training mode", False: "eval mode", None: "as the device says"}[module._override])
+    return f"{type(module).__name__}({module.extra_repr()}){'  ' * bool(notes)}{', '.join(notes)}"
+
+
+def settings(module: TreeNode) -> str:
+    """Return the arguments of the constructor call: the positional ones, then keyword arguments that are not defaults.
+
+    The value of an argument of ``__init__`` is read from the field or property of the same name. Arguments without one,
+    such as a device or an initializer, are not shown; submodules are shown by `render`, as lines of their own.
+
+    >>> from burnpy.nn import Flatten, MaxPool2d
+    >>> settings(MaxPool2d(3, stride=2)), settings(Flatten())
+    ('3, stride=2', '1, -1')
+    """
+    arguments: list[str] = []
+    by_position = True
+    for p in signature_of(type(module)).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        value = _setting(module, p)
+        by_position = by_position and p.kind is not p.KEYWORD_ONLY and value is not _UNKNOWN
+        if by_position:
+            arguments.append(describe(value))
+        elif value is not _UNKNOWN and (p.default is p.empty or value != p.default):
+            arguments.append(f"{p.name}={describe(value)}")
+    return ", ".join(arguments)
+
+
+def _setting(module: TreeNode, p: Parameter) -> Any:
+    """Return the value of a parameter of ``__init__``, or ``_UNKNOWN`` if the module does not store it."""
+    fields, annotation = vars(module), str(p.annotation)
+    if p.name in fields:
+        value = fields[p.name]
+    elif p.name != "device" and isinstance(getattr(type(module), p.name, None), property):
+        try:
+            value = getattr(module, p.name)
+        except AttributeError:  # the property reads a part that was replaced by another
+            return _UNKNOWN
+    else:
+        return _UNKNOWN
+    if "bool" in annotation and (value is None or p.name in module._parts):
+        return value is not None  # a flag such as bias=True creates an optional part
+    return _UNKNOWN if p.name in module._parts else _short(value, annotation)
+
+
+def _short(value: Any, annotation: str) -> Any:
+    """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
+    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
+        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
+        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
+            return value[0]
+    return value

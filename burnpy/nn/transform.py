@@ -49,7 +49,7 @@ class Transforms(ModuleBase[B]):
         """
         argument: object = mode
         if argument is not None and not isinstance(argument, bool):
-            raise ArgumentError(f"train() got {argument!r:.60}; expected True, False, or None to go by the device")
+            raise ArgumentError(f"train() got {argument!r:.60}; expected True, False, or None to follow the device")
         return self._rebuilt(override=lambda module: mode)
 
     def eval(self) -> Self:
@@ -233,7 +233,7 @@ class Transforms(ModuleBase[B]):
         return rebuilt
 
     def _on_inner(self, device: Any) -> Any:
-        """The module on the inner device of ``device``, its own, with which it shares memory."""
+        """Return the module on the inner device of ``device``, its own, with which it shares memory."""
         inner = _plain_inner(device)
         if inner is None:
             return self._moved(device.inner, renewed=False)
@@ -257,5 +257,5 @@ class Transforms(ModuleBase[B]):
 
 
 def _plain_inner(device: Any) -> Any:
-    """The inner device of a device that differentiates, if nothing is recorded there either; None otherwise."""
+    """Return the inner device of a device that differentiates, if nothing is recorded there; None otherwise."""
     return device.inner if device.differentiates and not device.inner.differentiates else None

@@ -103,7 +103,7 @@ def variables_in(tree: Any) -> dict[str, Variable[Any]]:
 
 
 def own_variables(tree: Any, path: str = "") -> dict[str, Variable[Any]]:
-    """Return the variables of a module itself by path, without those of the modules within."""
+    """Return the variables of a module itself by path, without the variables of the modules within."""
     own: dict[str, Variable[Any]] = {}
     for name, part in children(tree):
         if isinstance(part, Variable):
@@ -170,7 +170,7 @@ class Rebuild:
         return rebuilt
 
     def _module(self, module: Any, path: str) -> Any:
-        """The replacement of a module, or a copy with rebuilt parts; the module itself if nothing changes."""
+        """Return the replacement of a module, or a copy with rebuilt parts; the module itself if nothing changes."""
         replacement = None if self.module is None else self.module(path, module)
         if replacement is not None:
             return replacement
@@ -183,7 +183,7 @@ class Rebuild:
         return new_module(type(module), {**fields, **dict(zip(names, parts, strict=True))}, names, override)
 
     def _container(self, tree: Any, path: str) -> Any:
-        """A tuple or dict with rebuilt parts; the same object if nothing changes."""
+        """Return a tuple or dict with rebuilt parts; the same object if nothing changes."""
         parts = self._rebuilt(children(tree), path)
         if all(map(is_, parts, tree.values() if isinstance(tree, dict) else tree)):
             return tree

@@ -95,7 +95,7 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.device  # type: ignore[no-any-return]  # a tensor's
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
     def _with_value(self, value: Any) -> Self:

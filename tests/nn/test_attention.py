@@ -1,4 +1,4 @@
-"""Attention: causal masking with different numbers of queries and keys, and a cache of keys."""
+"""Attention: masks with different numbers of queries and keys, grouped heads, rotary encoding, and caches of keys."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, Tensor, cat
+import burnpy
+from burnpy import Autodiff, BoolTensor, Generator, Tensor, cat
 from burnpy.backend import NumPy, errors
-from burnpy.nn import MultiHeadAttention
+from burnpy.nn import (
+    KeyValueCache,
+    MultiHeadAttention,
+    RotaryEncoding,
+    TransformerDecoder,
+    TransformerEncoder,
+    functional,
+)
 from burnpy.nn.functional import scaled_dot_product_attention
+from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]
 
@@ -83,3 +92,214 @@ def test_where_queries_stand_is_an_int_and_of_what_is_causal() -> None:
         scaled_dot_product_attention(x, x, x, causal=True, offset=wrong)
     with pytest.raises(errors.ArgumentError, match="got offset=1 without causal=True"):
         scaled_dot_product_attention(x, x, x, offset=1)
+
+
+F: Any = functional
+WRONG: Any = (1, 2)
+SETTINGS: list[dict[str, Any]] = [{}, {"key_heads": 2}, {"key_heads": 1, "rotary_base": 50.0}]
+
+
+def random_tensor(*shape: int, device: Any = Train) -> Tensor[Any]:
+    return Tensor.normal(shape, generator=Generator(1), dtype="float64", device=device)
+
+
+def attention(device: Any = Train, **settings: Any) -> Any:
+    return MultiHeadAttention(8, 4, generator=Generator(2), device=device, **settings).astype("float64")
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1), (3, 2), (2, 1, 2)])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_with_a_cache_the_positions_may_come_one_after_the_other(
+    settings: dict[str, Any], chunks: tuple[int, ...]
+) -> None:
+    layer, x = attention(**settings), random_tensor(2, 5, 8)
+    whole = layer(x, causal=True).to_numpy()
+    cache, start = layer.empty_cache(2), 0
+    for chunk in chunks:
+        y, cache = layer(x[:, start : start + chunk], causal=True, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, start : start + chunk], rtol=1e-9, atol=1e-12)
+        start += chunk
+        assert cache.length == start
+    assert cache.key.shape == cache.value.shape == (2, settings.get("key_heads", 4), 5, 2)
+
+
+def test_a_cache_is_a_value_that_may_be_used_twice_and_differentiated() -> None:
+    layer, x = attention(), random_tensor(1, 3, 8).require_grad()
+    _, cache = layer(x[:, :2], causal=True, cache=layer.empty_cache(1))
+    first, _ = layer(x[:, 2:], causal=True, cache=cache)
+    second, _ = layer(x[:, 2:], causal=True, cache=cache)
+    assert cache.length == 2
+    assert first.tolist() == second.tolist()
+    np.testing.assert_allclose(
+        first.square().sum().backward()[x].to_numpy(),
+        layer(x, causal=True)[:, 2:].square().sum().backward()[x].to_numpy(),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+def test_groups_of_heads_read_the_same_keys() -> None:
+    grouped, full = attention(key_heads=2), attention()
+    weight, bias = grouped.in_proj_weight.value, grouped.in_proj_bias.value
+    assert weight.shape == (8, 16)
+
+    def repeated(part: Any) -> Any:
+        heads = part.reshape(*part.shape[:-1], 2, 1, 2)
+        return heads.broadcast_to((*part.shape[:-1], 2, 2, 2)).reshape(*part.shape[:-1], 8)
+
+    def widened(w: Any) -> Any:
+        return burnpy.cat([w[..., :8], repeated(w[..., 8:12]), repeated(w[..., 12:])], -1)
+
+    state = {**grouped.state(), "in_proj_weight": widened(weight), "in_proj_bias": widened(bias)}
+    x = random_tensor(2, 5, 8)
+    wide = full.with_state({path: getattr(value, "value", value) for path, value in state.items()})
+    np.testing.assert_allclose(grouped(x).to_numpy(), wide(x).to_numpy(), rtol=1e-9, atol=1e-12)
+    key = random_tensor(2, 3, 8)
+    np.testing.assert_allclose(grouped(x, key).to_numpy(), wide(x, key).to_numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_a_decoder_decodes_one_position_after_the_other() -> None:
+    model = TransformerDecoder(2, 8, 2, feedforward=12, device=Train).astype("float64").eval()
+    x, memory = random_tensor(2, 4, 8), random_tensor(2, 3, 8)
+    whole, cache = model(x, memory, causal=True), model.empty_cache(2)
+    for t in range(4):
+        y, cache = model(x[:, t : t + 1], memory, causal=True, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, t : t + 1].to_numpy(), rtol=1e-9, atol=1e-12)
+    assert [each.length for each in cache] == [4, 4]
+    for wrong in (cache[0], cache[:1], 3):
+        wrong_cache: Any = wrong
+        with pytest.raises(errors.KindError, match="a tuple of 2 caches, one for each layer"):
+            model(x, memory, cache=wrong_cache)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_decoder_projects_its_memory_once_for_a_sequence(norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TransformerDecoder(2, 8, 2, feedforward=12, norm_first=norm_first, device=NumPy).astype("float64")
+    x, memory = random_tensor(2, 4, 8, device=NumPy), random_tensor(2, 3, 8, device=NumPy)
+    products: list[tuple[int, ...]] = []
+    linear = NumPy.linear
+
+    def counted(self: Any, x: Any, *rest: Any) -> Any:
+        products.append(x.shape)
+        return linear(self, x, *rest)
+
+    monkeypatch.setattr(NumPy, "linear", counted)
+    valid = burnpy.BoolTensor[NumPy].from_data([[True, True, False], [True, True, True]])
+    whole, cache = model(x, memory, causal=True, memory_key_mask=valid), model.empty_cache(2)
+    assert products.count((2, 3, 8)) == 2, "once in each layer"
+    products.clear()
+    for t in range(4):
+        y, cache = model(x[:, t : t + 1], memory, causal=True, memory_key_mask=valid, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, t : t + 1].to_numpy(), rtol=1e-9, atol=1e-12)
+    assert products.count((2, 3, 8)) == 2, "once in each layer, for four positions"
+    other = cache[0]
+    assert other.memory is not None
+    assert (other.length, other.memory.length, other.memory.key.shape) == (4, 3, (2, 2, 3, 4))
+    with pytest.raises(
+        errors.ShapeError, match=r"memory with shape \(2, 2, 8\) and a cache for a memory with shape \(2, 3, 8\)"
+    ):
+        model(x, memory[:, :2], cache=cache)
+    with pytest.raises(errors.KindError, match=r"takes a DecoderCache as cache, got a KeyValueCache; begin with"):
+        model.layers[0](x, memory, cache=model.layers[0].self_attn.empty_cache(2))  # type: ignore[call-overload]  # refused
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_projected_keys_serve_several_calls(settings: dict[str, Any]) -> None:
+    layer, x, memory = attention(**settings), random_tensor(2, 2, 8), random_tensor(2, 3, 8).require_grad()
+    keys = layer.project(memory)
+    found, wanted = layer(x, keys), layer(x, memory)
+    np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        (found + layer(x, keys)).square().sum().backward()[memory].to_numpy(),
+        4.0 * wanted.square().sum().backward()[memory].to_numpy(),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    apart = layer(x, layer.project(memory, memory * 2.0))
+    np.testing.assert_allclose(apart.to_numpy(), layer(x, memory, memory * 2.0).to_numpy(), rtol=1e-9, atol=1e-12)
+    with pytest.raises(errors.ArgumentError, match="values beside projected keys"):
+        layer(x, keys, memory)
+    with pytest.raises(errors.ShapeError, match=r"queries of shape \(1, 2, 8\) and projected keys of shape \(2, "):
+        layer(x[:1], keys)
+    with pytest.raises(errors.ArgumentError, match="got a cache together with key"):
+        layer(x, keys, cache=layer.empty_cache(2))
+    with pytest.raises(errors.ShapeError, match=r"takes key of shape \(N, length, 8\)"):
+        layer.project(memory[0])
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1, 1), (3, 1)])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_causal_encoder_generates_one_position_after_the_other(norm_first: bool, chunks: tuple[int, ...]) -> None:
+    model = TransformerEncoder(2, 8, 2, feedforward=12, norm_first=norm_first, device=Train).astype("float64").eval()
+    x = random_tensor(2, 4, 8)
+    whole, cache, start = model(x, causal=True), model.empty_cache(2), 0
+    for chunk in chunks:
+        y, cache = model(x[:, start : start + chunk], causal=True, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, start : start + chunk].to_numpy(), rtol=1e-9, atol=1e-12)
+        start += chunk
+    assert [each.length for each in cache] == [4, 4]
+    y, one = model.layers[0](x, causal=True, cache=model.empty_cache(2)[0])
+    assert (y.tolist(), one.length) == (model.layers[0](x, causal=True).tolist(), 4)
+    with pytest.raises(
+        errors.KindError, match=r"TransformerEncoder\(\) takes a tuple of 2 caches, .* empty_cache\(batch\)"
+    ):
+        model(x, cache=WRONG[:1])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_pairs_are_turned_by_their_positions(interleaved: bool) -> None:
+    x = random_tensor(3, 4, 6, device=NumPy)
+    array = x.to_numpy()
+    pairs = (array[..., ::2], array[..., 1::2]) if interleaved else (array[..., :3], array[..., 3:])
+    angles = np.arange(7, 11)[:, None] * 20.0 ** (-np.arange(3) / 3)
+    turned = (pairs[0] + 1j * pairs[1]) * np.exp(1j * angles)
+    found = F.rotary_encoding(x, offset=7, base=20.0, interleaved=interleaved).to_numpy()
+    parts = (found[..., ::2], found[..., 1::2]) if interleaved else (found[..., :3], found[..., 3:])
+    np.testing.assert_allclose(parts[0] + 1j * parts[1], turned, rtol=1e-12, atol=1e-12)
+    layer = RotaryEncoding(base=20.0, interleaved=interleaved)
+    assert layer(x, offset=7).tolist() == found.tolist()
+
+
+def test_products_go_by_the_distance_of_positions() -> None:
+    q, k = random_tensor(1, 4), random_tensor(2, 4)[1:]
+    near, far = (
+        (F.rotary_encoding(q, offset=at + 3) * F.rotary_encoding(k, offset=at)).sum().item() for at in (0, 1000)
+    )
+    assert near == pytest.approx(far, rel=1e-9)
+    assert F.rotary_encoding(random_tensor(2, 0, 4)).shape == (2, 0, 4)
+    assert str(F.rotary_encoding(random_tensor(2, 3, 4).to_dtype("float16")).dtype) == "float16"
+
+
+def test_derivatives_of_rotary_encoding_and_grouped_attention() -> None:
+    q, k = random_tensor(2, 4, 2).require_grad(), random_tensor(1, 4, 2).require_grad()
+
+    def attend(q: Any, k: Any) -> Any:
+        turned = F.rotary_encoding(k, interleaved=False)
+        return F.scaled_dot_product_attention(F.rotary_encoding(q), turned, k, causal=True, enable_gqa=True)
+
+    assert gradcheck(attend, (q, k))
+    assert gradgradcheck(attend, (q, k))
+
+
+def test_what_does_not_fit_is_said() -> None:
+    layer, x = attention(), random_tensor(2, 3, 8)
+    with pytest.raises(errors.KindError, match=r"a KeyValueCache, not a tuple; begin with attention\.empty_cache"):
+        layer(x, cache=WRONG)
+    with pytest.raises(errors.ArgumentError, match="with a cache, pass the query alone"):
+        layer(x, x, cache=layer.empty_cache(2))
+    with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\), expected \(2, 4, 0, 2\)"):
+        layer(x, cache=layer.empty_cache(3))
+    with pytest.raises(errors.ShapeError, match="queries of shape"):
+        layer(x, cache=KeyValueCache(random_tensor(2, 4, 1, 2), random_tensor(2, 4, 2, 2)))
+    with pytest.raises(errors.ArgumentError, match="key_heads=3 for 4 heads, which they must divide"):
+        attention(key_heads=3)
+    with pytest.raises(errors.ArgumentError, match=r"rotary_base=10\.0 for heads of size 1; .* the size even"):
+        MultiHeadAttention(4, 4, rotary_base=10.0, device=NumPy)
+    with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, got shape \(2, 3\)"):
+        F.rotary_encoding(random_tensor(2, 3))
+    with pytest.raises(errors.ArgumentError, match="a number above 0"):
+        RotaryEncoding(base=0.0)
+    with pytest.raises(errors.ShapeError, match="G divides H"):
+        F.scaled_dot_product_attention(
+            random_tensor(3, 4, 2), random_tensor(2, 4, 2), random_tensor(2, 4, 2), enable_gqa=True
+        )

@@ -12,7 +12,6 @@ from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, manual_se
 from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, IndexRangeError, KindError, ShapeError
-from burnpy.func import grad
 from burnpy.nn import (
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -41,7 +40,6 @@ from burnpy.nn import (
     TransformerEncoder,
     TransformerEncoderLayer,
     init,
-    stepped,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn.module_base import ModuleStructure, unflatten_module
@@ -82,12 +80,6 @@ def test_pools_are_of_windows() -> None:
     np.testing.assert_allclose(means[..., 0, 0], x.to_numpy().mean((2, 3)), rtol=1e-4, atol=1e-7)
 
 
-def test_layer_norm_has_mean_0_and_variance_1() -> None:
-    out = LayerNorm((3, 4), **D)(drawn(5, 3, 4) * 3.0 + 2.0).to_numpy().reshape(5, -1)
-    np.testing.assert_allclose(out.mean(1), 0.0, atol=1e-6)
-    np.testing.assert_allclose(out.var(1), 1.0, rtol=1e-4)
-
-
 def test_embedding_picks_rows_and_padding_has_no_gradient() -> None:
     layer = Embedding(4, 2, padding_idx=1, **D)
     index = IntTensor[Train].from_data([[1, 3], [3, 0]])
@@ -125,79 +117,6 @@ def test_dropout_in_a_checkpoint_is_the_same_twice() -> None:
     manual_seed(1)
     again = checkpoint(model, x).sum().backward()[layer.weight.value]
     assert plain.tolist() == again.tolist()
-
-
-def norm_stats(norm: BatchNorm[Any]) -> tuple[Any, Any, int]:
-    buffers: dict[str, Any] = {**norm.named_buffers()}
-    mean, var, count = (buffers[name] for name in ("running_mean", "running_var", "num_batches_tracked"))
-    return mean.value.to_numpy(), var.value.to_numpy(), count.value.item()
-
-
-def test_batch_norm_normalizes_by_the_batch_in_training_and_by_the_past_in_use() -> None:
-    x = drawn(6, 3, 4) * 2.0 + 1.0
-    norm = BatchNorm(3, eps=0.0, momentum=0.25, **D)
-    out = norm(x)
-    array = x.to_numpy().transpose(1, 0, 2).reshape(3, -1)
-    expected = (array - array.mean(1, keepdims=True)) / array.std(1, keepdims=True)
-    np.testing.assert_allclose(out.to_numpy().transpose(1, 0, 2).reshape(3, -1), expected, rtol=1e-4, atol=1e-5)
-    grads = (out * out).sum().backward()
-    after = stepped(norm, {}, grads.buffer_updates)
-    mean, var, count = norm_stats(after)
-    np.testing.assert_allclose(mean, 0.25 * array.mean(1), rtol=1e-5)
-    np.testing.assert_allclose(var, 0.75 + 0.25 * array.var(1, ddof=1), rtol=1e-5)
-    assert count == 1
-    used = after.valid()(x.inner()).to_numpy().transpose(1, 0, 2).reshape(3, -1)
-    np.testing.assert_allclose(used, (array - mean[:, None]) / np.sqrt(var)[:, None], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(after.eval()(x).to_numpy(), after.valid()(x.inner()).to_numpy())
-
-
-def test_batch_norm_merges_micro_batches_and_forks_into_one_step() -> None:
-    norm = BatchNorm(2, momentum=0.1, **D)
-    fork: Any = norm.fork()
-    one, two = drawn(5, 2, seed=1), drawn(5, 2, seed=2) + 3.0
-    grads = norm(one).sum().backward() * 0.5 + fork(two).sum().backward() * 0.5
-    mean, var, count = norm_stats(stepped(norm, {}, grads.buffer_updates))
-    means = (one.to_numpy().mean(0) + two.to_numpy().mean(0)) / 2
-    variances = (one.to_numpy().var(0, ddof=1) + two.to_numpy().var(0, ddof=1)) / 2
-    np.testing.assert_allclose(mean, 0.1 * means, rtol=1e-5)
-    np.testing.assert_allclose(var, 0.9 + 0.1 * variances, rtol=1e-5)
-    assert count == 2
-
-
-def test_batch_norm_without_momentum_is_the_mean_of_all_batches() -> None:
-    norm: Any = BatchNorm(2, momentum=None, **D)
-    batches = [drawn(4, 2, seed=k) for k in range(4)]
-    norm = stepped(norm, {}, norm(batches[0]).sum().backward().buffer_updates)
-    rest = [norm(b).sum().backward() for b in batches[1:]]
-    norm = stepped(norm, {}, (rest[0] + rest[1] + rest[2]).buffer_updates)
-    mean, _, count = norm_stats(norm)
-    np.testing.assert_allclose(mean, np.mean([b.to_numpy().mean(0) for b in batches], 0), rtol=1e-5)
-    assert count == 4
-
-
-def test_batch_norm_frozen_or_in_use_says_nothing() -> None:
-    x = drawn(4, 2).require_grad()
-    for norm in (BatchNorm(2, **D).no_grad(), BatchNorm(2, **D).eval(), BatchNorm(2, track_running_stats=False, **D)):
-        assert not norm(x).sum().backward().buffer_updates
-    kept = BatchNorm(2, **D).no_grad("running_mean")
-    assert list(kept(x).sum().backward().buffer_updates) == [kept.named_buffers()["running_var"].id]
-
-
-def test_batch_norm_in_a_checkpoint_counts_once() -> None:
-    norm = BatchNorm(3, **D)
-    x = drawn(5, 3)
-    plain = norm(x).exp().sum().backward()
-    inside = checkpoint(lambda x: norm(x).exp(), x).sum().backward()
-    assert {k: v.tolist() for k, v in plain.buffer_updates.items()} == {
-        k: v.tolist() for k, v in inside.buffer_updates.items()
-    }
-
-
-def test_a_derivative_of_func_goes_by_the_running_statistics_of_a_plain_model() -> None:
-    norm = BatchNorm(2, device=NumPy)
-    x = drawn(4, 2, device=NumPy)
-    slope = grad(lambda x: norm(x).sum())(x)
-    np.testing.assert_allclose(slope.to_numpy(), 1 / np.sqrt(1 + 1e-5), rtol=1e-6)
 
 
 def test_attention_by_hand() -> None:
@@ -414,7 +333,11 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5]), ShapeError, r"Gru\(\) takes lengths of shape \(2,\) here"),
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5, 6]), ArgumentError, "a length that is not from 0 to 5"),
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=WRONG), KindError, "lengths as an IntTensor or a list of ints"),
-    (lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)), ShapeError, r"hidden of shape \(2, 4\); .* \(1, 2, 4\)"),
+    (
+        lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)),
+        ShapeError,
+        r"hidden of shape \(2, 4\), expected \(1, 2, 4\)",
+    ),
     (lambda: GruCell(3, 4, **D)(drawn(2, 5, 3)), ShapeError, r"GruCell\(\) takes x of shape \(N, 3\) or \(3,\)"),
     (lambda: RnnCell(3, 4, **D)(drawn(2, 3), WRONG), KindError, "takes a float Tensor as the state's hidden"),
     (lambda: Rnn(3, 4, nonlinearity=WRONG, **D), ArgumentError, "expected 'tanh' or 'relu'"),
@@ -422,7 +345,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (
         lambda: Lstm(3, 4, **D)(drawn(2, 5, 3), LstmState(drawn(1, 2, 4), drawn(1, 2, 3))),
         ShapeError,
-        r"cell of shape \(1, 2, 3\); here it is \(1, 2, 4\)",
+        r"cell of shape \(1, 2, 3\), expected \(1, 2, 4\)",
     ),
     (lambda: MseLoss(reduction="most"), ArgumentError, "reduction='most'"),  # type: ignore[arg-type]
     (lambda: init.KaimingNormal()((3,), device=NumPy), ShapeError, "has no fans"),

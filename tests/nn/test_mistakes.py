@@ -220,7 +220,7 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
         (lambda: nn.Dropout("a"), "a probability"),
         (lambda: nn.BatchNorm(2, momentum="a", device=NumPy), "from 0 to 1, or None"),
         (lambda: nn.LayerNorm((), device=NumPy), "at least one size"),
-        (lambda: nn.Conv2d(1, 2, 3, padding="half", device=NumPy), 'of words there are "same" and "valid"'),
+        (lambda: nn.Conv2d(1, 2, 3, padding="half", device=NumPy), 'expected a number, "same" or "valid"'),
         (lambda: nn.Conv2d(1, 2, 3, padding="same", stride=2, device=NumPy), "a stride of 1"),
     ],
 )
@@ -267,7 +267,7 @@ def test_a_param_is_no_array() -> None:
 
 @pytest.mark.parametrize("mode", [1, "yes", 0.0])
 def test_modes_that_are_none(mode: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match="True, False, or None to go by the device"):
+    with pytest.raises(errors.ArgumentError, match="True, False, or None to follow the device"):
         LAYER.train(mode)
 
 

@@ -1,15 +1,24 @@
-"""The files of `burnpy.nn` import one another without a circle, also inside of functions and for type checkers."""
+"""The files of `burnpy.nn`: no circle of imports, one name for a family, no module in the place of a function."""
 
 from __future__ import annotations
 
 import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import burnpy.nn
+from burnpy.nn import functional
 
 ROOT = Path(burnpy.nn.__path__[0])
 FILES = {".".join(("burnpy", "nn", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
+
+LAYERS_ALONE = {
+    *("loss_frame", "recurrence", "recurrence_frame", "sequential", "transformer", "transformer_decoder"),
+    *("dropout", "embedding"),  # whose functions have these names, and so cannot be in modules of these names
+}
+"""The modules of layers that have no function of their own, or one in a module of another name."""
+FUNCTIONS_ALONE = {"embeddings", "random"}
 
 
 def imports(path: Path) -> set[str]:
@@ -23,8 +32,23 @@ def imports(path: Path) -> set[str]:
     return imported & FILES.keys()
 
 
+def modules(package: str) -> set[str]:
+    return {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
+
+
 def test_there_is_no_circle_of_imports() -> None:
     graph = {name: imports(path) for name, path in FILES.items()}
     order = [*TopologicalSorter(graph).static_order()]  # a CycleError names the files of a circle
     assert order.index("burnpy.nn.variable") < order.index("burnpy.nn.tree") < order.index("burnpy.nn.module_base")
     assert order.index("burnpy.nn.module") < order.index("burnpy.nn.layers.dense")
+
+
+def test_a_family_has_one_name_in_functional_and_layers() -> None:
+    assert modules("layers") - LAYERS_ALONE == modules("functional") - FUNCTIONS_ALONE
+
+
+def test_no_module_takes_the_place_of_a_function() -> None:
+    """A module is set as an attribute of its package when it is imported, where a lazy name is looked up later."""
+    assert not modules("functional").intersection(functional.__all__)
+    names = {name for name in burnpy.nn.__all__ if not isinstance(getattr(burnpy.nn, name), ModuleType)}
+    assert not modules("").intersection(names)

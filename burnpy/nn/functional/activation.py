@@ -43,21 +43,21 @@ def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tenso
 
 @explained
 def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
-    """The piecewise linear approximation of the sigmoid: x / 6 + 1 / 2, limited to the range from 0 to 1."""
+    """Approximate the sigmoid by x / 6 + 1 / 2, limited to the range from 0 to 1."""
     (x,) = floats("hardsigmoid", 1, x=x)
     return (_hardtanh("hardsigmoid", x, -3.0, 3.0) + 3.0) / 6.0
 
 
 @explained
 def hardswish(x: Tensor[B]) -> Tensor[B]:
-    """The product of x and its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019."""
+    """Multiply x by its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019."""
     (x,) = floats("hardswish", 1, x=x)
     return x._like(_device(x).hardswish(x._primitive))
 
 
 @explained
 def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
-    """x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
+    """Return x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
 
     Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
 
@@ -72,7 +72,7 @@ def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
 
 @explained
 def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
-    """x where it is positive, and ``alpha`` · (exp(x) - 1) elsewhere.
+    """Return x where it is positive, and ``alpha`` · (exp(x) - 1) elsewhere.
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
     """
@@ -81,7 +81,7 @@ def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
 
 @explained
 def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
-    """x where it is positive, and ``alpha`` · (exp(x / alpha) - 1) elsewhere, which is smooth for every alpha.
+    """Return x where it is positive, and ``alpha`` · (exp(x / alpha) - 1) elsewhere, smooth for every alpha.
 
     Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
 
@@ -89,13 +89,13 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
         ArgumentError: ``alpha`` is 0.
     """
     if alpha == 0:
-        raise ArgumentError("celu() got alpha=0, by which it would divide; give a positive number")
+        raise ArgumentError("celu() got alpha=0, and divides by alpha; expected a positive number")
     return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
 
 
 @explained
 def selu(x: Tensor[B]) -> Tensor[B]:
-    """The `elu` whose scale and alpha keep mean 0 and variance 1 from layer to layer.
+    """Compute the `elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
@@ -104,35 +104,35 @@ def selu(x: Tensor[B]) -> Tensor[B]:
 
 @explained
 def mish(x: Tensor[B]) -> Tensor[B]:
-    """The product x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
+    """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
     (x,) = floats("mish", 1, x=x)
     return x._like(_device(x).mish(x._primitive))
 
 
 @explained
 def logsigmoid(x: Tensor[B]) -> Tensor[B]:
-    """The logarithm of the sigmoid, without overflow."""
+    """Compute the logarithm of the sigmoid, without overflow."""
     (x,) = floats("logsigmoid", 1, x=x)
     return -(-x).softplus()
 
 
 @explained
 def softsign(x: Tensor[B]) -> Tensor[B]:
-    """The ratio x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
     (x,) = floats("softsign", 1, x=x)
     return x / (x.abs() + 1.0)
 
 
 @explained
 def tanhshrink(x: Tensor[B]) -> Tensor[B]:
-    """The difference x - tanh(x)."""
+    """Compute x - tanh(x)."""
     (x,) = floats("tanhshrink", 1, x=x)
     return x - x.tanh()
 
 
 @explained
 def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
-    """x moved by ``lambd`` toward 0, and 0 where its magnitude is at most that; there the gradient is 0.
+    """Move x by ``lambd`` toward 0; where its magnitude is at most that, result and gradient are 0.
 
     Raises:
         ArgumentError: ``lambd`` is negative.
@@ -150,7 +150,7 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
 
 @explained
 def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
-    """x where it is above ``threshold``, and ``value`` elsewhere."""
+    """Return x where it is above ``threshold``, and ``value`` elsewhere."""
     (x,) = floats("threshold", 1, x=x)
     return x.masked_fill(x <= number(x, threshold, "threshold"), value)
 
@@ -173,7 +173,7 @@ def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, input_scale: 
 
 @explained
 def glu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
-    """The gated linear unit: the first half of x along ``dim`` times the sigmoid of the second.
+    """Compute the gated linear unit: the first half of x along ``dim`` times the sigmoid of the second.
 
     Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, 2016.
 
@@ -191,7 +191,7 @@ def glu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
 
 @explained
 def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
-    """The SwiGLU gate: the silu of the first half of x along ``dim`` times the second.
+    """Compute the SwiGLU gate: the silu of the first half of x along ``dim`` times the second.
 
     Source: Shazeer, GLU Variants Improve Transformer, 2020.
 
@@ -204,7 +204,7 @@ def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
 
 @explained
 def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
-    """The softmax of -x along ``dim``."""
+    """Compute the softmax of -x along ``dim``."""
     (x,) = floats("softmin", 1, x=x)
     return (-x).softmax(dim)
 

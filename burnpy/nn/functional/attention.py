@@ -34,7 +34,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     generator: Generator | None = None,
 ) -> Tensor[B]:
-    """Scaled dot-product attention: ``softmax(query @ key.mT · scale + mask) @ value``.
+    """Compute scaled dot-product attention, ``softmax(query @ key.mT · scale + mask) @ value``.
 
     A query that may attend to no key gets zeros, and has no gradient.
 
@@ -109,7 +109,7 @@ def scaled_dot_product_attention(
 def _grouped(
     name: str, query: Tensor[B], key: Tensor[B], value: Tensor[B], mask: Any, settings: dict[str, Any]
 ) -> Tensor[B]:
-    """Attention of heads of queries that share heads of keys and values: these are expanded, which copies nothing.
+    """Compute attention with shared heads of keys and values, which are expanded without a copy.
 
     Source: Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models, 2023.
     """
@@ -140,7 +140,7 @@ def _composed(
     dropout_p: float,
     generator: Generator | None,
 ) -> Tensor[B]:
-    """Attention composed of tensor operations, for what the backend's operation lacks: a float mask, and dropout."""
+    """Compute attention by tensor operations, for a float mask and dropout, which the backend's operation lacks."""
     scores = query * scale @ key.mT
     if isinstance(mask, Tensor):
         scores = scores + mask

@@ -36,7 +36,7 @@ def conv1d(
     dilation: Single = 1,
     groups: int = 1,
 ) -> Tensor[B]:
-    """1-D convolution of sequences with a weight (strictly, cross-correlation), as `torch.nn.functional.conv1d`.
+    """Convolve sequences with a weight (strictly, cross-correlate), as `torch.nn.functional.conv1d`.
 
     Args:
         x: shape (N, in, length), or (in, length) for a single sequence.
@@ -76,7 +76,7 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor[B]:
-    """2-D convolution of images with a weight (strictly, cross-correlation), as `torch.nn.functional.conv2d`.
+    """Convolve images with a weight (strictly, cross-correlate), as `torch.nn.functional.conv2d`.
 
     Args:
         x: shape (N, in, height, width), or (in, height, width) for a single image.
@@ -119,7 +119,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Single = 1,
 ) -> Tensor[B]:
-    """1-D transposed convolution of sequences, as `torch.nn.functional.conv_transpose1d`.
+    """Convolve sequences in the transposed sense, as `torch.nn.functional.conv_transpose1d`.
 
     Args:
         x: shape (N, in, length), or (in, length) for a single sequence.
@@ -161,7 +161,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Pair = 1,
 ) -> Tensor[B]:
-    """2-D transposed convolution of images, as `torch.nn.functional.conv_transpose2d`.
+    """Convolve images in the transposed sense, as `torch.nn.functional.conv_transpose2d`.
 
     Args:
         x: shape (N, in, height, width), or (in, height, width) for a single image.
@@ -207,7 +207,7 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
         if padding == "valid":
             return ((0, 0),) * len(stride)
         if padding != "same":
-            raise ArgumentError(f'{operation}() got padding={padding!r:.80}; of words there are "same" and "valid"')
+            raise ArgumentError(f'{operation}() got padding={padding!r:.80}; expected a number, "same" or "valid"')
         if stride != (1,) * len(stride):
             shown = stride[0] if len(stride) == 1 else stride
             raise ArgumentError(f'{operation}() got padding="same" with stride={shown}; expected a stride of 1')
@@ -230,7 +230,7 @@ def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -
 
 
 def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
-    """The slow path of `sides_of`, for sequences, other integers, and errors."""
+    """Convert padding as `sides_of` does: the slow path, for sequences, other integers, and errors."""
     each = padding if isinstance(padding, Sequence) else (padding,) * dims
     if dims == 1 and len(each) == 2:
         each = (each,)
@@ -355,8 +355,8 @@ def _transposed(
     for more, step, gap in zip(extra, strides, gaps, strict=True):
         if more >= max(step, gap):  # more would be zeros that no window reaches
             raise ArgumentError(
-                f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; it is less than "
-                "one of them"
+                f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; expected a "
+                "number below one of them"
             )
     shape, (channels, *kernel) = x.shape, weight.shape[1:]
     reach = [

@@ -90,7 +90,7 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
 
 
 def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
-    """The error that says which shapes do not match."""
+    """Return the error that says which shapes do not match."""
     if len(weight) != 2:
         return ShapeError(f"linear() takes weight of shape (in, out), got shape {weight}")
     if not shape or shape[-1] != weight[0]:

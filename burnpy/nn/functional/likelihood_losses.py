@@ -23,7 +23,7 @@ BatchReduction: TypeAlias = Literal["mean", "batchmean", "sum", "none"]
 def binary_cross_entropy(
     input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None, reduction: Reduction = "mean"
 ) -> Tensor[B]:
-    """The cross entropy of probabilities against probabilities; of logits, `binary_cross_entropy_with_logits` is exact.
+    """Compute the cross entropy of probabilities; for logits, `binary_cross_entropy_with_logits` is exact.
 
     A logarithm is at least -100, and its derivative at most 10¹² (2¹⁴ in float16), so that the loss and its gradient
     are finite where a prediction is 0 or 1.
@@ -65,7 +65,7 @@ def binary_cross_entropy(
 def kl_div(
     input: Tensor[B], target: Tensor[B], *, log_target: bool = False, reduction: BatchReduction = "mean"
 ) -> Tensor[B]:
-    """The terms target · (log target - input) of the Kullback-Leibler divergence; a target of 0 has the term 0.
+    """Compute the terms target · (log target - input) of the Kullback-Leibler divergence; 0 for a target of 0.
 
     The gradient of target · log target at 0, which is infinite, is taken to be 0.
 
@@ -110,7 +110,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The negative log likelihood of counts under Poisson distributions: rate - count · log rate.
+    """Compute the negative log likelihood of counts under Poisson distributions: rate - count · log rate.
 
     Args:
         input: the logarithm of the rate, or the rate itself, of any shape.
@@ -148,7 +148,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The negative log likelihood under normal distributions: (log var + (input - target)² / var) / 2.
+    """Compute the negative log likelihood under normal distributions: (log var + (input - target)² / var) / 2.
 
     A variance below ``eps`` is ``eps``, and its gradient that at ``eps``.
 

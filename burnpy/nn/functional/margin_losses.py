@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def hinge_embedding_loss(
     input: Tensor[B], target: Tensor[B] | Ints[B], *, margin: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor[B]:
-    """Distances x of pairs: x where the label is 1, and max(0, margin - x) where it is -1.
+    """Compute the hinge loss of distances x: x where the label is 1, and max(0, margin - x) where it is -1.
 
     Args:
         input: the distances, of any shape.
@@ -62,7 +62,7 @@ def cosine_embedding_loss(
     margin: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The cosine c of pairs of vectors: 1 - c where the label is 1, and max(0, c - margin) where it is -1.
+    """Compute the loss of cosines c of pairs: 1 - c where the label is 1, and max(0, c - margin) where it is -1.
 
     Args:
         input1: vectors, shape (N, D) or (D,).
@@ -100,7 +100,7 @@ def margin_ranking_loss(
     margin: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """max(0, margin - label · (input1 - input2)): the label 1 ranks the first higher, -1 the second.
+    """Compute max(0, margin - label · (input1 - input2)): the label 1 ranks the first higher, -1 the second.
 
     Args:
         input1: the first of each pair, of any shape.
@@ -136,7 +136,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference plus ``eps``.
+    """Compute max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of a difference + ``eps``.
 
     Args:
         anchor: vectors, shape (N, D) or (D,).
@@ -175,7 +175,7 @@ def triplet_margin_loss(
 
 @explained
 def soft_margin_loss(input: Tensor[B], target: Tensor[B] | Ints[B], *, reduction: Reduction = "mean") -> Tensor[B]:
-    """log(1 + exp(-label · input)), without overflow.
+    """Compute log(1 + exp(-label · input)), without overflow.
 
     Args:
         input: scores, of any shape.

@@ -30,7 +30,7 @@ def layer_norm(
     *,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """Layer normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics over the last dimensions.
+    """Normalize the last dimensions: ``(x - mean) / √(var + eps) · weight + bias``, with statistics over them.
 
     Args:
         x: shape (…, *normalized_shape).
@@ -59,7 +59,7 @@ def layer_norm(
 def rms_norm(
     x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
 ) -> Tensor[B]:
-    """Root mean square normalization: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
+    """Normalize by the root mean square: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
 
     Args:
         x: shape (…, *normalized_shape).
@@ -105,7 +105,7 @@ def batch_norm(
     training: bool = False,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """Batch normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel.
+    """Normalize each channel of a batch: ``(x - mean) / √(var + eps) · weight + bias``.
 
     The running statistics are not modified; `burnpy.nn.BatchNorm` records their updates.
 
@@ -127,7 +127,7 @@ def batch_norm(
         return batch_normed(x, weight, bias, eps=eps).output
     if running_mean is None or running_var is None:
         raise ArgumentError(
-            "batch_norm() has no running statistics to go by; pass training=True for those of the batch"
+            "batch_norm() got no running statistics; pass training=True to use the statistics of the batch"
         )
     x, mean, var, weight, bias = floats(
         "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
@@ -186,7 +186,7 @@ def group_norm(
     *,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """Group normalization: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of each group of channels.
+    """Normalize each group of channels: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of the group.
 
     Args:
         x: shape (N, channels, …).
@@ -230,7 +230,7 @@ def instance_norm(
     use_input_stats: bool = True,
     eps: float = 1e-5,
 ) -> Tensor[B]:
-    """Instance normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of each member of a batch.
+    """Normalize each channel of each member of a batch: ``(x - mean) / √(var + eps) · weight + bias``.
 
     Args:
         x: shape (N, channels, …), with at least one dimension after the channels.
@@ -270,7 +270,7 @@ def instance_norm(
 
 @explained
 def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
-    """x divided by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
+    """Divide x by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
 
     A vector of zeros stays one, and the gradient there is finite. 16-bit floats are computed in float32.
 

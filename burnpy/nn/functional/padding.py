@@ -13,23 +13,23 @@ from burnpy.tensor.dims import addressable, integers
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor_base import TensorBase, describe
 
-T = TypeVar("T", bound=TensorBase[Any])
+Padded = TypeVar("Padded", bound=TensorBase[Any])
 
 
 @explained
 def pad(
-    x: T,
+    x: Padded,
     pad: Sequence[int],
     mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
     value: float | None = None,
-) -> T:
-    """The tensor with elements added at both ends of its last dimensions, or cut off where a number is negative.
+) -> Padded:
+    """Add elements at both ends of the last dimensions of a tensor, or cut some off where a number is negative.
 
     Args:
         x: a tensor of any kind.
         pad: how many elements: before and after the last dimension, then before and after the one in front of it, ….
         mode: what they are: ``"constant"``, ``value``; ``"reflect"``, the elements next to the outermost one,
-            reversed; ``"replicate"``, the outermost one; ``"circular"``, those of the other end.
+            reversed; ``"replicate"``, the outermost one; ``"circular"``, the elements of the other end.
         value: the number for ``"constant"``; 0 (or False) by default.
 
     Raises:

@@ -58,7 +58,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Max pooling of sequences: the maximum of each window, as `max_pool2d` of images.
+    """Compute the maximum of each window of sequences, as `max_pool2d` of images.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -107,7 +107,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Max pooling: the largest element of each window.
+    """Compute the maximum of each window of images.
 
     The gradient goes to that element; of several equal ones to the first. A window with NaN gives NaN, and the gradient
     goes to the first NaN.
@@ -149,7 +149,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor[B]:
-    """Average pooling of sequences: the mean of each window.
+    """Compute the mean of each window of sequences.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -185,7 +185,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor[B]:
-    """Average pooling: the mean of each window.
+    """Compute the mean of each window of images.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
@@ -208,7 +208,7 @@ def avg_pool2d(
 
 @explained
 def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
-    """Adaptive average pooling of sequences: the means of windows chosen so that the output has ``output_size``.
+    """Compute the means of windows of sequences, chosen so that the output has ``output_size``.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -226,7 +226,7 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
 
 @explained
 def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputPair) -> Tensor[B]:
-    """Adaptive average pooling: the means of windows chosen so that the output has ``output_size``.
+    """Compute the means of windows of images, chosen so that the output has ``output_size``.
 
     The windows have equal size, or nearly.
 
@@ -258,7 +258,7 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: Single, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Adaptive max pooling of sequences: the maxima of windows chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of sequences, chosen so that the output has ``output_size``.
 
     Args:
         x: shape (N, channels, length), or (channels, length) for a single sequence.
@@ -291,10 +291,10 @@ def adaptive_max_pool2d(
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputPair, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Adaptive max pooling: the maxima of windows chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of images, chosen so that the output has ``output_size``.
 
-    The windows are those of `adaptive_avg_pool2d`. Of equal maxima the first has the gradient; a window with NaN gives
-    NaN.
+    The windows are the same as for `adaptive_avg_pool2d`. Among equal maxima the first has the gradient; a window with
+    NaN gives NaN.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
@@ -326,7 +326,7 @@ def divisor_of(operation: str, divisor: int | None) -> int | None:
         return None
     number = whole(operation, "divisor_override", divisor)
     if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; nothing is divided by 0")
+        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
     return number
 
 
@@ -343,7 +343,7 @@ def _max_pool(
     """Return the maxima of windows, and their indices if ``return_indices``."""
     images = as_images(operation, x)
     windows = checked_windows(operation, images, kernel_size, stride, padding, dilation, ceil_mode)
-    device: Any = images.device
+    device: Any = images._device
     settings = (images._primitive, *windows, bool(ceil_mode))
     out = as_given(operation, x, images._like(device.max_pool2d(*settings)))
     if not return_indices:
@@ -364,7 +364,7 @@ def _avg_pool(
     """Return the means of windows."""
     images = as_images(operation, x)
     windows = checked_windows(operation, images, kernel_size, stride, padding, 1, ceil_mode)
-    device: Any = images.device
+    device: Any = images._device
     flags = (bool(ceil_mode), bool(count_include_pad))
     out = device.avg_pool2d(images._primitive, *windows[:3], *flags, divisor_of(operation, divisor))
     return as_given(operation, x, images._like(out))
@@ -373,7 +373,7 @@ def _avg_pool(
 def _adaptive_avg_pool(operation: str, x: Tensor[B], output_size: Single | OutputPair) -> Tensor[B]:
     """Return the means of windows that fit the size of the output."""
     images = as_images(operation, x)
-    device: Any = images.device
+    device: Any = images._device
     out = device.adaptive_avg_pool2d(images._primitive, _output_size(operation, images, output_size))
     return as_given(operation, x, images._like(out))
 
@@ -387,7 +387,7 @@ def _adaptive_max_pool(
     n, channels, high, wide = images.shape
     if not high or not wide:
         raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
-    device: Any = images.device
+    device: Any = images._device
     index = device.adaptive_max_pool2d_indices(images._primitive, size)
     flat = device.discrete.reshape(index, (n, channels, size[0] * size[1]))
     values = images._like(device.gather(images.flatten(2)._primitive, 2, flat)).reshape((n, channels, *size))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def l1_loss(
     input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None, reduction: Reduction = "mean"
 ) -> Tensor[B]:
-    """The mean absolute error, whose gradient is 0 where prediction and target are equal.
+    """Compute the mean absolute error, whose gradient is 0 where prediction and target are equal.
 
     Args:
         input: the prediction, of any shape.
@@ -43,7 +43,7 @@ def l1_loss(
 def smooth_l1_loss(
     input: Tensor[B], target: Tensor[B], *, beta: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor[B]:
-    """The absolute error |d| less beta / 2, and d² / (2 · beta) where |d| < beta.
+    """Compute the absolute error |d| less beta / 2, and d² / (2 · beta) where |d| < beta.
 
     Args:
         input: the prediction, of any shape.
@@ -81,7 +81,7 @@ def huber_loss(
     weight: Tensor[B] | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """Huber's loss: d² / 2 where |d| < delta, and delta · (|d| - delta / 2) elsewhere.
+    """Compute Huber's loss: d² / 2 where |d| < delta, and delta · (|d| - delta / 2) elsewhere.
 
     Args:
         input: the prediction, of any shape.

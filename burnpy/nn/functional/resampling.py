@@ -119,7 +119,7 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
     align_corners: bool = False,
 ) -> Tensor[B]:
-    """Images sampled at the positions of a grid, as `torch.nn.functional.grid_sample`.
+    """Sample images at the positions of a grid, as `torch.nn.functional.grid_sample`.
 
     Args:
         x: shape (N, channels, height, width).
@@ -172,7 +172,7 @@ def grid_sample(
 
 @explained
 def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = False) -> Tensor[B]:
-    """The grid of an affine map of images, for `grid_sample`.
+    """Compute the grid of an affine map of images, for `grid_sample`.
 
     Args:
         theta: shape (N, 2, 3), the matrices of the maps from positions in the output to those in the input.

@@ -25,7 +25,7 @@ _FORMS = {1: ("length", "sequence"), 2: ("height, width", "image")}
 
 @explained
 def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor[B]:
-    """The elements of each window of images as the columns of a matrix ("im2col"), as `torch.nn.functional.unfold`.
+    """Make each window of images a column of a matrix ("im2col"), as `torch.nn.functional.unfold`.
 
     Args:
         x: shape (N, channels, height, width), or (channels, height, width) for a single image.
@@ -77,7 +77,7 @@ def fold(
     padding: Pair = 0,
     stride: Pair = 1,
 ) -> Tensor[B]:
-    """Images as the sums of windows that are the columns of a matrix ("col2im"), as `torch.nn.functional.fold`.
+    """Add the columns of a matrix as windows of images ("col2im"), as `torch.nn.functional.fold`.
 
     It is the transpose of `unfold`: elements of the image that several windows share are the sums of theirs.
 
@@ -188,7 +188,7 @@ def as_images(operation: str, x: Tensor[B]) -> Tensor[B]:
     """
     (x,) = floats(operation, 1, x=x)
     sequences = operation.endswith("1d")
-    check_form(operation, x.shape, 1 if sequences else 2)
+    check_form(operation, x._primitive.shape, 1 if sequences else 2)
     return batch_of(x.unsqueeze(-2) if sequences else x)
 
 

@@ -1,1 +1,1 @@
-"""Layers, one file per topic."""
+"""Layers: a module for each family, named as the module of their functions in `burnpy.nn.functional`."""

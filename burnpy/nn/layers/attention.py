@@ -294,7 +294,7 @@ class MultiHeadAttention(Module[B]):
         return self._heads(k), self._heads(v)
 
     def _split(self, projections: Tensor[B], *first: int) -> list[Tensor[B]]:
-        """Split projections into those of ``first`` sizes, of keys and of values, each in heads."""
+        """Split projections into parts of ``first`` sizes, keys and values, each in heads."""
         return [self._heads(x) for x in projections.split([*first, self._narrow, self._narrow], 2)]
 
     def _heads(self, x: Tensor[B]) -> Tensor[B]:

@@ -13,7 +13,7 @@ from burnpy.nn.functional.likelihood_losses import (
     kl_div,
     poisson_nll_loss,
 )
-from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
+from burnpy.nn.layers.loss_frame import Loss, PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, nll_loss
 from burnpy.typevars import B
@@ -42,7 +42,7 @@ class CrossEntropyLoss(Loss):
     """
 
     _function = staticmethod(cross_entropy)
-    _settings = ("ignore_index", "label_smoothing")
+    _settings = ("ignore_index", "label_smoothing", "reduction")
 
     def __init__(
         self, *, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: Reduction = "mean"
@@ -56,7 +56,7 @@ class CrossEntropyLoss(Loss):
 
     def forward(self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
-        return self._loss(logits, target, weight=weight)
+        return self._result(logits, target, weight=weight)
 
     if TYPE_CHECKING:
 
@@ -79,7 +79,7 @@ class NllLoss(Loss):
     """
 
     _function = staticmethod(nll_loss)
-    _settings = ("ignore_index",)
+    _settings = ("ignore_index", "reduction")
 
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -87,7 +87,7 @@ class NllLoss(Loss):
 
     def forward(self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of log-probabilities (N, C, …) for classes (N, …), with class weights (C,)."""
-        return self._loss(log_probabilities, target, weight=weight)
+        return self._result(log_probabilities, target, weight=weight)
 
     if TYPE_CHECKING:
 
@@ -119,7 +119,7 @@ class BceWithLogitsLoss(Loss):
         pos_weight: Tensor[B] | None = None,
     ) -> Tensor[B]:
         """Return the loss of logits and a target of the same shape; the weights broadcast to it."""
-        return self._loss(input, target, weight=weight, pos_weight=pos_weight)
+        return self._result(input, target, weight=weight, pos_weight=pos_weight)
 
     if TYPE_CHECKING:
 
@@ -160,7 +160,7 @@ class KlDivLoss(PairLoss):
     """
 
     _function = staticmethod(kl_div)
-    _settings = ("log_target",)
+    _settings = ("log_target", "reduction")
     _reductions = get_args(BatchReduction)
 
     def __init__(self, *, log_target: bool = False, reduction: BatchReduction = "mean") -> None:
@@ -183,7 +183,7 @@ class PoissonNllLoss(PairLoss):
     """
 
     _function = staticmethod(poisson_nll_loss)
-    _settings = ("log_input", "full", "eps")
+    _settings = ("log_input", "full", "eps", "reduction")
 
     def __init__(
         self, *, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: Reduction = "mean"
@@ -205,7 +205,7 @@ class GaussianNllLoss(Loss):
     """
 
     _function = staticmethod(gaussian_nll_loss)
-    _settings = ("full", "eps")
+    _settings = ("full", "eps", "reduction")
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -214,7 +214,7 @@ class GaussianNllLoss(Loss):
 
     def forward(self, input: Tensor[B], target: Tensor[B], var: Tensor[B] | float) -> Tensor[B]:
         """Return the loss of means and targets of the same shape, under variances that fit."""
-        return self._loss(input, target, var)
+        return self._result(input, target, var)
 
     if TYPE_CHECKING:
 

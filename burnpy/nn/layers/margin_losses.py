@@ -14,7 +14,7 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from burnpy.nn.layers.losses import Loss
+from burnpy.nn.layers.loss_frame import Loss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -35,7 +35,7 @@ class HingeEmbeddingLoss(Loss):
     """
 
     _function = staticmethod(hinge_embedding_loss)
-    _settings = ("margin",)
+    _settings = ("margin", "reduction")
 
     def __init__(self, *, margin: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -43,7 +43,7 @@ class HingeEmbeddingLoss(Loss):
 
     def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of distances and labels 1 and -1 of the same shape."""
-        return self._loss(input, target)
+        return self._result(input, target)
 
     if TYPE_CHECKING:
 
@@ -64,7 +64,7 @@ class CosineEmbeddingLoss(Loss):
     """
 
     _function = staticmethod(cosine_embedding_loss)
-    _settings = ("margin",)
+    _settings = ("margin", "reduction")
 
     def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -72,7 +72,7 @@ class CosineEmbeddingLoss(Loss):
 
     def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two batches of vectors (N, D) with labels 1 and -1 (N,)."""
-        return self._loss(input1, input2, target)
+        return self._result(input1, input2, target)
 
     if TYPE_CHECKING:
 
@@ -93,7 +93,7 @@ class MarginRankingLoss(Loss):
     """
 
     _function = staticmethod(margin_ranking_loss)
-    _settings = ("margin",)
+    _settings = ("margin", "reduction")
 
     def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -101,7 +101,7 @@ class MarginRankingLoss(Loss):
 
     def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of two tensors of scores and labels 1 and -1 of the same shape."""
-        return self._loss(input1, input2, target)
+        return self._result(input1, input2, target)
 
     if TYPE_CHECKING:
 
@@ -125,7 +125,7 @@ class TripletMarginLoss(Loss):
     """
 
     _function = staticmethod(triplet_margin_loss)
-    _settings = ("margin", "p", "eps", "swap")
+    _settings = ("margin", "p", "eps", "swap", "reduction")
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class TripletMarginLoss(Loss):
 
     def forward(self, anchor: Tensor[B], positive: Tensor[B], negative: Tensor[B]) -> Tensor[B]:
         """Return the loss of three batches of vectors (N, D)."""
-        return self._loss(anchor, positive, negative)
+        return self._result(anchor, positive, negative)
 
     if TYPE_CHECKING:
 
@@ -165,7 +165,7 @@ class SoftMarginLoss(Loss):
 
     def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
         """Return the loss of scores and labels 1 and -1 of the same shape."""
-        return self._loss(input, target)
+        return self._result(input, target)
 
     if TYPE_CHECKING:
 
@@ -187,7 +187,7 @@ class MultiMarginLoss(Loss):
     """
 
     _function = staticmethod(multi_margin_loss)
-    _settings = ("p", "margin")
+    _settings = ("p", "margin", "reduction")
 
     def __init__(self, *, p: int = 1, margin: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -197,7 +197,7 @@ class MultiMarginLoss(Loss):
 
     def forward(self, input: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
         """Return the loss of scores (N, C) for classes (N,), with class weights (C,)."""
-        return self._loss(input, target, weight=weight)
+        return self._result(input, target, weight=weight)
 
     if TYPE_CHECKING:
 

@@ -96,7 +96,7 @@ class RunningNorm(ChannelNorm[B]):
 class BatchNorm(RunningNorm[B]):
     """Batch normalization: ``(x - mean) / √(var + eps) · weight + bias`` for each channel of (N, channels, …).
 
-    In training mode mean and variance are those of the batch, and the running statistics are updated to ``(1 -
+    In training mode the batch's mean and variance are used, and the running statistics are updated to ``(1 -
     momentum) · old + momentum · batch``; in eval mode the running statistics are used. The forward pass modifies
     nothing: the update is returned with the gradients and applied by the optimizer's step, once for the mean over all
     micro-batches. Frozen statistics (``model.no_grad("norm")``) are not updated.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Pad(Stateless):
-    """A padding of the last dimensions. The arguments are those of `ConstantPad`."""
+    """A padding of the last dimensions. The arguments are the same as for `ConstantPad`."""
 
     def __init__(self, padding: int | Sequence[int], *, dims: int = 2) -> None:
         self.padding, self.dims = _checked(type(self).__name__, padding, dims), dims

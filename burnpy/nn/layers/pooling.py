@@ -16,7 +16,7 @@ from burnpy.nn.functional.pooling import (
     max_pool1d,
     max_pool2d,
 )
-from burnpy.nn.module import Stateless
+from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
@@ -26,24 +26,12 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import IntTensor, Tensor
 
 
-class Pooling(Stateless):
-    """The base class of the pooling layers.
-
-    A subclass names its function, and the settings that it passes to it.
-    """
-
-    _function: ClassVar[Callable[..., Any]]
-    _settings: ClassVar[tuple[str, ...]]
+class Pooling(FunctionLayer, Stateless):
+    """The base class of the pooling layers: a function of `burnpy.nn.functional` with its settings."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Pool (N, channels, length) or (N, channels, height, width) over its windows; N may be omitted."""
-        return self._pooled(x)  # type: ignore[no-any-return]  # of burnpy.nn.functional
-
-    def _pooled(self, x: Tensor[B], **options: Any) -> Any:
-        """Call the function with the settings of the layer."""
-        for name in self._settings:
-            options[name] = getattr(self, name)
-        return self._function(x, **options)
+        return self._result(x)
 
 
 class WindowPooling(Pooling):
@@ -70,7 +58,9 @@ class MaxPooling(Pooling):
     @explained
     def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
         """Return the result of `forward` and the flat, row-major index of each maximum in its sequence or plane."""
-        return self._pooled(x, return_indices=True)  # type: ignore[no-any-return]  # of burnpy.nn.functional
+        both: Any = self._result(x, return_indices=True)
+        values, indices = both
+        return values, indices
 
 
 class MaxPool(WindowPooling, MaxPooling):
@@ -242,7 +232,7 @@ class AdaptiveAvgPool2d(Pooling):
     """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
-        output_size: height and width of the output; None for those of the input.
+        output_size: height and width of the output; None keeps the size of the input.
 
     Raises:
         ArgumentError: a size is not positive.
@@ -281,7 +271,7 @@ class AdaptiveMaxPool2d(MaxPooling):
     """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     Args:
-        output_size: height and width of the output; None for those of the input.
+        output_size: height and width of the output; None keeps the size of the input.
 
     Raises:
         ArgumentError: a size is not positive.

@@ -199,7 +199,7 @@ class GruCell(HiddenStateCell[B]):
 class Gru(HiddenStateNetwork[B]):
     """A multi-layer network of gated recurrent units. The batch dimension comes first.
 
-    Parameter paths are those of `burnpy.nn.Lstm`.
+    Parameter paths are the same as in `burnpy.nn.Lstm`.
 
     Args:
         inputs: the size of an input vector.
@@ -300,7 +300,7 @@ class RnnCell(HiddenStateCell[B]):
 class Rnn(HiddenStateNetwork[B]):
     """A multi-layer recurrent network without gates. The batch dimension comes first.
 
-    Parameter paths are those of `burnpy.nn.Lstm`.
+    Parameter paths are the same as in `burnpy.nn.Lstm`.
 
     Args:
         inputs: the size of an input vector.

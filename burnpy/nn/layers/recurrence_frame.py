@@ -215,7 +215,7 @@ def checked_state(
         if not isinstance(part, Tensor):
             raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}")
         if part.shape != shape:
-            raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}; here it is {shape}")
+            raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {shape}")
     refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
     return tuple(state)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
-from burnpy.nn.layers.losses import PairLoss, WeightedLoss
+from burnpy.nn.layers.loss_frame import PairLoss, WeightedLoss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import mse_loss
 
@@ -48,7 +48,7 @@ class SmoothL1Loss(PairLoss):
     """
 
     _function = staticmethod(smooth_l1_loss)
-    _settings = ("beta",)
+    _settings = ("beta", "reduction")
 
     def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -69,7 +69,7 @@ class HuberLoss(WeightedLoss):
     """
 
     _function = staticmethod(huber_loss)
-    _settings = ("delta",)
+    _settings = ("delta", "reduction")
 
     def __init__(self, *, delta: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)

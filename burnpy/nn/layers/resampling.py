@@ -28,8 +28,8 @@ class Upsample(Stateless):
         size: the size of the output: one number for all of its dimensions, or one for each.
         scale_factor: in place of ``size``, the factor by which sizes grow.
         mode: the name of the interpolation.
-        align_corners: whether the first and last elements of the output are those of the input.
-        recompute_scale_factor: whether the distances are those of the rounded sizes, not of ``scale_factor``.
+        align_corners: whether the first and last elements of the output equal the input's.
+        recompute_scale_factor: whether distances come from the rounded sizes instead of ``scale_factor``.
 
     The settings are checked when the layer is called, as they depend on one another and on the input.
 

@@ -53,7 +53,7 @@ class Sequential(Module[B]):
                 way_out = (
                     "give the layers one by one: Sequential(*layers)"
                     if isinstance(argument, (list, tuple))
-                    else "of a function make one: a subclass of burnpy.nn.Stateless whose forward() calls it"
+                    else "to apply a function, write a subclass of burnpy.nn.Stateless whose forward() calls it"
                 )
                 raise ModuleError(
                     f"Sequential() got {a(type(argument).__name__)} as layer {k}, which is no module; {way_out}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Bools
 
-C = TypeVar("C", bound=tuple[Any, ...])
+Caches = TypeVar("Caches", bound=tuple[Any, ...])
 
 
 class TransformerLayer(Module[B]):
@@ -139,7 +139,7 @@ class TransformerStack(Module[B]):
         last = norm_first if norm is None else norm
         self.norm = LayerNorm(size, eps=eps, device=device) if last else None
 
-    def _caches(self, cache: C | None) -> C | tuple[None, ...]:
+    def _caches(self, cache: Caches | None) -> Caches | tuple[None, ...]:
         """Return a cache, or None, for each layer.
 
         Raises:

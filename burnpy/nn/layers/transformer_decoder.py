@@ -125,7 +125,7 @@ class TransformerDecoderLayer(TransformerLayer[B]):
         return DecoderCache(self.self_attn.empty_cache(batch))
 
     def _memory_keys(self, memory: Tensor[B], cache: DecoderCache[B]) -> KeyValueCache[B]:
-        """Return the projections of the memory: those of the cache, or new ones if it has none yet."""
+        """Return the projections of the memory: the cache's, or new ones if it has none yet."""
         argument: Any = cache
         if not isinstance(argument, DecoderCache):
             raise KindError(

@@ -1,4 +1,4 @@
-"""What functions of images and sequences say of wrong arguments, before anything is computed."""
+"""Functions and layers of images and sequences: wrong arguments, narrow floats, and what is not finite."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from burnpy import Tensor
-from burnpy.backend import NumPy
+from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.nn import functional
+from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad, functional
 
 F: Any = functional  # untyped, for wrong calls
 
@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "conv_transpose2d, output_padding": (
         lambda: F.conv_transpose2d(ones(3, 4, 4), ones(3, 2, 2, 2), output_padding=1),
         ArgumentError,
-        "output_padding=1 with stride=1 and dilation=1; it is less than one of them",
+        "output_padding=1 with stride=1 and dilation=1; expected a number below one of them",
     ),
     "conv_transpose2d, channels": (
         lambda: F.conv_transpose2d(ones(2, 4, 4), ones(3, 2, 2, 2)),
@@ -178,3 +178,30 @@ def test_what_is_not_finite_stays_where_it_is(value: float) -> None:
     assert not np.isfinite(out[0, 0, :2, :2]).any()
     assert np.isfinite(out[0, 0, 4:]).all()
     assert np.isfinite(out[0, 0, :, 4:]).all()
+
+
+@pytest.mark.parametrize("padding", [(1, 2, 3), (), 1.5, (1, 2.5), "ab", None])
+def test_a_padding_is_an_int_or_pairs(padding: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"ReflectionPad\(\) got padding="):
+        ReflectionPad(padding)
+
+
+@pytest.mark.parametrize("dims", [0, -1, 1.0, True, "2"])
+def test_dims_are_positive(dims: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"ConstantPad\(\) got dims="):
+        ConstantPad(1, dims=dims)
+
+
+def test_one_number_is_for_the_last_dims() -> None:
+    x = Tensor[NumPy].ones((2, 3, 4, 5))
+    assert [ZeroPad(1, dims=dims)(x).shape for dims in (1, 2, 3)] == [(2, 3, 4, 7), (2, 3, 6, 7), (2, 5, 6, 7)]
+    with pytest.raises(errors.ShapeError, match="5 pairs of shape"):
+        ZeroPad(1, dims=5)(x)
+
+
+def test_pairs_of_numpys_kind_are_refused() -> None:
+    pairs: Any = ((1, 1), (0, 0))
+    with pytest.raises(
+        errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); expected pairs in a row, .*\(left, right, top"
+    ):
+        functional.pad(Tensor[NumPy].ones((2, 3)), pairs)
