@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.generators import Generators, module_of
 from tests.interrupting import LONG
 
 SLOW_FILE = "\npytestmark = pytest.mark.slow\n"
@@ -30,6 +31,9 @@ LONGEST = (
     "tests/optim/test_memory.py",
 )
 """The files and folders whose tests take longest, in the order in which they run: before all others."""
+
+GENERATORS = pytest.StashKey[Generators]()
+"""The generators of the test modules, with their states after the imports."""
 
 HEAVY_DOCTESTS = {"burnpy/data/sources/tables.py": "pyarrow"}
 """Modules whose doctests need what is heavy to install."""
@@ -81,10 +85,19 @@ def named(item: pytest.Item, config: pytest.Config) -> bool:
     return any("::" in argument and item.nodeid.startswith(argument) for argument in config.args)
 
 
-def pytest_collection_finish() -> None:
-    """Put the tests out of the garbage collector's sight, which would look through all of them again and again."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember the generators, and put the tests out of the garbage collector's sight, which would look through all of
+    them again and again."""
+    modules = {module for item in session.items if (module := module_of(item))}
+    session.config.stash[GENERATORS] = Generators(modules)
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Restore the generators that a test may draw from."""
+    item.config.stash[GENERATORS].restore(module_of(item))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -29,12 +29,6 @@ from burnpy.func import grad, jvp
 from burnpy.nn import functional
 
 rng = np.random.default_rng(0)
-FIRST_NUMBERS = rng.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def same_numbers_in_any_order() -> None:
-    rng.bit_generator.state = FIRST_NUMBERS
 
 
 def x64(*shape: int) -> Tensor[NumPy]:
