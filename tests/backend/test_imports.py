@@ -13,7 +13,7 @@ from importlib import import_module
 import pytest
 
 EVERYBODY_NEEDS = {
-    "burnpy": [""],
+    "burnpy": ["", "typevars"],
     "burnpy.backend": [
         *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
         *("rules", "runtime", "schema", "specialised", "value_range"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as sk
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
@@ -29,6 +29,15 @@ from burnpy.metrics import (
     Recall,
 )
 
+
+class Sklearn:
+    """`sklearn.metrics`, imported at the first call: each process collects this file, and the import takes a second."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **kwargs: getattr(import_module("sklearn.metrics"), name)(*args, **kwargs)
+
+
+sk = Sklearn()
 N, C = 57, 4
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(N, C)).round(1)  # rounded, so that scores tie
