@@ -11,6 +11,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import Forward, detect_anomaly, functional, make_dual
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 backward: Any = functional.backward  # whose misuse type checkers would find
@@ -101,7 +102,7 @@ MISTAKES: list[Mistake] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "mistake", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@every_row(("what", "mistake", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
 def test_mistakes(what: str, mistake: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         mistake()

@@ -28,6 +28,7 @@ from burnpy.metrics import (
     Precision,
     Recall,
 )
+from tests.rows import every_row
 
 
 class Sklearn:
@@ -137,8 +138,8 @@ def tensor(x: np.ndarray[Any, Any]) -> Any:
     return kinds[x.dtype.kind].from_data(x)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@every_row("weighted", [False, True])
+@every_row("name", CASES)
 def test_equals_sklearn_whole_and_in_batches(name: str, weighted: bool) -> None:
     of, arguments, theirs = CASES[name]
     more: dict[str, Any] = {"weight": WEIGHT} if weighted else {}

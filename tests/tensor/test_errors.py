@@ -27,6 +27,7 @@ from burnpy.backend.errors import (
     ShapeError,
 )
 from burnpy.nn import Param, functional
+from tests.rows import every_row
 
 functions: Any = burnpy  # mistakes that type checkers would find
 Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
@@ -270,7 +271,7 @@ LOSSES: list[Mistake] = [
 MISTAKES = [*ARITHMETIC, *NUMBERS, *DIMS, *INDEXING, *LOSSES]
 
 
-@pytest.mark.parametrize(("mistake", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
+@every_row(("mistake", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
 def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyError], words: list[str]) -> None:
     x = Tensor[NumPy].from_data([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     i = IntTensor[NumPy].from_data([0, 1, 2])
