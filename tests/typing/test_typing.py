@@ -185,7 +185,7 @@ def test_accepted_code_runs(path: Path) -> None:
 
 def mistakes() -> dict[str, tuple[Any, str]]:
     """Every mistake with words of its error: the functions of the modules, and the rows of their tables."""
-    found = {}
+    found: dict[str, tuple[Any, str]] = {}
     for path in REJECTED:
         names = vars(module(path))
         functions = [f for f in names.values() if isinstance(f, FunctionType) and f.__module__ == path.stem]
