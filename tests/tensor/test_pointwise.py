@@ -14,7 +14,6 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import difference
-from tests.rows import every_row
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 METHODS = [
@@ -29,7 +28,7 @@ METHODS = [
 """Methods that take the operands of the operation of their name."""
 
 
-@every_row("name", METHODS)
+@pytest.mark.parametrize("name", METHODS)
 def test_values(name: str) -> None:
     """With the examples of the operation, numbers for operands among them, in dtypes of all kinds."""
     for arguments in calls(name, ("float64", "float32", "float16", "bfloat16", "int64", "bool"), ("contiguous",)):
