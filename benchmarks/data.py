@@ -8,6 +8,7 @@ NumPy, the same one in both. All times are by the clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -102,8 +103,9 @@ def family(pid: int) -> list[int]:
     """Return a process and all that it has started, directly or not. Linux only."""
     pids = [pid]
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (thread / "children").read_text().split():
-            pids += family(int(child))
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended since
+            for child in (thread / "children").read_text().split():
+                pids += family(int(child))
     return pids
 
 

@@ -97,6 +97,7 @@ def main() -> None:
     try:
         with digits_report.Report(options.epochs, options.out) as report:
             if options.backend == "cupy":
+                CuPy.device()  # raises here, before the images are loaded
                 train(Autodiff[CuPy], options.epochs, options.seed, report)
             else:
                 train(Autodiff[NumPy], options.epochs, options.seed, report)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.generators import Generators, module_of
 from tests.interrupting import LONG
 
 SLOW_FILE = "\npytestmark = pytest.mark.slow\n"
@@ -30,6 +31,9 @@ LONGEST = (
     "tests/optim/test_memory.py",
 )
 """The files and folders whose tests take longest, in the order in which they run: before all others."""
+
+GENERATORS = pytest.StashKey[Generators]()
+"""The generators of the test modules, with their states after the imports."""
 
 HEAVY_DOCTESTS = {"burnpy/data/sources/tables.py": "pyarrow"}
 """Modules whose doctests need what is heavy to install."""
@@ -52,24 +56,28 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is long or heavy, and put the longest tests first, so that no worker ends alone with one of them."""
+    ranks: dict[str, list[bool]] = {}
     for item in items:
         file = item.nodeid.partition("::")[0]
+        if file not in ranks:
+            ranks[file] = [file.startswith(name) for name in LONGEST]
         if file.startswith("tests/parity/"):
             item.add_marker(pytest.mark.parity)
         if file in HEAVY_DOCTESTS:
             item.add_marker(pytest.mark.heavy(HEAVY_DOCTESTS[file]))
         if reason := left_out(item, config):
             item.add_marker(pytest.mark.skip(reason=reason))
-    items.sort(key=lambda item: [item.nodeid.startswith(name) for name in LONGEST], reverse=True)
+    items.sort(key=lambda item: ranks[item.nodeid.partition("::")[0]], reverse=True)
 
 
 def left_out(item: pytest.Item, config: pytest.Config) -> str:
     """Return why a test does not run here; nothing where it runs."""
-    wanted = LONG or "long" in config.option.markexpr or named(item, config)
-    if item.get_closest_marker("long") and not wanted:
-        return "takes minutes: `make test-long` runs it"
-    needed = [(module, "test-heavy") for mark in item.iter_markers("heavy") for module in mark.args]
-    needed += [("torch", "test-parity")] if item.get_closest_marker("parity") else []
+    needed: list[tuple[str, str]] = []
+    for mark in item.iter_markers():
+        if mark.name == "long" and not (LONG or "long" in config.option.markexpr or named(item, config)):
+            return "takes minutes: `make test-long` runs it"
+        needed += [(module, "test-heavy") for module in mark.args if mark.name == "heavy"]
+        needed += [("torch", "test-parity")] if mark.name == "parity" else []
     for module, target in needed:
         if os.environ.get("BURNPY_HEAVY_TESTS") == "0" or find_spec(module) is None:
             return f"needs {module}: `make {target}` installs it and runs this"
@@ -81,10 +89,26 @@ def named(item: pytest.Item, config: pytest.Config) -> bool:
     return any("::" in argument and item.nodeid.startswith(argument) for argument in config.args)
 
 
-def pytest_collection_finish() -> None:
-    """Put the tests out of the garbage collector's sight, which would look through all of them again and again."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Turn the garbage collector off, which would look through thousands of new tests that all stay."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember the generators, and put the tests out of the garbage collector's sight, which would look through all of
+    them again and again."""
+    modules = {module for item in session.items if (module := module_of(item))}
+    session.config.stash[GENERATORS] = Generators(modules)
+    gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Restore the generators that a test may draw from."""
+    item.config.stash[GENERATORS].restore(module_of(item))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

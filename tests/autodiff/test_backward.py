@@ -12,6 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.autodiff import Forward, detect_anomaly, make_dual
 from burnpy.autodiff.tools import backward as functions
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 backward: Any = functions.backward  # whose misuse type checkers would find
@@ -102,7 +103,7 @@ MISTAKES: list[Mistake] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "mistake", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@every_row(("what", "mistake", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
 def test_mistakes(what: str, mistake: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         mistake()

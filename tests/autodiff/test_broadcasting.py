@@ -21,12 +21,13 @@ from burnpy.backend.schema import derived
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradcheck, gradgradcheck
 from burnpy.testing.cases import ROWS
+from tests.rows import every_row
 
 NARROW: tuple[tuple[int, ...], ...] = ((3,), (2, 1), (1, 1), ())
 """The shapes of the one operand that is broadcast to (2, 3)."""
 
 
-@pytest.mark.parametrize(
+@every_row(
     "op", [op for op in operations().values() if op.elementwise and len(op.arguments) > 1], ids=lambda op: op.name
 )
 def test_each_operand_is_broadcast_alone(op: Operation) -> None:

@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.autodiff import backward
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
@@ -203,7 +204,7 @@ def test_a_gradient_has_its_leafs_dtype_and_shape(dtype: str, shape: tuple[int, 
     assert (grads[wide].shape, grads[wide].dtype) == (wide.shape, wide.dtype)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("x_dtype", "x_shape", "y_dtype", "y_shape", "dtype"),
     [
         ("float32", (2,), "float64", (2,), "float64"),
@@ -214,7 +215,7 @@ def test_a_gradient_has_its_leafs_dtype_and_shape(dtype: str, shape: tuple[int, 
         ("float16", (2,), "float32", (3, 2), "float32"),
     ],
 )
-@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "remainder"])
+@every_row("operation", ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "remainder"])
 def test_promotion_and_broadcasting_in_reverse(
     operation: str, x_dtype: str, x_shape: Any, y_dtype: str, y_shape: Any, dtype: str
 ) -> None:

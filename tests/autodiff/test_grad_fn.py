@@ -23,6 +23,7 @@ from burnpy.autodiff.tools.graph_views import walk
 from burnpy.autodiff.tools.saved_tensors import saved_tensors_hooks
 from burnpy.backend import NumPy
 from burnpy.backend.errors import GraphError, NotTrackedError
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 DRAWERS: list[Callable[..., str]] = [to_dot, to_mermaid, to_svg]
@@ -175,7 +176,7 @@ SHAPES: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("f", SHAPES, ids=range(len(SHAPES)))
+@every_row("f", SHAPES, ids=range(len(SHAPES)))
 def test_shapes_are_told_down_to_the_leaves(f: Any) -> None:
     """Shapes and dtypes of all nodes are inferred from the end of a graph, though nodes do not store them."""
     x = leaf([[1.0, 2.0, 3.0]] * 2)

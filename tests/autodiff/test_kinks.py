@@ -15,6 +15,7 @@ from burnpy.backend.operations.pointwise import pow_x_vjp, pow_y_vjp
 from burnpy.nn import functional
 from burnpy.tensor.joining import where
 from burnpy.tensor.tensor_base import new_tensor
+from tests.rows import every_row
 
 INF, NAN = float("inf"), float("nan")
 F: TypeAlias = Callable[..., Any]
@@ -283,7 +284,7 @@ def names(rows: list[Any]) -> list[str]:
     return [row[0] for row in rows]
 
 
-@pytest.mark.parametrize(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
+@every_row(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
 def test_gradients(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
     (found,) = derivatives(f, 1, *at)
     for k, (g, want) in enumerate(zip(found, gradients, strict=True)):
@@ -294,7 +295,7 @@ PUSHED = [row for row in ROWS if row[0] != "where(x > 0, sqrt(x), 0) at 0"]
 """Forward mode chooses the tangent of 0, which is 0: the NaN is of reverse mode, where 0 · ∞ is added up."""
 
 
-@pytest.mark.parametrize(("what", "f", "at", "gradients"), PUSHED, ids=names(PUSHED))
+@every_row(("what", "f", "at", "gradients"), PUSHED, ids=names(PUSHED))
 def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
     """The tangents of all results by the first element sum to its gradient."""
     found = tangents(f, *at).sum()

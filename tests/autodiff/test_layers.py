@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.optimizer import Step
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradgradcheck
+from tests.rows import every_row
 
 RNG = np.random.default_rng(0)
 PLAIN: Any = NumPy()
@@ -78,8 +79,8 @@ def test_third_derivatives(what: str, f: Any, shapes: list[tuple[int, ...]]) -> 
     assert gradgradcheck(gradient, inputs), what
 
 
-@pytest.mark.parametrize("which", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("operation", ["conv2d_bias", "linear", "normalize", "attention"])
+@every_row("which", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@every_row("operation", ["conv2d_bias", "linear", "normalize", "attention"])
 def test_only_what_is_tracked_gets_a_gradient(operation: str, which: tuple[int, ...]) -> None:
     """And the same as when all are."""
     shapes: dict[str, list[tuple[int, ...]]] = {

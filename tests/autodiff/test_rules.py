@@ -22,6 +22,7 @@ from burnpy.backend.rules import identity
 from burnpy.backend.schema import derived
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
 from burnpy.testing.cases import ROWS
+from tests.rows import every_row
 
 DIFFERENTIABLE = [
     op
@@ -44,7 +45,7 @@ def test_nondifferentiable_operations_have_no_rule() -> None:
     assert not [name for name in RULES if operations()[name].algebra is Algebra.NONDIFFERENTIABLE]
 
 
-@pytest.mark.parametrize("name", RULES)
+@every_row("name", RULES)
 def test_sides_name_what_they_keep(name: str) -> None:
     """An argument, ``out``, or the shape or dtype of a float argument; where there are several results, ``out1`` …."""
     op, rule = operations()[name], RULES[name]

@@ -25,6 +25,7 @@ from burnpy.backend.errors import (
     NotTrackedError,
     ShapeError,
 )
+from tests.rows import every_row
 
 Plain = Checked[NumPy]
 Train = Autodiff[Plain]
@@ -50,8 +51,8 @@ FORWARD: list[tuple[str, Callable[[Any], Any], str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "f", "operation", "words"), FORWARD, ids=[row[0] for row in FORWARD])
-@pytest.mark.parametrize("device", [Plain, Train, Autodiff[Train], Checked[Checked[NumPy]]], ids=range(4))
+@every_row(("claim", "f", "operation", "words"), FORWARD, ids=[row[0] for row in FORWARD])
+@every_row("device", [Plain, Train, Autodiff[Train], Checked[Checked[NumPy]]], ids=range(4))
 def test_the_operation_is_named(claim: str, f: Any, operation: str, words: list[str], device: Any) -> None:
     with pytest.raises(NonFiniteError) as caught:
         f(tensor([4.0, -1.0, 0.0], device))

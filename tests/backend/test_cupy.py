@@ -24,6 +24,7 @@ from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
+from tests.rows import every_row
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
@@ -39,7 +40,7 @@ def run_small_examples(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ROWS)
+@every_row("name", ROWS)
 def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None:
     run_small_examples(name)
 

@@ -16,6 +16,7 @@ from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import Checked, CuPy, NumPy, Profiled
 from burnpy.backend.errors import ArgumentError, BurnpyError, IndexRangeError
 from tests.backend.recording_xp import Journal
+from tests.rows import every_row
 
 
 def floats(device: Any) -> Tensor[Any]:
@@ -50,8 +51,8 @@ MISTAKES: list[tuple[Callable[[Any, Any], Any], Any, type[BurnpyError], str]] = 
 ]
 
 
-@pytest.mark.parametrize("device", [CuPy, Autodiff[CuPy], Autodiff[Profiled[CuPy]]], ids=str)
-@pytest.mark.parametrize(("mistake", "data", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
+@every_row("device", [CuPy, Autodiff[CuPy], Autodiff[Profiled[CuPy]]], ids=str)
+@every_row(("mistake", "data", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
 def test_a_mistake_is_told_when_the_device_is_waited_for(
     mistake: Any, data: Any, error: Any, words: str, device: Any, journal: Journal
 ) -> None:

@@ -14,6 +14,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import difference
+from tests.rows import every_row
 
 D = NumPy()
 FLOATS = [float16, dtype_of("bfloat16"), float32, float64]
@@ -28,7 +29,7 @@ def array(data: Any, dtype: Any = float32) -> Any:
     return np.array(data, dtype)
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.operation.elementwise])
+@every_row("name", [name for name, row in ROWS.items() if row.operation.elementwise])
 def test_scalars_of_numpy_are_taken(name: str) -> None:
     """As reductions and views of one element give them, in place of 0-d arrays."""
     for arguments in calls(name, ("float32", "int64"), ("contiguous",)):
@@ -53,8 +54,8 @@ def test_erf_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(D.erf(x)) == [[math.erf(0.5), math.erf(-2.0)]]
 
 
-@pytest.mark.parametrize("power", [-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 2.5])
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@every_row("power", [-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 2.5])
+@every_row("dtype", FLOATS, ids=str)
 def test_powers(power: float, dtype: Any) -> None:
     x = array([0.5, 1.0, 3.0], dtype)
     out = D.pow(x, power)

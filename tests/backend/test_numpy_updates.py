@@ -10,6 +10,7 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.backend.operations.optimizer import Step
 from burnpy.testing.cases import ROWS
+from tests.rows import every_row
 
 D = NumPy()
 RNG = np.random.default_rng(0)
@@ -37,9 +38,9 @@ def copied(lists: list[list[Any]]) -> list[list[Any]]:
     return [[x.copy()] for (x,) in lists]
 
 
-@pytest.mark.parametrize(("name", "states", "how"), IN_PLACE)
-@pytest.mark.parametrize("shape", [(3, 4), (), (0, 2), (70, 1000), (520, 520)])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_row(("name", "states", "how"), IN_PLACE)
+@every_row("shape", [(3, 4), (), (0, 2), (70, 1000), (520, 520)])
+@every_row("dtype", ["float32", "float64"])
 def test_owned_states_become_the_next(
     name: str, states: int, how: tuple[Any, ...], shape: tuple[int, ...], dtype: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy_numpy import pointwise_convolution, threads
+from tests.rows import every_row
 
 D = NumPy()
 RNG = np.random.default_rng(0)
@@ -19,9 +20,9 @@ def normal(*shape: int, dtype: str) -> Any:
     return RNG.standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (2, 3)])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", SHAPES)
+@every_row("stride", [(1, 1), (2, 1), (2, 3)])
+@every_row("dtype", ["float32", "float64"])
+@every_row("shape", SHAPES)
 def test_it_is_a_sum_over_channels(shape: Any, dtype: str, stride: Any) -> None:
     x, weight, bias = normal(*shape, dtype=dtype), normal(6, shape[1], 1, 1, dtype=dtype), normal(6, dtype=dtype)
     options = (stride, (0, 0), (1, 1), 1)

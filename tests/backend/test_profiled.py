@@ -29,6 +29,7 @@ from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
 from burnpy.backend.call_origin import FORWARD, op_context, recorders
 from burnpy.backend.decorators.profile import Profile, cost
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
+from tests.rows import every_row
 
 Plain = Profiled[NumPy]
 Train = Autodiff[Plain]
@@ -165,7 +166,7 @@ COSTS: list[tuple[str, list[Any], list[Any], int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "results", "size", "flops"), COSTS, ids=[row[0] for row in COSTS])
+@every_row(("name", "given", "results", "size", "flops"), COSTS, ids=[row[0] for row in COSTS])
 def test_costs(name: str, given: Any, results: Any, size: int, flops: int) -> None:
     op = operations()[name]
     assert cost(op, by_argument(op, given), tuple((meta,) for meta in results)) == (size, flops)

@@ -16,6 +16,7 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.schema import derived
 from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
+from tests.rows import every_row
 
 D = NumPy()
 NAMES = list(ROWS)
@@ -43,7 +44,7 @@ def arrays(args: list[Any]) -> list[Any]:
     return [m for m in members if isinstance(m, np.ndarray)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_a_call_is_as_declared(name: str) -> None:
     for op, args, results in called(name):
         views_share_memory_and_nothing_else_does(op, args, results)

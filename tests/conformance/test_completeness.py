@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 import burnpy
 from burnpy import linalg, nn, optim
 from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
 from burnpy.nn import functional
 from burnpy.tensor.tensor_base import TensorBase
+from tests.rows import every_row
 
 BY_DEFAULT = {
     "run": "its default executes a program with operations that have rules",
@@ -214,7 +213,7 @@ def step(optimizer: Any, dtype: str = "float32") -> None:
     optimizer.step(0.1, *trained(dtype))
 
 
-@pytest.mark.parametrize("name", REACHED)
+@every_row("name", REACHED)
 def test_it_is_reached(name: str) -> None:
     model, grads = trained()
     names: dict[str, Any] = {

@@ -13,6 +13,7 @@ from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
 from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift
 from burnpy.data.transforms.images import turned
 from burnpy.errors import ArgumentError, DTypeError, ShapeError
+from tests.rows import every_row
 
 IMAGES = np.random.default_rng(0).uniform(0.1, 1.0, (40, 3, 7, 6))
 EACH = [
@@ -38,8 +39,8 @@ def images(dtype: Any) -> Any:
     return (IMAGES * 255).astype(dtype) if dtype is np.uint8 else IMAGES.astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("transform", EACH, ids=repr)
+@every_row("dtype", DTYPES)
+@every_row("transform", EACH, ids=repr)
 def test_a_sample_does_not_depend_on_its_batch(transform: Any, dtype: Any) -> None:
     x = images(dtype)
     whole = transform({"x": x, "y": 1}, rng(range(40)))

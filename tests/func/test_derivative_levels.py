@@ -20,6 +20,7 @@ from burnpy.autodiff.recording import observing
 from burnpy.backend import Checked, Mixed, NumPy, Profiled, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
 from burnpy.func.pytree import tensors_in
+from tests.rows import every_row
 
 F = Callable[[Any], Any]
 
@@ -46,7 +47,7 @@ PAIRS = list(itertools.product(WAYS, repeat=2))
 TRIPLES = list(itertools.product(("grad", "jvp", "linearize"), repeat=3))
 
 
-@pytest.mark.parametrize("names", PAIRS, ids="-".join)
+@every_row("names", PAIRS, ids="-".join)
 def test_perturbations_are_not_confused(names: tuple[str, str]) -> None:
     outer, inner = (WAYS[name] for name in names)
     x, elsewhere = x64(3.0), x64(5.0)
@@ -62,7 +63,7 @@ def test_perturbations_are_not_confused(names: tuple[str, str]) -> None:
     assert outer(inner(lambda x: x * x * x))(x).item() == 18.0
 
 
-@pytest.mark.parametrize("names", TRIPLES, ids="-".join)
+@every_row("names", TRIPLES, ids="-".join)
 def test_three_deep(names: tuple[str, str, str]) -> None:
     a, b, c = (WAYS[name] for name in names)
     at = x64(0.7)
@@ -194,8 +195,8 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-@pytest.mark.parametrize("way", ["grad", "jvp"])
+@every_row("use", USES.values(), ids=USES)
+@every_row("way", ["grad", "jvp"])
 def test_what_escapes_from_its_level_cannot_be_used(way: str, use: Callable[[Any, Any], Any]) -> None:
     kept: list[Any] = []
     x = x64([1.0, 2.0])

@@ -12,6 +12,7 @@ import burnpy.func
 from burnpy import Autodiff, Tensor, autodiff
 from burnpy.backend import NumPy, errors
 from burnpy.nn import Param
+from tests.rows import every_row
 
 func: Any = burnpy.func  # types would refuse most of this before it runs
 make_dual: Any = autodiff.make_dual
@@ -88,7 +89,7 @@ def test_names_of_pytorchs_and_others() -> None:
         func.other
 
 
-@pytest.mark.parametrize(("use", "error", "message"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@every_row(("use", "error", "message"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_misuse(use: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         use()

@@ -27,14 +27,9 @@ from burnpy import (
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, jvp
 from burnpy.nn import functional
+from tests.rows import every_row
 
 rng = np.random.default_rng(0)
-FIRST_NUMBERS = rng.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def same_numbers_in_any_order() -> None:
-    rng.bit_generator.state = FIRST_NUMBERS
 
 
 def x64(*shape: int) -> Tensor[NumPy]:
@@ -83,7 +78,7 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("f", TWO.values(), ids=TWO)
+@every_row("f", TWO.values(), ids=TWO)
 def test_lifting(f: Callable[[Any, Any], Any]) -> None:
     x, y, s, t = x64(2, 3), x64(2, 3), x64(2, 3), x64(2, 3)
 

@@ -15,6 +15,7 @@ from burnpy.autodiff import Context, Function, backward, custom_vjp
 from burnpy.autodiff import grad as grad_of_tensors
 from burnpy.backend import NumPy, errors
 from burnpy.testing import gradcheck
+from tests.rows import every_row
 
 func: Any = burnpy.func  # types would refuse most of this before it runs
 F = Callable[[Any], Any]
@@ -77,8 +78,8 @@ RETURNED: list[tuple[str, F, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "f", "shown", "cause"), RETURNED, ids=[row[0] for row in RETURNED])
-@pytest.mark.parametrize("api", TRANSFORMS)
+@every_row(("what", "f", "shown", "cause"), RETURNED, ids=[row[0] for row in RETURNED])
+@every_row("api", TRANSFORMS)
 def test_what_is_no_float_tensor_is_refused_by_every_transform(
     api: str, what: str, f: F, shown: str, cause: str
 ) -> None:
@@ -92,8 +93,8 @@ def test_what_is_no_float_tensor_is_refused_by_every_transform(
     assert ("has_aux=True" in message) == (api in WITH_AUX and shown[0] in "([{" and len(shown) > 2)
 
 
-@pytest.mark.parametrize(("what", "f", "shown", "cause"), RETURNED, ids=[row[0] for row in RETURNED])
-@pytest.mark.parametrize("api", WITH_AUX)
+@every_row(("what", "f", "shown", "cause"), RETURNED, ids=[row[0] for row in RETURNED])
+@every_row("api", WITH_AUX)
 def test_beside_something_else(api: str, what: str, f: F, shown: str, cause: str) -> None:
     with pytest.raises(errors.KindError, match=re.escape(f"{api}() takes a function that returns")):
         WITH_AUX[api](lambda x: (f(x), "aux"), has_aux=True)

@@ -26,6 +26,7 @@ from burnpy.errors import (
     ShapeError,
 )
 from burnpy.nn import functional
+from tests.rows import every_row
 
 X: Any = Tensor[NumPy].ones((2, 3))
 V: Any = Tensor[NumPy].ones((4,))
@@ -417,7 +418,7 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), MESSAGES, ids=[message for _, _, message in MESSAGES])
+@every_row(("call", "error", "message"), MESSAGES, ids=[message for _, _, message in MESSAGES])
 def test_messages(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         call()

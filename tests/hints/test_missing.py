@@ -24,6 +24,7 @@ from burnpy.docs import migrating
 from burnpy.hints import missing, torch_names
 from burnpy.hints.missing import advice, meant, row_of, rows
 from burnpy.tensor import tensor_base
+from tests.rows import every_row
 
 TENSOR, TORCH, FUNCTIONAL = torch_names.TENSOR.split(), torch_names.TORCH.split(), torch_names.FUNCTIONAL.split()
 OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
@@ -130,7 +131,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
             assert "Did you mean" not in "".join(traceback.format_exception(error))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("owner", "name", "said"),
     [
         (burnpy, "zeros", "write Tensor.zeros(shape, device=device)"),

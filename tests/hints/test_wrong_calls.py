@@ -17,6 +17,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import CallError
 from burnpy.nn import functional
 from burnpy.tensor import arithmetic, template
+from tests.rows import every_row
 
 PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
 KINDS = (Tensor, IntTensor, BoolTensor)
@@ -76,7 +77,7 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "said"), CALLS, ids=range(len(CALLS)))
+@every_row(("call", "said"), CALLS, ids=range(len(CALLS)))
 def test_calls_are_explained(call: Callable[..., Any], said: str) -> None:
     x = Tensor[NumPy].ones((2, 3))
     with pytest.raises(CallError) as caught:

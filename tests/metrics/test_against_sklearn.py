@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as sk
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
@@ -28,7 +28,17 @@ from burnpy.metrics import (
     Precision,
     Recall,
 )
+from tests.rows import every_row
 
+
+class Sklearn:
+    """`sklearn.metrics`, imported at the first call: each process collects this file, and the import takes a second."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **kwargs: getattr(import_module("sklearn.metrics"), name)(*args, **kwargs)
+
+
+sk = Sklearn()
 N, C = 57, 4
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(N, C)).round(1)  # rounded, so that scores tie
@@ -128,8 +138,8 @@ def tensor(x: np.ndarray[Any, Any]) -> Any:
     return kinds[x.dtype.kind].from_data(x)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@every_row("weighted", [False, True])
+@every_row("name", CASES)
 def test_equals_sklearn_whole_and_in_batches(name: str, weighted: bool) -> None:
     of, arguments, theirs = CASES[name]
     more: dict[str, Any] = {"weight": WEIGHT} if weighted else {}

@@ -16,6 +16,7 @@ from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, ShapeEr
 from burnpy.func import jvp
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 X: Any = Tensor[NumPy].from_data([[-0.7, 0.3, 1.4, -2.2], [0.2, -1.3, 2.6, 0.9]], dtype="float64")
@@ -37,7 +38,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@every_row("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     assert gradcheck(SMOOTH[name], X)
     assert gradgradcheck(SMOOTH[name], X)

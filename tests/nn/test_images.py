@@ -12,6 +12,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad, functional
+from tests.rows import every_row
 
 F: Any = functional  # untyped, for wrong calls
 
@@ -137,7 +138,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@every_row("name", WRONG)
 def test_wrong_arguments_are_explained(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message) as caught:
@@ -159,8 +160,8 @@ SHAPES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("name", SHAPES)
+@every_row("dtype", ["float16", "bfloat16", "float32"])
+@every_row("name", SHAPES)
 def test_narrow_floats_agree_with_float64(name: str, dtype: str) -> None:
     function, shape = SHAPES[name]
     x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal(shape), dtype="float32").to_dtype(dtype)

@@ -13,6 +13,7 @@ from burnpy.backend.errors import DTypeError, KindError, ShapeError
 from burnpy.func import grad, jvp
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 F: Any = functional
@@ -57,8 +58,8 @@ def test_both_derivatives(name: str) -> None:
     assert gradgradcheck(loss, tuple(leaves))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("dtype", ["float16", "bfloat16", "float32"])
+@every_row("name", FUNCTIONS)
 def test_dtypes_are_kept_and_nearly_right(name: str, dtype: str) -> None:
     args, settings = FUNCTIONS[name]
     exact = getattr(F, name)(*(of_kind(x, "float64", NumPy) for x in args), **settings).item()

@@ -23,6 +23,7 @@ from burnpy.hints import torch_packages
 from burnpy.hints.missing import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
 from tests.nn import every_layer
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 nn: Any = burnpy.nn  # untyped, for wrong calls
@@ -183,7 +184,7 @@ def test_every_name_that_is_hinted_at_exists() -> None:
                 assert any(called[1] in inspect.signature(owner).parameters for owner in owners[cls]), hint
 
 
-@pytest.mark.parametrize("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
+@every_row("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
 def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
     if isinstance(cls, type):
         assert not {*torch_packages.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
@@ -345,7 +346,7 @@ def test_what_cannot_be_left_out_is_named(call: Any, error: type[Exception], mes
         call()
 
 
-@pytest.mark.parametrize("name", every_layer.EVERY)
+@every_row("name", every_layer.EVERY)
 def test_every_method_explains_wrong_arguments(name: str) -> None:
     module = every_layer.made(name, Train)
     methods = [method for method in dir(type(module)) if inspect.isfunction(getattr(type(module), method))]

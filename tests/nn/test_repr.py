@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from burnpy import Autodiff, Generator, nn
 from burnpy.backend import NumPy
 from burnpy.nn import Linear, Module, Param
 from tests.nn.every_layer import EVERY, made, takes_device
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -30,7 +29,7 @@ def called(text: str, name: str) -> Any:
     return eval(text, {**vars(nn), "Generator": Generator, "Train": Train})
 
 
-@pytest.mark.parametrize("name", EVERY)
+@every_row("name", EVERY)
 def test_a_layer_is_shown_as_the_call_that_makes_it(name: str) -> None:
     example = EVERY[name]
     for settings in ({}, example.settings, *({key: value} for key, value in example.settings.items())):

@@ -24,6 +24,7 @@ from burnpy.nn import (
     Sequential,
 )
 from tests.nn.every_layer import EVERY, inputs, made
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -124,7 +125,7 @@ def shapes(out: Any) -> Any:
     return [shapes(part) for part in out] if isinstance(out, tuple) else out.shape
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if not name.endswith("Loss")])
+@every_row("name", [name for name in EVERY if not name.endswith("Loss")])
 def test_every_layer_in_one(name: str) -> None:
     """The row of a layer has the shape of its output."""
     layer = made(name, Train, **EVERY[name].settings)

@@ -24,6 +24,7 @@ from burnpy.train import EpochEnd
 from burnpy.train.loggers import Jsonl
 from burnpy.train.run_file import Writer
 from tests.record.nets import mlp, same
+from tests.rows import every_row
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def place(begin: Any = 0, end: Any = 4, dtype: Any = "F32", shape: Any = (1,)) -
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "message"),
     [
         (b"", "cut short"),

@@ -15,6 +15,7 @@ import pytest
 from burnpy.backend import errors
 from burnpy.record import load, read_torch
 from tests.record.nets import FIXTURES
+from tests.rows import every_row
 
 GRID = np.arange(12, dtype=np.float32).reshape(3, 4)
 TENSORS: dict[str, Any] = {
@@ -159,7 +160,7 @@ def test_a_handmade_file_is_read(tmp_path: Path) -> None:
     assert read_torch(path)["w"].tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "message"),
     [
         (b"cos\nsystem\n.", r"names os\.system"),

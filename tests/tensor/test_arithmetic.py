@@ -14,6 +14,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, KindError, ShapeError
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 BACKENDS: list[Any] = [NumPy, Train]
@@ -39,9 +40,9 @@ def same(found: Any, wanted: Any, dtype: Any = None) -> None:
 ARITHMETIC = ["add", "sub", "mul", "pow", "floordiv", "mod"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shapes", SHAPES)
-@pytest.mark.parametrize("name", [*ARITHMETIC, "truediv", "lt", "le", "gt", "ge", "eq", "ne"])
+@every_row("backend", BACKENDS)
+@every_row("shapes", SHAPES)
+@every_row("name", [*ARITHMETIC, "truediv", "lt", "le", "gt", "ge", "eq", "ne"])
 def test_floats(name: str, shapes: Any, backend: Any) -> None:
     f, a, b = getattr(operator, name), floats(shapes[0]), floats(shapes[1])
     x, y = Tensor.from_data(a, device=backend), Tensor.from_data(b, device=backend)
@@ -51,8 +52,8 @@ def test_floats(name: str, shapes: Any, backend: Any) -> None:
     same(f(x, 2), f(a, np.float32(2)))
 
 
-@pytest.mark.parametrize("shapes", SHAPES)
-@pytest.mark.parametrize("name", [*ARITHMETIC, "and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"])
+@every_row("shapes", SHAPES)
+@every_row("name", [*ARITHMETIC, "and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"])
 def test_ints(name: str, shapes: Any) -> None:
     f, a, b = getattr(operator, name), ints(shapes[0]), ints(shapes[1])
     x, y = IntTensor[NumPy].from_data(a), IntTensor[NumPy].from_data(b)
@@ -133,8 +134,8 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("shapes", MATRICES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@every_row("shapes", MATRICES)
+@every_row("dtype", [np.float32, np.float64, np.int64])
 def test_matmul(shapes: Any, dtype: Any) -> None:
     a, b = (rng.integers(-4, 5, s).astype(dtype) for s in shapes)
     cls: Any = IntTensor if dtype is np.int64 else Tensor

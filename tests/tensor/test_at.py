@@ -13,6 +13,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.tensor.tensor_base import new_tensor
+from tests.rows import every_row
 
 NAN = float("nan")
 LONG = int(os.environ.get("BURNPY_LONG_TESTS", "0"))
@@ -50,8 +51,8 @@ def assigned(name: str, key: Any, values: np.ndarray[Any, Any], a: np.ndarray[An
     return out.reshape(a.shape)
 
 
-@pytest.mark.parametrize("name", COMBINE)
-@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
+@every_row("name", COMBINE)
+@every_row("key", KEYS, ids=range(len(KEYS)))
 def test_values_and_gradients(key: Any, name: str) -> None:
     x = Tensor[Train].from_data(A).require_grad()
     values = np.random.default_rng(6).uniform(3.1, 8.9, x[key].shape)  # no ties with x

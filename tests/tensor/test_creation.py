@@ -21,6 +21,7 @@ from burnpy.backend.errors import (
     NotTrackedError,
     ShapeError,
 )
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 Alias = typing_extensions.TypeAliasType("Alias", Train)
@@ -120,7 +121,7 @@ WRONG: list[tuple[Any, Any, type[BurnpyError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "data", "error", "match"), WRONG)
+@every_row(("cls", "data", "error", "match"), WRONG)
 def test_wrong_data(cls: Any, data: Any, error: type[BurnpyError], match: str) -> None:
     with pytest.raises(error, match=match):
         cls[NumPy].from_data(data)

@@ -31,6 +31,7 @@ from burnpy.func import grad, hessian, jacobian, jvp, value_and_grad
 from burnpy.nn import CrossEntropyLoss, Embedding, Lstm, MultiHeadAttention, TransformerEncoderLayer
 from burnpy.nn import functional as F  # noqa: N812
 from burnpy.tensor.tensor_base import TensorBase
+from tests.rows import every_row
 
 Operation = Callable[[Any, Any, Any, Any], Any]
 
@@ -153,7 +154,7 @@ def results(operation: Operation, device: Any, beneath: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@every_row("name", OPERATIONS)
 def test_ints_and_bools_of_a_device_beneath_are_as_good(name: str) -> None:
     for where_, (device, lower) in DEVICES.items():
         expected = results(OPERATIONS[name], device, device)

@@ -11,6 +11,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import IndexRangeError
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 A = np.arange(60.0).reshape(3, 4, 5)
@@ -72,8 +73,8 @@ def ours(key: Any, backend: Any) -> Any:
     return key
 
 
-@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
-@pytest.mark.parametrize("as_tensors", [False, True])
+@every_row("key", KEYS, ids=range(len(KEYS)))
+@every_row("as_tensors", [False, True])
 def test_values_and_gradients(key: Any, as_tensors: bool) -> None:
     wanted = A[np.array(key, np.int64) if isinstance(key, list) and not key else plain(key)]
     x = Tensor[Train].from_data(A).require_grad()

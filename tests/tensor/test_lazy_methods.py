@@ -15,6 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.docs import factories, methods
 from burnpy.tensor.methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
+from tests.rows import every_row
 
 KINDS: tuple[Any, ...] = (Tensor, IntTensor, BoolTensor)
 NAMES = sorted(name for names in METHODS.values() for name in names if not name.startswith("_"))
@@ -63,7 +64,7 @@ def test_a_method_is_loaded_once_for_each_kind() -> None:
     assert KINDS[0].gather is not KINDS[1].gather
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_signatures_and_docstrings_are_those_that_are_written(name: str) -> None:
     cls = next(cls for cls in KINDS if name in dir(cls))
     written = next(LazyMethod(f"burnpy.tensor.methods.{m}", c, name).load() for m, c in places(name))

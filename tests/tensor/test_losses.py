@@ -18,6 +18,7 @@ from burnpy import (
 )
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ShapeError
+from tests.rows import every_row
 
 Array = np.ndarray[Any, Any]
 Train = Autodiff[NumPy]
@@ -34,11 +35,11 @@ def reduced(losses: Array, counts: Array, reduction: str) -> Array:
     return np.asarray(losses.sum() / (counts.sum() if reduction == "mean" else 1))
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("ignored", [None, 1])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 3, 2), (2, 3, 2, 2)])
+@every_row("reduction", ["mean", "sum", "none"])
+@every_row("smoothing", [0.0, 0.2])
+@every_row("ignored", [None, 1])
+@every_row("weighted", [False, True])
+@every_row("shape", [(3,), (4, 3), (2, 3, 2), (2, 3, 2, 2)])
 def test_classes(shape: tuple[int, ...], weighted: bool, ignored: int | None, smoothing: float, reduction: Any) -> None:
     dim = min(1, len(shape) - 1)
     logits = rng.standard_normal(shape)

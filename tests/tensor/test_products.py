@@ -20,6 +20,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.tensor.einsum import contraction_path
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 rng = np.random.default_rng(5)
 
@@ -90,7 +91,7 @@ def test_methods(name: str) -> None:
             check(lambda x, y: getattr(x, name)(y, **how), xs)
 
 
-@pytest.mark.parametrize(("equation", "shapes"), EQUATIONS)
+@every_row(("equation", "shapes"), EQUATIONS)
 def test_einsum(equation: str, shapes: Any) -> None:
     kinds: tuple[tuple[str, Any], ...] = (("float64", Tensor), ("float16", Tensor), ("int64", IntTensor))
     for dtype, cls in kinds:

@@ -11,6 +11,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import DTypeError
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 A = np.array([[1.5, -2.25, 3.0], [-4.75, 5.0, -6.5]])
@@ -55,8 +56,8 @@ def ints(data: Any) -> IntTensor[NumPy]:
     return IntTensor[NumPy].from_data(np.array(data, np.int64))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("name", "form", "other"), SAME, ids=[row[0] for row in SAME])
+@every_row("kind", KINDS)
+@every_row(("name", "form", "other"), SAME, ids=[row[0] for row in SAME])
 def test_forms(name: str, form: Callable[[Any], Any], other: Callable[[Any], Any], kind: Any) -> None:
     x = of(kind)
     assert values(form(x)) == values(other(x))

@@ -10,6 +10,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
+from tests.rows import every_row
 
 Array = np.ndarray[Any, Any]
 Train = Autodiff[NumPy]
@@ -45,9 +46,9 @@ FLOATS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, about variances of one element
-@pytest.mark.parametrize("keepdim", [False, True])
-@pytest.mark.parametrize(("shape", "dim"), CASES)
-@pytest.mark.parametrize("name", FLOATS)
+@every_row("keepdim", [False, True])
+@every_row(("shape", "dim"), CASES)
+@every_row("name", FLOATS)
 def test_floats(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
     a = rng.standard_normal(shape)
     wanted = np.asarray(FLOATS[name](a, axis=axis(dim), keepdims=keepdim))
@@ -58,9 +59,9 @@ def test_floats(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> N
         np.testing.assert_allclose(found.to_numpy(), wanted, 1e-9)
 
 
-@pytest.mark.parametrize("keepdim", [False, True])
-@pytest.mark.parametrize(("shape", "dim"), CASES)
-@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "any", "all"])
+@every_row("keepdim", [False, True])
+@every_row(("shape", "dim"), CASES)
+@every_row("name", ["sum", "prod", "amax", "amin", "any", "all"])
 def test_ints_and_bools(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
     a = rng.integers(-3, 4, shape).astype(np.int32)
     wanted = getattr(np, name)(a, axis=axis(dim), keepdims=keepdim)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
+from tests.rows import every_row
 
 Array = np.ndarray[Any, Any]
 Train = Autodiff[NumPy]
@@ -58,7 +58,7 @@ TABLE: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every_row("name", TABLE)
 def test_values(name: str) -> None:
     ours, theirs = TABLE[name]
     for cls, a in ((Tensor, A), (IntTensor, A.astype(np.int16)), (BoolTensor, A % 5 == 0)):
@@ -70,7 +70,7 @@ def test_values(name: str) -> None:
         assert np.array_equal(found.to_numpy(), wanted)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every_row("name", TABLE)
 def test_gradients_go_back_where_the_elements_came_from(name: str) -> None:
     ours, theirs = TABLE[name]
     x = Tensor[Train].from_data(A).require_grad()

@@ -13,6 +13,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, func
 from burnpy.backend import Checked, NumPy, Profiled, errors
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 NAN, INF = math.nan, math.inf
 F = Callable[..., Any]
@@ -176,7 +177,7 @@ MISTAKES: list[tuple[F, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(MISTAKES)))
+@every_row("number", range(len(MISTAKES)))
 def test_mistakes(number: int) -> None:
     f, error, said = MISTAKES[number]
     with pytest.raises(error, match=said):

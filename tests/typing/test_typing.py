@@ -23,6 +23,7 @@ import pytest
 
 from burnpy.backend.errors import BurnpyError
 from tests.examples.readme import ROOT, WHOLE
+from tests.rows import every_row
 
 HERE = Path(__file__).parent
 ACCEPTED = tuple(sorted(HERE.glob("*accepted.py")))
@@ -182,21 +183,24 @@ def test_accepted_code_runs(path: Path) -> None:
     module(path)
 
 
-def mistakes() -> list[Any]:
+def mistakes() -> dict[str, tuple[Any, str]]:
     """Every mistake with words of its error: the functions of the modules, and the rows of their tables."""
-    found = []
+    found: dict[str, tuple[Any, str]] = {}
     for path in REJECTED:
         names = vars(module(path))
         functions = [f for f in names.values() if isinstance(f, FunctionType) and f.__module__ == path.stem]
         for f in functions:
             if not f.__code__.co_argcount:  # others are what mistakes are made with
-                found.append(pytest.param(f, (f.__doc__ or "").strip(), id=f.__name__))
+                found[f"{path.stem}-{f.__name__}"] = (f, (f.__doc__ or "").strip())
         for row, (words, f) in enumerate(names.get("MISTAKES", [])):
-            found.append(pytest.param(f, words, id=f"{path.stem}-{row}-{words}"))
+            found[f"{path.stem}-{row}-{words}"] = (f, words)
     return found
 
 
-@pytest.mark.parametrize(("mistake", "words"), mistakes())
+REFUSED = mistakes()
+
+
+@every_row(("mistake", "words"), REFUSED.values(), ids=REFUSED)
 def test_rejected_code_raises_a_type_error_that_says_what_to_do(mistake: Callable[[], object], words: str) -> None:
     with pytest.raises((TypeError, BurnpyError), match=re.escape(words)) as caught:
         mistake()
