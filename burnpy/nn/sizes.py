@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.tensor.base import describe
 
 Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
@@ -26,7 +27,7 @@ def positive(layer: str, **sizes: int) -> None:
     """
     for name, size in sizes.items():
         if _int(size) is None or size < 1:
-            raise ArgumentError(f"{layer}() got {name}={size!r:.80}; expected a positive int")
+            raise ArgumentError(f"{layer}() got {name}={describe(size)}; expected a positive int")
 
 
 def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
@@ -64,7 +65,7 @@ def whole(operation: str, name: str, value: int) -> int:
     """
     number = _int(value)
     if number is None:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int")
     return number
 
 
@@ -113,7 +114,7 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
     number = _int(size)
     if number is None or number < least:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int of at least {least}")
     return number
 
 
@@ -135,7 +136,7 @@ def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[in
     sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
     if len(sizes) != 2 or any(n is None or n < least for n in sizes):
         raise ArgumentError(
-            f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}, or two of them: "
+            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or two of them: "
             "(height, width)"
         )
     return sizes  # type: ignore[return-value]  # two ints
@@ -143,6 +144,7 @@ def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[in
 
 def _int(value: Any) -> int | None:
     try:
-        return index(value)
+        number = index(value)
     except TypeError:
         return None
+    return number if number.bit_length() <= 64 else None

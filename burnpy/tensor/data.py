@@ -233,8 +233,7 @@ def _refuse_overflow(array: NDArray[Any], dtype: DType) -> None:
 
 
 def _overflow(value: int, dtype: DType) -> DTypeError:
-    shown = repr(value) if abs(value) < 10**30 else f"an int of {len(str(abs(value)))} digits"
-    return DTypeError(f"dtype {dtype} cannot hold {shown}; use a wider dtype, or Tensor for large magnitudes")
+    return DTypeError(f"dtype {dtype} cannot hold {describe(value)}; use a wider dtype, or Tensor for large magnitudes")
 
 
 def _class_for(value: Any, kind: KindName) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import BurnpyError, KindError, OutOfMemoryError, ShapeError
-from burnpy.tensor.base import TensorBase, blank
+from burnpy.tensor.base import TensorBase, blank, describe
 from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.operands import broadcast_shape, from_other_code, operands, out_of_memory
@@ -71,7 +71,9 @@ class MatrixProduct(TensorBase[B]):
 
 def _refuse_number(other: object) -> None:
     if isinstance(other, (int, float)):
-        raise KindError(f"matmul() got a tensor and the number {other!r}; to scale it write x * {other!r}")
+        raise KindError(
+            f"matmul() got a tensor and the number {describe(other)}; to scale it write x * {describe(other)}"
+        )
 
 
 def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:

@@ -57,7 +57,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {describe(other)}; "
             f"convert the tensor first, as in x.{'float' if isinstance(other, float) else 'int'}()"
         )
     if isinstance(other, TensorBase) and other.kind != tensor.kind:
@@ -200,7 +200,7 @@ def from_other_code(error: BaseException, device: Any) -> bool:
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     """Return the error for an int that the dtype of x cannot represent."""
-    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r:.80}, which {x.dtype} cannot hold")
+    return DTypeError(f"{operation}() got dtype {x.dtype} and {describe(y)}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:

@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import is_floor
-from burnpy.tensor.base import TensorBase, blank, owned
+from burnpy.tensor.base import TensorBase, blank, describe, owned
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary, predicate, unary
@@ -179,7 +179,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``approximate`` is something else.
         """
         if approximate != "none" and approximate != "tanh":
-            raise ArgumentError(f'gelu() got approximate={approximate!r:.80}; expected "none" or "tanh"')
+            raise ArgumentError(f'gelu() got approximate={describe(approximate)}; expected "none" or "tanh"')
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:

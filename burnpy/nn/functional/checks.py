@@ -116,5 +116,5 @@ def probability(operation: str, p: float) -> float:
     """
     argument: Any = p
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{operation}() got p={p!r:.80}; expected a probability, from 0 to 1")
+        raise ArgumentError(f"{operation}() got p={describe(p)}; expected a probability, from 0 to 1")
     return float(p)

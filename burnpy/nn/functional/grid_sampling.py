@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.functional.checks import floats
 from burnpy.nn.sizes import whole
+from burnpy.tensor.base import describe
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.tensor import Tensor
@@ -112,9 +113,11 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
     if len(sizes) != 4 or min(sizes[1:]) < 1:
-        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
+        raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is (N, channels, height, width)")
     if theta.shape != (sizes[0], 2, 3):
-        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
+        raise ShapeError(
+            f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {(sizes[0], 2, 3)}"
+        )
     high, wide = sizes[2:]
     across, down = (_axis(n, align_corners, theta) for n in (wide, high))
     across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))

@@ -56,11 +56,12 @@ def pad(
     given: Any = pad
     if isinstance(given, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in given):
         raise ArgumentError(
-            f"pad() got pad={given}; expected pairs in a row, the last dimension's first: (left, right, top, bottom)"
+            f"pad() got pad={describe(given)}; expected pairs in a row, the last dimension's first: "
+            "(left, right, top, bottom)"
         )
     ends, shape = integers((pad,), "number", "pad"), x.shape
     if len(ends) % 2:
-        raise ArgumentError(f"pad() got pad={ends}; expected pairs, the last dimension's first")
+        raise ArgumentError(f"pad() got pad={describe(ends)}; expected pairs, the last dimension's first")
     if len(ends) > 2 * len(shape):
         raise ShapeError(f"pad() got {len(ends) // 2} pairs of shape {shape}; give one for each dim")
     pairs = [(0, 0)] * (len(shape) - len(ends) // 2) + [(ends[k], ends[k + 1]) for k in range(len(ends) - 2, -1, -2)]

@@ -81,7 +81,7 @@ class Rearranging(Shaping[B]):
         places = integers((dims,), "dim", "roll")
         steps = integers((shifts,), "shift", "roll")
         if len(places) != len(steps):
-            raise ArgumentError(f"roll() got shifts {steps} along dims {places}; give one for each")
+            raise ArgumentError(f"roll() got shifts {describe(steps)} along dims {describe(places)}; give one for each")
         for place, step in zip(places, steps, strict=True):
             dim = dim_of(place, len(shape), "roll")
             cut = -step % shape[dim] if shape[dim] else 0

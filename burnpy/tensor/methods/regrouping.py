@@ -151,7 +151,7 @@ class Regrouping(TensorBase[B]):
             indices_or_sections = _split_points(indices_or_sections)
         size, places = shape[resolved], integers((indices_or_sections,), "index", "tensor_split")
         if not isinstance(indices_or_sections, Sequence):
-            parts = places[0]
+            parts = integer(places[0], "number of parts", "tensor_split")
             if parts < 1:
                 raise ArgumentError(f"tensor_split() got {parts} parts; ask for 1 or more")
             part, larger = divmod(size, parts)
