@@ -45,7 +45,7 @@ class Delayed(Alone):
 
 
 def group_of(ranks: int, link: Link, algorithm: str) -> Group:
-    """Return a group of modelled ranks, all of which do what this one does."""
+    """Return a group of modelled ranks that all do the same as this one."""
     return Group(Delayed(ranks, link, algorithm))
 
 

@@ -32,7 +32,6 @@ from burnpy.tensor.generator import Generator
 from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B2, B, I
-
 '''
 
 _NUMBERS = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}

@@ -14,7 +14,6 @@ from burnpy.tensor.int_tensor import IntTensor
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B2, B, I
 
-
 class TensorFactories(TensorBase[B]):
     """The factories of `Tensor`."""
 

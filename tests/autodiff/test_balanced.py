@@ -229,7 +229,7 @@ def test_no_tensor_lives_longer_for_a_recipe() -> None:
     parts.clear()
     assert y._primitive.value.source is not None
     z = y * 2.0 @ Tensor[Train].ones((64, 64), dtype="float64")
-    assert dead[1]() is None, "of what nothing keeps, nothing is left"
+    assert dead[1]() is None, "a value that nothing keeps is freed"
     assert np.allclose(z.sum().backward()[x].to_numpy(), 64 * 2 * (np.exp(x.to_numpy()) + np.cos(x.to_numpy())))
 
 

@@ -39,7 +39,7 @@ def test_each_operand_is_broadcast_alone(op: Operation) -> None:
             assert alone in shapes, f"no example of {op.name} broadcasts its argument {op.arguments[k].name} alone"
 
 
-# An operation of three floats and a mask, of which the last may be a number: x + weight * (end - x), 0 where masked
+# An operation on three floats and a mask; the last float may be a number: x + weight * (end - x), 0 where masked
 
 
 def remaining(i: Any, weight: Any) -> Any:

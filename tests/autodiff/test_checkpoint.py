@@ -186,7 +186,7 @@ def test_each_section_runs_twice_and_once_more_for_a_second_pass() -> None:
     runs = 0
     loss = checkpoint(lambda a: checkpoint(f, checkpoint(f, a)), x).sum()
     loss.backward()
-    assert runs == 2 + 1 + 2, "the first run, that of the outer section up to the second argument, the inner ones"
+    assert runs == 2 + 1 + 2, "the first run, the outer section up to the second argument, the inner sections"
 
 
 def test_a_pass_along_some_paths_only() -> None:
@@ -557,7 +557,7 @@ def test_random_state_is_put_back_where_a_second_run_ends_early() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_others_keep_of_what_was_computed_once(device: str) -> None:
-    """An array that several nodes keep, of which some have been walked and some are dropped."""
+    """An array that several nodes keep; some nodes have been walked and some are dropped."""
     x, w = leaf((3, 3), DEVICES[device]), leaf((3, 3), DEVICES[device], 1)
 
     def f(a: Any) -> Any:

@@ -1,7 +1,7 @@
 """Derivatives that user code loses where values leave its tensors: asked for, they are refused, and never 0 in silence.
 
-Each row is an operation whose value is the cube, of which the first derivative is right, and a second one is either
-right too or refused.
+Each row is an operation whose value is the cube. Its first derivative is right, and its second derivative is right or
+refused.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def saving_what_it_made(ctx: Context, x: Any) -> Any:
 
 
 def dividing(ctx: Context, x: Any, scale: float) -> Any:
-    """Keeps the value of a number that it was given, and what it knew before any value left."""
+    """Keeps the value of its argument, and a constant from before any value left."""
     ctx.scale, ctx.half = scale, scale / 2.0
     ctx.save_for_backward(x)
     return array(x.to_numpy() ** 3 / scale, x)

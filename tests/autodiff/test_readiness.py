@@ -84,7 +84,7 @@ def check(roots: list[Any], *, exact: bool = True, **arguments: Any) -> list[Any
     assert len(reports.reported) == len(grads) == len({node for node, _, _ in reports.reported})
     for (node, noted, at), value in zip(reports.reported, reports.values, strict=True):
         held = grads._values[node]
-        assert value._primitive is held, "another array than that of the result was reported"
+        assert value._primitive is held, "reported another array than the result's"
         assert np.array_equal(noted, value.to_numpy()), "the gradient changed after it was reported"
         assert using[node].isdisjoint(reports.visited[at:]), "a node that adds to it was still to come"
         if exact and using[node]:

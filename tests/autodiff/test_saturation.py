@@ -39,7 +39,7 @@ def hessian_times(f: Any, inputs: list[Array], vectors: list[Array]) -> list[Arr
 @pytest.mark.parametrize("gap", [1.0, -10.0, 30.0, 60.0, -100.0])
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_with_two_keys(gap: float, masked: bool) -> None:
-    """One query and two keys, of which the softmax is a sigmoid: its derivatives, to twelve digits of each number."""
+    """One query and two keys, whose softmax is a sigmoid: its derivatives, to twelve digits of each number."""
     q, k, v, weights = rng.normal(size=(1, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=3)
     scale = gap / float(q[0] @ (k[0] - k[1]))
     tq, tk, tv = (rng.normal(size=x.shape) for x in (q, k, v))
@@ -73,7 +73,7 @@ def test_cross_entropy_of_two_classes(gap: float) -> None:
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
 @pytest.mark.parametrize("gap", [1.0, 10.0, 30.0, 100.0])
 def test_others_are_off_by_rounding_of_their_terms(name: str, gap: float) -> None:
-    """As in PyTorch: errors are those of numbers of the size of the gradient, not of what is left of them."""
+    """As in PyTorch: errors are relative to the size of the terms, not to the size of their difference."""
     x, t, g = np.array([gap, 0.0]), np.array([0.7, -0.4]), np.array([1.3, 0.2])
     _, vjp1, s2 = sigmoid(gap)
     second = {"softmax": s2 * (g[0] - g[1]), "log_softmax": -vjp1 * g.sum(), "logsumexp": vjp1 * g.sum()}[name]

@@ -1,4 +1,4 @@
-"""What is said of misuse: it names the function that was called, what it was given, and the way out."""
+"""Errors of misuse name the function, its arguments, and the way out."""
 
 from __future__ import annotations
 

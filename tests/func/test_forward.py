@@ -96,7 +96,7 @@ def test_no_grad_makes_constants() -> None:
 
 
 def test_gradients_of_slices_accumulate_in_place() -> None:
-    # Forward over reverse: n slices of one vector, of which the sum of gradients carries a tangent.
+    # Forward over reverse: n slices of one vector. The sum of their gradients carries a tangent.
     n = 40
     a, v = rng.normal(size=n), rng.normal(size=n)
 
