@@ -18,6 +18,8 @@ OutputPair: TypeAlias = int | Sequence[int | None]
 Size: TypeAlias = Single | Pair
 """A size of a layer that is for sequences or for images."""
 
+_MOST = 1 << 62
+
 
 def positive(layer: str, **sizes: int) -> None:
     """Check that all sizes are positive ints.
@@ -81,7 +83,7 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
     sizes: Any = (value, value) if value.__class__ is int else value
     if sizes.__class__ is tuple and len(sizes) == 2:
         high, wide = sizes
-        if high.__class__ is int and wide.__class__ is int and high >= least and wide >= least:
+        if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
             return high, wide
     return _checked_pair(operation, name, value, least)
 
@@ -147,4 +149,4 @@ def _int(value: Any) -> int | None:
         number = index(value)
     except TypeError:
         return None
-    return number if number.bit_length() <= 64 else None
+    return number if -_MOST < number < _MOST else None

@@ -89,4 +89,6 @@ def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
 def out_of_range(index: int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> IndexRangeError:
     """Return the error for an index out of range."""
     valid = f"expected an index from {-size if negative else 0} to {size - 1}" if size else "it has no elements"
-    return IndexRangeError(f"{operation} got index {index} along dim {dim}, of size {size}, of shape {shape}; {valid}")
+    return IndexRangeError(
+        f"{operation} got index {describe(index)} along dim {dim}, of size {size}, of shape {shape}; {valid}"
+    )

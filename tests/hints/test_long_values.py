@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from inspect import isclass
 from types import ModuleType
 from typing import Any
@@ -39,11 +40,11 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
         for name in module.__all__:
             f = getattr(module, name)
             if not isclass(f) and callable(f):
-                yield name, lambda value, f=f: f(X, value)
+                yield name, partial(f, X)
     for name in nn.__all__:
         if isclass(layer := getattr(nn, name)):
-            yield name, lambda value, layer=layer: layer(value, device=NumPy)
-            yield name, lambda value, layer=layer: layer(2, value, device=NumPy)
+            yield name, partial(layer, device=NumPy)
+            yield name, partial(layer, 2, device=NumPy)
 
 
 @pytest.mark.parametrize("kind", VALUES)
