@@ -123,7 +123,7 @@ def _read(file: FileIO, source: str) -> Contents:
         data = swapped(data, dtype.itemsize if sys.byteorder == "big" else 1)
         tensors[name] = readonly(data.view(dtype).reshape(shape))
     if claimed is not None and not (in_place and sha.hexdigest() == claimed):
-        raise damaged(source, "its SHA-256 is not the one that was saved with it; load another copy or an earlier one")
+        raise damaged(source, "its SHA-256 differs from the saved one; load another copy or an earlier one")
     return Contents(tensors, header.metadata, claimed is not None)
 
 

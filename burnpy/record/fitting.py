@@ -115,7 +115,8 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
     name = type(model).__name__
     if strict and not report.fits:
         raise StateError(
-            f"{source} does not fit {name}, and nothing was loaded: {report}; strict=False takes what fits", report
+            f"{source} does not fit {name}, and nothing was loaded: {report}; strict=False takes the parts that fit",
+            report,
         )
     if not report.applied and model.state():
         raise StateError(f"nothing of {source} fits {name}: {report}", report)
@@ -165,7 +166,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ArgumentError(
-                f"remap= takes regular expressions with what to put in their place, as in {{r'^module\\.': ''}}, or a "
+                f"remap= takes regular expressions with their replacements, as in {{r'^module\\.': ''}}, or a "
                 f"function, got {pair!r:.80}"
             )
         try:

@@ -117,8 +117,8 @@ class Record:
         state = self[part]
         if not isinstance(state, Mapping) or not all(isinstance(entry, Entry) for entry in state.values()):
             raise RecordError(
-                f"{part} in {path_shown(self.path)} is not what a module's into_record() gives, but {_shown(state)}; "
-                "nothing was loaded"
+                f"{part} in {path_shown(self.path)} is not the result of a module's into_record(), "
+                f"but {_shown(state)}; nothing was loaded"
             )
         return state
 

@@ -91,7 +91,7 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     if trouble:
         raise ArgumentError(
             f"from_data(copy=False) got an array of shape {data.shape} and dtype {data.dtype} that may still "
-            f"change, as {trouble}, and takes what to_numpy() gave and arrays over bytes; leave copy=False out"
+            f"change, as {trouble}, and takes results of to_numpy() and arrays over bytes; leave copy=False out"
         )
     array = array_of(data, kind, dtype)
     if array.dtype != data.dtype:
@@ -219,7 +219,7 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
     if len(shapes) > 1:
         return ShapeError(f"{_OWNER[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() can make nothing of {a(class_name(data))} ({error}); "
+        f"{_OWNER[kind]}.from_data() cannot import {a(class_name(data))} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 

@@ -189,7 +189,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``beta`` is 0.
         """
         if number(self, beta, "softplus") == 0:
-            raise ArgumentError("softplus() got beta=0, by which it would divide; give a positive number")
+            raise ArgumentError("softplus() got beta=0, which would divide by zero; pass a positive number")
         return self._like(self._backend.softplus(self._primitive, beta))
 
     @predicate

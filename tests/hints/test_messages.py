@@ -226,7 +226,7 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         (
             "backward() got a Tensor of shape (2, 3) and dtype float32 on NumPy, which records no graph; for "
             "gradients make the tensor on Autodiff[NumPy] and call require_grad(), or take it from the model "
-            "that was trained, not from what valid() gave; for values use it as it is"
+            "that was trained, not from valid(); for values use it as it is"
         ),
     ),
     (
@@ -251,7 +251,7 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         (
             "grad() got a Tensor of shape (2, 3) and dtype float32 on NumPy, which records no graph; for "
             "gradients make the tensor on Autodiff[NumPy] and call require_grad(), or take it from the model "
-            "that was trained, not from what valid() gave; for values use it as it is"
+            "that was trained, not from valid(); for values use it as it is"
         ),
     ),
     (

@@ -235,7 +235,7 @@ class ProcessEngine(Engine[Any]):
         if unguarded(worker.process):
             return WorkerError(
                 "a process that makes batches imports the program again, and the program starts processes when it is "
-                "imported; put what it does under: if __name__ == '__main__':"
+                "imported; put its code under: if __name__ == '__main__':"
             )
         if not worker.ready:
             return WorkerError(

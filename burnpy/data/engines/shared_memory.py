@@ -33,7 +33,7 @@ def anonymous_file(size: int, what: str) -> int:
         if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG, errno.EDQUOT):
             raise
         raise OutOfMemoryError(
-            f"{what} takes {size / 2**20:.1f} MiB of shared memory, and there is not as much ({error.strerror}); use "
+            f"{what} takes {size / 2**20:.1f} MiB of shared memory, and there is not enough ({error.strerror}); use "
             "smaller batches or fewer of them ahead (prefetch), or threads, which need none"
         ) from None
     return descriptor

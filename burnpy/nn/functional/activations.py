@@ -90,7 +90,7 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
         ArgumentError: ``alpha`` is 0.
     """
     if alpha == 0:
-        raise ArgumentError("celu() got alpha=0, by which it would divide; give a positive number")
+        raise ArgumentError("celu() got alpha=0, which would divide by zero; pass a positive number")
     return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
 
 

@@ -94,9 +94,7 @@ def batch_norm(
     if training:
         return batch_normed(x, weight, bias, eps=eps).output
     if running_mean is None or running_var is None:
-        raise ArgumentError(
-            "batch_norm() has no running statistics to go by; pass training=True for those of the batch"
-        )
+        raise ArgumentError("batch_norm() has no running statistics; pass training=True to use the batch's")
     x, mean, var, weight, bias = floats(
         "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
