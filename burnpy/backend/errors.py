@@ -41,7 +41,7 @@ def _shortened(message: str) -> str:
     """Return a message without the data that it repeats: long lists and long words lose their middle.
 
     >>> _shortened(f"reshape() cannot change shape (2, 3) to {(7,) * 3000}")
-    'reshape() cannot change shape (2, 3) to (7, 7, 7, 7, 7, 7, 7, 7, …, 7)'
+    'reshape() cannot change shape (2, 3) to (7, 7, 7, 7, 7, 7, 7, …, 7)'
     """
     if len(message) <= 300:
         return message
