@@ -1,4 +1,4 @@
-"""`Strategy`: the base class of decorators inside `Autodiff` that change what it keeps, and not where gradients are."""
+"""`Strategy`: the base class of decorators inside `Autodiff` that change the kept values, not the device of gradients."""
 
 from __future__ import annotations
 

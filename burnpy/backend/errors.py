@@ -123,7 +123,7 @@ class ScalarError(BurnpyError, TypeError):
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
+    """Tensors of two devices mixed, an object that is not a backend, or a feature that the device does not have."""
 
     mixed: tuple[str, tuple[object, object]] | None = None
     """The message for tensors on two devices, with places for the names of two arguments, and their devices."""

@@ -47,7 +47,7 @@ class Batches(Iterator[T], Generic[T]):
         return result, self._collator.started(arrays)
 
     def _started_ahead(self) -> tuple[Any, Callable[[], T]]:
-        """Start to make the next batch; what is raised, at the end for one, is raised when that is taken."""
+        """Start to make the next batch. Exceptions, at the end for one, are raised when the batch is taken."""
         try:
             return self._started()
         except Exception as error:  # of the user's dataset, collator or device; raised again by take()

@@ -133,7 +133,7 @@ def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int)
     try:
         return collator.arrays(samples)
     except BurnpyError:
-        raise  # which says itself what is wrong with which samples
+        raise  # its message names the samples
     except Exception as error:  # the collator is the user's code
         what = f"the collation of samples {listed(samples.indices)}"
         raise loading_error(what, error, None, number, epoch) from error

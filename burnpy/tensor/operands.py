@@ -176,7 +176,7 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
     """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised ``error``.
 
     Raises:
-        OutOfMemoryError: there is not enough memory for the result, or for what is computed on the way to it.
+        OutOfMemoryError: there is not enough memory for the result or for intermediate results.
     """
     if not from_other_code(error, x._device):
         from burnpy.backend.memory import not_allocated

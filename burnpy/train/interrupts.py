@@ -11,7 +11,7 @@ from typing import Any, Self
 class Interrupts:
     """A context manager that counts SIGINT and SIGTERM in the main thread; elsewhere it does nothing.
 
-    The first signal sets `requested`. The handlers of before are then restored, so that the second does what it always
+    The first signal sets `requested`. The earlier handlers are then restored, so that the second does what it always
     does: Ctrl-C raises KeyboardInterrupt, SIGTERM ends the process.
     """
 

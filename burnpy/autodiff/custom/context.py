@@ -140,5 +140,5 @@ class Context:
             f"{'backward() and jvp()' if what == 'saved_tensors' else 'forward()'} only"
         )
 
-    def _close(self) -> None:  # pyright: ignore[reportUnusedFunction]  # `calls` closes what it opened
+    def _close(self) -> None:  # pyright: ignore[reportUnusedFunction]  # `calls` closes its own context
         self._phase, self._saved = "over", None

@@ -40,7 +40,7 @@ class Packed:
         return _starts(self.sizes)[-1]
 
     def is_in(self, memory: Any, sizes: Sequence[int]) -> bool:
-        """Return whether it is what was written to the beginning of a memory, in parts of these sizes."""
+        """Return whether it equals the beginning of a memory, in parts of these sizes."""
         if self.sizes != sizes:
             return False
         for start, part in zip(_starts(sizes), self._parts, strict=False):

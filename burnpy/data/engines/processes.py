@@ -189,7 +189,7 @@ class ProcessEngine(Engine[Any]):
                 worker.ready = True
             elif what == "unreadable":
                 raise WorkerError(
-                    f"a worker could not read what it was sent: {rest[0]}; functions and classes of an "
+                    f"a worker could not read its input: {rest[0]}; functions and classes of an "
                     "interactive session are unknown to other processes, so define them in a module, or use "
                     "engine='threads'"
                 )
@@ -239,7 +239,7 @@ class ProcessEngine(Engine[Any]):
             )
         if not worker.ready:
             return WorkerError(
-                f"a process that makes batches {how} before it was ready; what it said is on standard error"
+                f"a process that makes batches {how} before it was ready; its output is on standard error"
             )
         hint = "; perhaps memory ran out" if worker.process.exitcode == -signal.SIGKILL else ""
         at = f" at batch {worker.tasks[0]} of this epoch" if worker.tasks else ""
