@@ -1,4 +1,4 @@
-"""`Strategy`: the base class of decorators inside `Autodiff` that change the kept values, not the device of gradients."""
+"""`Strategy`: the base class of decorators inside `Autodiff` that change the kept values, not where gradients are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exchanges of bytes and arrays between ranks, each preceded by one of headers, which shows who asks for what."""
+"""The exchanges of bytes and arrays between ranks. Headers go first and show the call of each rank."""
 
 from __future__ import annotations
 

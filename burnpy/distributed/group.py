@@ -1,4 +1,4 @@
-"""`Group`: the ranks that train together, and what they exchange."""
+"""`Group`: the ranks that train together, and their exchanges."""
 
 from __future__ import annotations
 

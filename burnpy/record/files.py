@@ -89,8 +89,8 @@ def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
     start = file.read(8)
     if start.startswith((b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF")):
         raise RecordError(
-            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) takes what "
-            "is in it"
+            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) "
+            "takes its contents"
         )
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > min(size - 8, LONGEST):

@@ -119,7 +119,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     for place in places:
         if place.begin != end:
             raise damaged(
-                source, f"{brief(place.name)} begins at byte {place.begin}, and what is before it ends at {end}"
+                source, f"{brief(place.name)} begins at byte {place.begin}, and the part before it ends at {end}"
             )
         end = place.end
     if end > size:

@@ -204,7 +204,7 @@ def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
-    """Return the error for a binary operation that runs out of memory, with what the device says of it, if it does.
+    """Return the error for a binary operation that runs out of memory, with the device's own message, if there is one.
 
     Args:
         error: the exception of the backend.

@@ -151,7 +151,7 @@ class Loop:
         yield self._noted(FitEnd(result=result))
 
     def _epoch(self, interrupts: Interrupts) -> Generator[Event[Any], None, None]:
-        """Train for an epoch, or for what remains of it, unless something stops the run."""
+        """Train for an epoch, or for the rest of it, unless something stops the run."""
         at, learner = self.position, self.learner
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))

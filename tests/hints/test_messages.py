@@ -241,8 +241,8 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: T.sum().grad(T.sum().backward()),
         NotTrackedError,
         (
-            "the tensor of shape () was computed by sum and is not a leaf; to have its gradient, use what "
-            "x.retain_grad() returns from then on"
+            "the tensor of shape () was computed by sum and is not a leaf; for its gradient, continue with "
+            "the result of x.retain_grad()"
         ),
     ),
     (
