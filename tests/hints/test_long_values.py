@@ -42,7 +42,8 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
             if not isclass(f) and callable(f):
                 yield name, partial(f, X)
     for name in nn.__all__:
-        if isclass(layer := getattr(nn, name)):
+        layer: Any = getattr(nn, name)
+        if isinstance(layer, type):
             yield name, partial(layer, device=NumPy)
             yield name, partial(layer, 2, device=NumPy)
 
