@@ -178,6 +178,8 @@ def test_what_a_record_is_applied_to(record: Record) -> None:
 def test_parts_without_a_name(tmp_path: Path) -> None:
     wrong: Any = save
     for args in ((tmp_path / "a", mlp()), (mlp(), tmp_path / "a"), (mlp(),)):
-        with pytest.raises(errors.CallError, match=r"the parts to save by name; write save\(path, model=model, step=step\)"):
+        with pytest.raises(
+            errors.CallError, match=r"the parts to save by name; write save\(path, model=model, step=step\)"
+        ):
             wrong(*args)
     assert not (tmp_path / "a").exists()
