@@ -1,4 +1,4 @@
-# Everything a newcomer and CI run. Each target makes what it needs in $(VENV) first, once.
+# The targets for newcomers and CI. Each target first installs its tools in $(VENV), once.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,11 +6,11 @@ VENV ?= .venv
 CUDA ?= cuda13
 # Options of the demo and of the benchmarks, as in `make demo ARGS="--backend cupy"`.
 ARGS ?=
-# For the tests: three processes keep two cores busy while tests wait. Each begins at its own part of the tests, with the
-# longest first, and takes some from the others when it is done.
+# For the tests: three processes keep two cores busy while tests wait. Each starts with its own part of the tests, longest
+# first, and takes tests from the others when it is done.
 PYTEST ?= -n 3 --dist worksteal
 
-# Where the real CuPy computes on the CPU, apart from the CuPy that the other tests look at.
+# The environment for the real CuPy on the CPU, apart from the CuPy of the other tests.
 HOSTCUDA ?= out/cupy
 
 PY := $(VENV)/bin/python
@@ -28,22 +28,22 @@ demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export 
 demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
 # Hundreds of tests start Python anew, and each start would compile burnpy again.
 test test-fast test-heavy test-long test-parity test-cupy test-gpu: export PYTHONDONTWRITEBYTECODE :=
-# What needs an extra that is heavy is left to test-heavy and test-parity, also where it is installed.
+# Tests that need a heavy extra run in test-heavy and test-parity, even if the extra is installed.
 test test-fast: export BURNPY_HEAVY_TESTS := 0
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
 
-test: $(INSTALLED)-test ## run the tests, but for those that take minutes or need a heavy installation
+test: $(INSTALLED)-test ## run the tests, except those that take minutes or need a heavy installation
 	@$(PY) -m pytest $(PYTEST)
 
-test-fast: $(INSTALLED)-test ## run the quick ones of these tests
+test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
 	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data tests/backend tests/benchmarks tests/data tests/distributed tests/examples
 
-test-parity: $(INSTALLED)-parity ## compare with PyTorch, which is installed for it: several GB where pip finds no CPU build
+test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
 
 test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, and the quick ones on each Python from 3.11 to 3.14
@@ -54,7 +54,7 @@ test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARG
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
 	@$(HOSTCUDA)/bin/python -m tests.hostcuda $(ARGS)
 
-test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GPU, the first questions first, in some ten minutes
+test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GPU, the most important checks first, in about ten minutes
 	@$(PY) -m tests.hostcuda.gpu
 
 check: $(INSTALLED)-check ## check format, lint and types
@@ -69,25 +69,25 @@ check-mypy:
 check-pyright:
 	$(PY) -m basedpyright --pythonpath $(PY)
 
-format: $(INSTALLED)-check ## bring the code into its format
+format: $(INSTALLED)-check ## format the code
 	$(PY) -m ruff check --fix --select I .
 	$(PY) -m ruff format .
 
-bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch where it is installed
-	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is left out, as it is not installed; to compare with it: $(PY) -m pip install torch"
+bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch if it is installed
+	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is not installed and is left out; to compare with it: $(PY) -m pip install torch"
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-check: $(INSTALLED)-bench ## measure, and fail if a ratio to PyTorch is worse than the committed one of this processor (ARGS="--only training" for a part)
+bench-check: $(INSTALLED)-bench ## measure, and fail if a ratio to PyTorch is worse than the committed one for this processor (ARGS="--only training" for a part)
 	@$(PY) -m benchmarks --check $(ARGS)
 
-bench-gpu: $(INSTALLED)-bench $(INSTALLED)-$(CUDA) ## measure on a GPU, beside PyTorch where it has CUDA, in some ten minutes; writes out/gpu.md
+bench-gpu: $(INSTALLED)-bench $(INSTALLED)-$(CUDA) ## measure on a GPU, beside PyTorch if it has CUDA, in about ten minutes; writes out/gpu.md
 	@$(PY) -m benchmarks.gpu $(ARGS)
 
-clean: ## remove what the other targets made
+clean: ## remove the output of the other targets
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What an extra brings and takes, where it is much.
+# The contents and cost of the large extras.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
 SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
@@ -101,7 +101,7 @@ $(INSTALLED)-%: pyproject.toml $(VENV)/.made
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "burnpy needs Python 3.11 or newer, which $(PYTHON) is not; name one that is, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	  echo "burnpy needs Python 3.11 or newer, and $(PYTHON) is older; name another, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) lacks the module that makes virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)

@@ -201,7 +201,7 @@ def _flatness(figures: Figures, effort: Effort) -> Section:
                     lines.append(Line(f"{work}: torch's ratio", {}, ratio, None))
     how = (
         f"As many nodes in one chain as in {count:,} short ones, one after the other. The ratio is the time of the "
-        "long chain over that of the short ones: 1 would be flat."
+        "long chain divided by the time of the short ones: 1 would be flat."
     )
     return Section("Long chains against short ones", how, "µs", list(columns), lines)
 

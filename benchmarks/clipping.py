@@ -1,4 +1,4 @@
-"""Benchmark of what is done with all gradients of a model at once: norms, clipping, sums and multiples."""
+"""Benchmark of operations on all gradients of a model at once: norms, clipping, sums and multiples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.report import Line, Section
 PEERS = ("burnpy", "torch")
 BUDGET = 1.0
 ROUNDS = 5
-"""The number of measurements of each case in a process, of which the best counts."""
+"""The number of measurements of each case in a process; the best one counts."""
 SIZE, LAYERS = 128, 3
 
 

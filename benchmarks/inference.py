@@ -24,7 +24,7 @@ PEERS = ("burnpy", "torch", "torch.compile", "JAX")
 BATCHES = (1, 64)
 BUDGET = 0.9
 ROUNDS = 5
-"""The number of measurements of each case in a process, of which the best counts."""
+"""The number of measurements of each case in a process; the best one counts."""
 
 
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:

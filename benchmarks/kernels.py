@@ -21,7 +21,7 @@ PEERS = ("burnpy", "torch")
 ROWS, COLUMNS = 4096, 1024
 BUDGET = 1.0
 ROUNDS = 5
-"""The number of measurements of each case in a process, of which the best counts."""
+"""The number of measurements of each case in a process; the best one counts."""
 
 CASES: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "softmax": (lambda functions, x, labels: x.softmax(-1), 2, 3),

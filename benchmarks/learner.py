@@ -1,7 +1,7 @@
-"""Benchmark of `burnpy.train.Learner` beside the same loop by hand, and of what a checkpoint costs the training.
+"""Benchmark of `burnpy.train.Learner` beside the same loop by hand, and of the cost of a checkpoint.
 
 The loops take turns, epoch by epoch in one process, with the same batches; a figure is the median of differences or
-ratios of neighbouring epochs. The digits CNN is that of examples/digits.py, on random images; the tiny model is one
+ratios of neighbouring epochs. The digits CNN comes from examples/digits.py, on random images; the tiny model is one
 linear layer, whose step is nothing but overhead. Both loops read each loss.
 """
 
@@ -28,7 +28,7 @@ MICROSECONDS, STALLED = 50.0, 0.05
 SAVED = (
     "A model of 4.2 million parameters and AdamW, 50 MB, is saved amid a run. The stall is the time by the clock until "
     "the writing thread has taken over, and the processor time of the training thread in the steps until the file is "
-    "complete, beyond that of other steps."
+    "complete, beyond the time of other steps."
 )
 
 
@@ -107,7 +107,7 @@ def saves(count: int, width: int) -> tuple[float, float]:
     """Return by how much a save stalls the training, and how long its writing takes: the medians of some saves, in s.
 
     The stall is the time by the clock until the writing thread has taken over, and the processor time of the training
-    thread in the steps until the file is complete, beyond that of other steps: new memory for what the file holds.
+    thread in the steps until the file is complete, beyond the time of other steps: it needs new memory for the file.
     """
     from burnpy import Autodiff, Tensor
     from burnpy.backend import NumPy

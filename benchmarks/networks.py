@@ -18,7 +18,7 @@ from benchmarks.report import Line, Section
 PEERS = ("burnpy", "torch")
 BUDGET = 1.5
 ROUNDS = 5
-"""The number of measurements of each case in a process, of which the best counts."""
+"""The number of measurements of each case in a process; the best one counts."""
 
 Case = tuple[str, tuple[tuple[int, ...], ...], Mapping[str, Any]]
 """A function of ``nn.functional``, the shapes of its tensors, and its settings."""

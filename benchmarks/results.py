@@ -113,8 +113,8 @@ def to_markdown(results: Results) -> str:
         "Made of `results.json` by `python -m benchmarks --write`. `make bench-check` compares with it.",
         "Ratios are burnpy's figure over PyTorch's unless a section says otherwise: below 1 is better. Each is",
         "the median over fresh processes that take turns, with the lowest and highest; a time is a median too.",
-        "A roofline is burnpy's share of the rate that the machine reaches, measured in the same run: that of a",
-        "product of large matrices, or of copying memory, whichever takes longer.",
+        "A roofline is burnpy's share of the rate that the machine reaches, measured in the same run: the rate of",
+        "multiplying large matrices, or of copying memory, whichever takes longer.",
         "",
     ]
     for machine, groups in results.items():

@@ -52,7 +52,7 @@ class Cnn(Module[B]):
         return self.logits(self.dropout(self.features(x)))
 
     def valid(self: Cnn[Autodiff[I]]) -> Cnn[I]:
-        """The same weights on the inner backend: this line tells type checkers the class of what is returned."""
+        """The same weights on the inner backend: this line tells type checkers the class of the result."""
         return rebound(self)
 
 

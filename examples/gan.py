@@ -27,7 +27,7 @@ B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the inner backend of Autodiff[I]
 Train: TypeAlias = Autodiff[NumPy]
 
-MODES, RADIUS, SPREAD = 8, 4.0, 0.2  # how many distributions are on a circle of which radius; their deviation
+MODES, RADIUS, SPREAD = 8, 4.0, 0.2  # the distributions on a circle, its radius, their deviation
 NOISE, HIDDEN, BATCH = 4, 96, 256
 PENALTY = 0.3  # the weight of R1
 

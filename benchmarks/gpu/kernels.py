@@ -1,6 +1,6 @@
 """Operations that move memory and compute little, beside the rate of copying and beside PyTorch.
 
-The least time of an operation is that of reading its arguments and writing its results once, at the rate of a copy.
+The least time of an operation is the time to read its arguments and write its results once, at the rate of a copy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cost of a tiny operation, which is that of queueing it: in burnpy, in CuPy itself and in PyTorch."""
+"""The cost of a tiny operation, which is the cost of queueing it: in burnpy, in CuPy itself and in PyTorch."""
 
 from __future__ import annotations
 

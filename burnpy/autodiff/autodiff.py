@@ -117,7 +117,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         if x.node is None:
             raise NotTrackedError(
                 f"retain_grad() got a tensor of shape {x.shape} that is not tracked; "
-                "call require_grad() on what it is computed from"
+                "call require_grad() on the tensors it is computed from"
             )
         if x.node.leaf is not None:
             return x

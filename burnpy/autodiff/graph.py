@@ -70,7 +70,7 @@ class EdgeKind(NamedTuple):
     """The meaning of a vjp in the edges of one operation's nodes, for graph inspection."""
 
     argument: str | None  #: the argument whose gradient it computes; None for a vjp that computes several
-    saved: tuple[str, ...]  #: the names of the values saved for it, in order; "" for what is no value of the operation
+    saved: tuple[str, ...]  #: the names of the values saved for it, in order; "" if it is no value of the operation
 
 
 class Node:

@@ -122,7 +122,8 @@ def device_of(backend: B | type[B]) -> B:
         return value  # type: ignore[no-any-return]  # an instance of a backend class
     if isinstance(value, DeviceMeta) or (isinstance(value, BoundAlias) and isinstance(value.__origin__, DeviceMeta)):
         return value()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
-    what = f"{a(type(value).__name__)}" if hasattr(value, "dtype") else " ".join(repr(backend).split())[:80]
+    named = isinstance(value, (int, list, tuple)) or hasattr(value, "dtype")
+    what = a(type(value).__name__) if named else " ".join(repr(backend).split())[:80]
     raise DeviceError(
         f"{what} is not a backend; pass a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
     )

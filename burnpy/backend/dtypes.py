@@ -78,7 +78,11 @@ def _parsed(dtype: Any) -> DType:
     except (TypeError, ValueError):
         result = None
     if dtype is None or result is None:
-        what = f"{a(type(dtype).__name__)}" if hasattr(dtype, "shape") else f"{dtype!r:.80}"
+        what = (
+            f"{a(type(dtype).__name__)}"
+            if isinstance(dtype, (int, list, tuple)) or hasattr(dtype, "shape")
+            else f"{dtype!r:.80}"
+        )
         known = ", ".join((*FLOATS, *INTS, "bool"))
         raise DTypeError(f"{what} is not a known dtype; use one of {known}")
     kind_of(result)  # refuses complex, object and string dtypes

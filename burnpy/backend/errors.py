@@ -6,6 +6,7 @@ A message names, in one sentence, the call, the shapes, dtypes or devices involv
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,28 @@ def path_shown(path: str | os.PathLike[str]) -> str:
     return text if len(text) <= 200 else f"{text[:79]}…{text[-120:]}"
 
 
+_ITEMS = re.compile(r"((?:[^,\n]{1,40}, ){8})(?:[^,\n]{1,90}, ){12,}")
+_WORD = re.compile(r"\S{201,}")
+
+
+def _shortened(message: str) -> str:
+    """Return a message without the data that it repeats: long lists and long words lose their middle.
+
+    >>> _shortened(f"reshape() cannot change shape (2, 3) to {(7,) * 3000}")
+    'reshape() cannot change shape (2, 3) to (7, 7, 7, 7, 7, 7, 7, …, 7)'
+    """
+    if len(message) <= 300:
+        return message
+    message = _WORD.sub(lambda word: path_shown(word[0]), message)
+    return _ITEMS.sub(r"\1…, ", message)
+
+
 class BurnpyError(Exception):
-    """The base class of burnpy's exceptions."""
+    """The base class of burnpy's exceptions. A long message is shortened when it is shown."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
+        args = self.args
+        return _shortened(str(args[0])) if len(args) == 1 else super().__str__()
 
 
 class ShapeError(BurnpyError, ValueError):
@@ -121,12 +142,8 @@ class MissingNameError(BurnpyError, AttributeError):
         def args(self, args: tuple[Any, ...]) -> None:
             _ARGS.__set__(self, args)
 
-    def __str__(self) -> str:
-        _ = self.args  # makes the message, which Python reads past the property
-        return super().__str__()
-
     def __repr__(self) -> str:
-        _ = self.args  # as above
+        _ = self.args  # makes the message, which Python reads past the property
         return super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -146,7 +163,7 @@ class ScalarError(BurnpyError, TypeError):
 
 
 class DeviceError(BurnpyError, TypeError):
-    """Tensors of two devices mixed, an object that is not a backend, or a device asked for what it does not have."""
+    """Tensors of two devices mixed, an object that is not a backend, or a feature that the device does not have."""
 
     mixed: tuple[str, tuple[object, object]] | None = None
     """The message for tensors on two devices, with places for the names of two arguments, and their devices."""
@@ -187,9 +204,6 @@ class RecordNotFoundError(RecordFileError, FileNotFoundError):
 class MissingPartError(BurnpyError, KeyError, AttributeError):
     """Access to a part that a record does not have."""
 
-    def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
-        return str(self.args[0])
-
 
 class DimError(BurnpyError, IndexError):
     """A dimension that the tensor does not have."""
@@ -225,9 +239,6 @@ class SavedTensorsError(BurnpyError, RuntimeError):
 
 class MissingGradientError(BurnpyError, KeyError):
     """Access to ``grads[x]`` for a leaf that the backward pass did not reach."""
-
-    def __str__(self) -> str:  # KeyError would show the message in quotes, escaped
-        return str(self.args[0])
 
 
 class BackendUnavailableError(BurnpyError, RuntimeError):

@@ -30,7 +30,7 @@ class Communicator(Protocol):
         ...
 
     def wait(self, request: Any) -> Any:
-        """Return the sum; what is asked of the device from now on waits for it."""
+        """Return the sum; later work on the device waits for it."""
         ...
 
     def abandon(self, requests: list[Any]) -> None:

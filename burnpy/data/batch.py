@@ -31,7 +31,7 @@ _KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTenso
 class Batch(Subscriptable, Generic[B]):
     """The samples of a batch as tensors on backend ``B``, each of shape (n, …), as attributes and by name.
 
-    Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`; what is not a number is a tuple of n values. To
+    Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`; other values are a tuple of n values. To
     type checkers an attribute is Any; a subclass declares the columns that there are, and a batch is checked
     against it when it is made::
 

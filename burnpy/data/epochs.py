@@ -137,7 +137,7 @@ def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int)
     try:
         return collator.arrays(samples)
     except BurnpyError:
-        raise  # which says itself what is wrong with which samples
+        raise  # its message names the samples
     except Exception as error:  # the collator is the user's code
         what = f"the collation of samples {listed(samples.indices)}"
         raise loading_error(what, error, None, number, epoch) from error
@@ -195,7 +195,7 @@ class Batches(Iterator[T], Generic[T]):
         return result, self._collator.started(arrays)
 
     def _started_ahead(self) -> tuple[Any, Callable[[], T]]:
-        """Start to make the next batch; what is raised, at the end for one, is raised when that is taken."""
+        """Start to make the next batch. Exceptions, at the end for one, are raised when the batch is taken."""
         try:
             return self._started()
         except Exception as error:  # of the user's dataset, collator or device; raised again by take()

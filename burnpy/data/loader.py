@@ -127,7 +127,7 @@ class Loader(Generic[T]):
         engine: "threads", which share all memory and wait for each other where a dataset computes in Python;
             or "processes", which have interpreters of their own. A process gets the dataset and the collator by pickle;
             arrays are shared, not copied for each. Processes that have done an epoch go on in the next, as long as the
-            loader is there and the dataset and the collator are what they were.
+            loader is there and the dataset and the collator have not changed.
         prefetch: the number of batches made ahead; by default two for each worker.
 
     Raises:

@@ -65,5 +65,5 @@ def checked_index(index: Any, size: int) -> int:
         hint = "; for several samples use data.subset(indices)" if isinstance(index, (slice, list, np.ndarray)) else ""
         raise CallError(f"a dataset got the index {describe(index)}; expected an int{hint}") from None
     if not -size <= i < size:
-        raise IndexRangeError(f"there is no sample {i} in a dataset of {size}")
+        raise IndexRangeError(f"no sample {i} in a dataset of {size}")
     return i + size if i < 0 else i

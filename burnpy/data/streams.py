@@ -184,7 +184,7 @@ class StreamLoader(Generic[T]):
         checked_count(epoch, "epoch", 0, "epoch()")
         checked_count(start, "start", 0, "epoch()")
         if start and state is not None:
-            raise ArgumentError("epoch() got a start and a state, which both say where to begin; give one of them")
+            raise ArgumentError("epoch() got a start and a state, which both set the beginning; pass one of them")
         before: Any = {"samples": 0, "batches": 0, "stream": None} if state is None else state
         if not isinstance(before, dict) or before.keys() != {"samples", "batches", "stream"}:
             raise ArgumentError("epoch() got a state that no epoch(...).state gave; give that attribute, or None")

@@ -43,7 +43,7 @@ def halves(
     count = round(fraction * size)
     if seed is None:
         if stratify is not None:
-            raise ArgumentError("split() got stratify without a seed, by which it draws from each class; give seed=0")
+            raise ArgumentError("split() got stratify without a seed, which draws from each class; pass seed=0")
         return np.arange(count), np.arange(count, size)
     order = philox(checked_seed(seed, "split()"), 0, SPLITS).permutation(size)
     if stratify is not None:

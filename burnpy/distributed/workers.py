@@ -224,8 +224,8 @@ class Workers:
             if self._failed_starts == _STARTS:
                 self._failed_starts = 0
                 raise WorkerError(
-                    f"{_STARTS} workers, one after another, were lost before they were ready: {how}; what they said is "
-                    "on standard error"
+                    f"{_STARTS} workers, one after another, were lost before they were ready: {how}; their output "
+                    "is on standard error"
                 )
         self._start()
         if task is None or task.call != self._calls:

@@ -54,7 +54,7 @@ def decisions(
     weight: Tensor[Any] | None = None,
     ignore_index: int | None = None,
 ) -> Classes | Labels:
-    """Return what was predicted and what is true, as classes or as labels.
+    """Return the predictions and the targets, as classes or as labels.
 
     Args:
         metric: the metric's name, for messages.

@@ -25,6 +25,8 @@ OutputPair: TypeAlias = int | Sequence[int | None]
 Size: TypeAlias = Single | Pair
 """A size of a layer that is for sequences or for images."""
 
+_MOST = 1 << 62
+
 
 def positive(layer: str, **sizes: int) -> None:
     """Check that all sizes are positive ints.
@@ -44,7 +46,7 @@ def positive_int(operation: str, name: str, value: int) -> int:
     """
     number = _int(value)
     if number is None or number < 1:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected a positive int")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a positive int")
     return number
 
 
@@ -56,7 +58,7 @@ def above_zero(operation: str, **numbers: float) -> None:
     """
     for name, number in numbers.items():
         if not number > 0.0:
-            raise ArgumentError(f"{operation}() got {name}={number!r:.80}; expected a number above 0")
+            raise ArgumentError(f"{operation}() got {name}={describe(number)}; expected a number above 0")
 
 
 def check_choice(operation: str, name: str, value: object, choices: Iterable[str]) -> None:
@@ -106,7 +108,7 @@ def whole(operation: str, name: str, value: int) -> int:
     """
     number = _int(value)
     if number is None:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int")
     return number
 
 
@@ -122,7 +124,7 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
     sizes: Any = (value, value) if value.__class__ is int else value
     if sizes.__class__ is tuple and len(sizes) == 2:
         high, wide = sizes
-        if high.__class__ is int and wide.__class__ is int and high >= least and wide >= least:
+        if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
             return high, wide
     return _checked_pair(operation, name, value, least)
 
@@ -155,7 +157,7 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
     number = _int(size)
     if number is None or number < least:
-        raise ArgumentError(f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}")
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int of at least {least}")
     return number
 
 
@@ -177,7 +179,7 @@ def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[in
     sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
     if len(sizes) != 2 or any(n is None or n < least for n in sizes):
         raise ArgumentError(
-            f"{operation}() got {name}={value!r:.80}; expected an int of at least {least}, or two of them: "
+            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or two of them: "
             "(height, width)"
         )
     return sizes  # type: ignore[return-value]  # two ints
@@ -185,9 +187,10 @@ def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[in
 
 def _int(value: Any) -> int | None:
     try:
-        return index(value)
+        number = index(value)
     except TypeError:
         return None
+    return number if -_MOST < number < _MOST else None
 
 
 def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
@@ -270,5 +273,5 @@ def probability(operation: str, p: float) -> float:
     """
     argument: Any = p
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{operation}() got p={p!r:.80}; expected a probability, from 0 to 1")
+        raise ArgumentError(f"{operation}() got p={describe(p)}; expected a probability, from 0 to 1")
     return float(p)

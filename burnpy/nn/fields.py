@@ -86,8 +86,8 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
         shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
         raise ModuleError(
             f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}{shape}, and a module keeps arrays as "
-            "tensors: write Param(Tensor.from_data(array, device=device)) for what it learns, Buffer(...) for what it "
-            "does not"
+            "tensors: write Param(Tensor.from_data(array, device=device)) for a tensor that it learns, Buffer(...) for "
+            "any other"
         )
     if isinstance(value, (list, tuple)):
         parts = value if isinstance(value, tuple) else tuple(value)
@@ -120,10 +120,14 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
     buffer = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
     field = path.rpartition(".")[2]
-    learned = f"Param({field if field.isidentifier() else '...'}) for what it learns, " if value.kind == "float" else ""
+    learned = (
+        f"Param({field if field.isidentifier() else '...'}) for a tensor that it learns, "
+        if value.kind == "float"
+        else ""
+    )
     raise ModuleError(
-        f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; say what it is to the module: "
-        f"{learned}{buffer}(...) for what goes with it and is not learned"
+        f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; wrap it: "
+        f"{learned}{buffer}(...) for one that it does not learn"
     )
 
 

@@ -70,7 +70,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward(); write one: what the module computes")
+        raise NotImplementedError(f"{type(self).__name__} has no forward(); write one to compute the result")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""

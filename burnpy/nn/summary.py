@@ -136,7 +136,7 @@ def _depth(path: str, modules: Mapping[str, object]) -> int:
 
 
 def render(module: Displayed[Any]) -> str:
-    """Return the module tree as text, a line per part: shapes, counts, and what is frozen, shared or overridden.
+    """Return the module tree as text, a line per part: shapes, counts, and marks such as "frozen" and "shared".
 
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu, Sequential

@@ -20,7 +20,7 @@ _set = object.__setattr__
 
 
 class TreeNode:
-    """A module as a node of a tree: the base class of modules, with what traversal needs of them.
+    """A module as a node of a tree: the base class of modules, with the methods that traversal needs.
 
     The fields of a module are its ``__dict__``.
     """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, a
+from burnpy.tensor.tensor_base import describe
 
 
 def number(value: Any, what: str) -> float:
@@ -25,7 +26,7 @@ def number(value: Any, what: str) -> float:
         if callable(value) and hasattr(value, "at"):
             hint = "; pass the rate of a step: schedule(step)"
         shown = (
-            f"{value!r:.80}"
+            f"{describe(value)}"
             if isinstance(value, (str, bool, complex, bytes, type(None)))
             else f"{a(type(value).__name__)}"
         )
@@ -66,9 +67,9 @@ def decay_rates(value: object, what: str) -> None:
         ArgumentError: the value is something else.
     """
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentError(f"{what} is {value!r:.80}; expected a pair such as (0.9, 0.999)")
+        raise ArgumentError(f"{what} is {describe(value)}; expected a pair such as (0.9, 0.999)")
     for rate in value:
-        fraction(rate, f"each of {what.removesuffix(')')}{value!r})")
+        fraction(rate, f"each of {what.removesuffix(')')}{describe(value)})")
 
 
 def count(value: Any, what: str, *, least: int = 1) -> int:
@@ -80,5 +81,5 @@ def count(value: Any, what: str, *, least: int = 1) -> int:
     if isinstance(value, np.integer):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what} is {value!r:.80}; expected an int of {least} or more")
+        raise ArgumentError(f"{what} is {describe(value)}; expected an int of {least} or more")
     return value

@@ -71,7 +71,7 @@ class Ema(Generic[M]):
         if known.keys() != added.keys():
             raise ModuleError(
                 f"Ema.update() got {a(type(model).__name__)} whose parameters are not those of the average; give "
-                "what optim.step() made of the model that Ema was made of"
+                "the result of optim.step() for the model that Ema began with"
             )
         device: Any = model.device
         before = [known[ident].detach()._primitive for ident in added]

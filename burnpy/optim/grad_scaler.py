@@ -166,7 +166,7 @@ class GradScaler(Subscriptable, Generic[B]):
         """
         given: object = record
         if not isinstance(given, Mapping) or set(given) != {"scale", "steps"}:
-            raise StateError(f"GradScaler.load_record() takes what into_record() gave, not {given!r:.80}")
+            raise StateError(f"GradScaler.load_record() takes the result of into_record(), not {given!r:.80}")
         device: Any = self.device
         scale = Tensor.full((), float(record["scale"]), device=device)
         return replace(self, _current=(scale, IntTensor.full((), int(record["steps"]), device=device)))

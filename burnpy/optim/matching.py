@@ -70,7 +70,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     if not refuse_device(model, grads.device).differentiates:
         raise DeviceError(
             f"from_grads() got {a(type(model).__name__)} on {model.device}, which computes no gradients; "
-            "give the model on Autodiff[...] that computed the loss, not what valid() made of it"
+            "give the model on Autodiff[...] that computed the loss, not the result of valid()"
         )
     values: Tensors = {}
     paths: dict[str, str] = {}

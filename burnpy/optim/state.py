@@ -50,8 +50,8 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
         hint = "; of a file's record, give record.optim" if hasattr(record, "parts") else ""
         raise StateError(
-            f"load_record() of {name} takes what into_record() gave, not {a(type(record).__name__)}; nothing was loaded"
-            + hint
+            f"load_record() of {name} takes the result of into_record(), not {a(type(record).__name__)}; "
+            f"nothing was loaded{hint}"
         )
     optimizer, states = record
     if optimizer != name:

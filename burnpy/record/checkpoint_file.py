@@ -217,7 +217,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     (100, True, True)
     """
     if unnamed or not isinstance(path, (str, os.PathLike)):
-        raise CallError("save() takes a path, and what to save by name; write save(path, model=model, step=step)")
+        raise CallError("save() takes a path, and the parts to save by name; write save(path, model=model, step=step)")
     target = path_of(path, "save()")
     if not parts:
         raise ArgumentError("save() got nothing to save; write save(path, model=model, step=step) or the like")
@@ -275,5 +275,5 @@ def load(path: str | os.PathLike[str]) -> Record:
         raise damaged(source, "its plain values cannot be read") from error
     unused = [name for name in contents.tensors if name not in decoder.used]
     if unused:
-        raise damaged(source, f"nothing says what its tensor {brief(unused[0])} is")
+        raise damaged(source, f"it has no description of its tensor {brief(unused[0])}")
     return Record(parts, name, True)

@@ -125,7 +125,8 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
     name = type(model).__name__
     if strict and not report.fits:
         raise StateError(
-            f"{source} does not fit {name}, and nothing was loaded: {report}; strict=False takes what fits", report
+            f"{source} does not fit {name}, and nothing was loaded: {report}; strict=False takes the parts that fit",
+            report,
         )
     if not report.applied and model.state():
         raise StateError(f"nothing of {source} fits {name}: {report}", report)
@@ -175,7 +176,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ArgumentError(
-                f"remap= takes regular expressions with what to put in their place, as in {{r'^module\\.': ''}}, or a "
+                f"remap= takes regular expressions with their replacements, as in {{r'^module\\.': ''}}, or a "
                 f"function, got {pair!r:.80}"
             )
         try:
@@ -302,8 +303,8 @@ class Record:
         state = self[part]
         if not isinstance(state, Mapping) or not all(isinstance(entry, Entry) for entry in state.values()):
             raise RecordError(
-                f"{part} in {path_shown(self.path)} is not what a module's into_record() gives, but {_shown(state)}; "
-                "nothing was loaded"
+                f"{part} in {path_shown(self.path)} is not the result of a module's into_record(), "
+                f"but {_shown(state)}; nothing was loaded"
             )
         return state
 

@@ -195,7 +195,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     for place in places:
         if place.begin != end:
             raise damaged(
-                source, f"{brief(place.name)} begins at byte {place.begin}, and what is before it ends at {end}"
+                source, f"{brief(place.name)} begins at byte {place.begin}, and the part before it ends at {end}"
             )
         end = place.end
     if end > size:
@@ -302,8 +302,8 @@ def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
     start = file.read(8)
     if start.startswith((b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF")):
         raise RecordError(
-            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) takes what "
-            "is in it"
+            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) "
+            "takes its contents"
         )
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > min(size - 8, LONGEST):
@@ -336,7 +336,7 @@ def _read(file: FileIO, source: str) -> Contents:
         data = swapped(data, dtype.itemsize if sys.byteorder == "big" else 1)
         tensors[name] = readonly(data.view(dtype).reshape(shape))
     if claimed is not None and not (in_place and sha.hexdigest() == claimed):
-        raise damaged(source, "its SHA-256 is not the one that was saved with it; load another copy or an earlier one")
+        raise damaged(source, "its SHA-256 differs from the saved one; load another copy or an earlier one")
     return Contents(tensors, header.metadata, claimed is not None)
 
 

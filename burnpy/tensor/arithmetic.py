@@ -310,7 +310,9 @@ class MatrixProduct(TensorBase[B]):
 
 def _refuse_number(other: object) -> None:
     if isinstance(other, (int, float)):
-        raise KindError(f"matmul() got a tensor and the number {other!r}; to scale it write x * {other!r}")
+        raise KindError(
+            f"matmul() got a tensor and the number {describe(other)}; to scale it write x * {describe(other)}"
+        )
 
 
 def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:

@@ -130,8 +130,8 @@ class AtIndex(Generic[X]):
         new = operands(x, value, f"at[...].{name}")[1]
         if broadcast_shape(new.shape, self._shape) != self._shape:
             raise ShapeError(
-                f"at[...].{name}() got a value of shape {new.shape} for a place of shape {self._shape}, "
-                "to which it does not broadcast"
+                f"at[...].{name}() got a value of shape {new.shape} for elements of shape {self._shape}, "
+                "which do not broadcast"
             )
         return new if new.dtype == x.dtype else b.cast(new, x.dtype)
 

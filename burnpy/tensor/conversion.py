@@ -308,6 +308,6 @@ def imported(source: Any, name: str) -> NDArray[Any]:
         raise
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(
-            f"{name}.from_dlpack() can make nothing of {a(class_name(source))} ({error}); "
+            f"{name}.from_dlpack() cannot import {a(class_name(source))} ({error}); "
             "it takes arrays that have __dlpack__ and a dtype that NumPy knows; those on a GPU with device=CuPy"
         ) from None

@@ -31,7 +31,7 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
         raise NotTrackedError(
             f"{operation} got {describe(x)} on {device}, which records no graph; for gradients make the "
             f"tensor on Autodiff[{device}] and call require_grad(), or take it from the model that was trained, not "
-            "from what valid() gave; for values use it as it is"
+            "from valid(); for values use it as it is"
         )
     return device.inner
 
@@ -339,7 +339,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
     if root._primitive.node is None:
         raise NotTrackedError(
             f"{operation}() got a tensor of shape {root.shape} that was computed from no leaf; "
-            "call require_grad() on what it should be differentiated by, before computing it"
+            "call require_grad() on the tensors to differentiate by, before computing it"
         )
     if gradient is None:
         if math.prod(root.shape) != 1:

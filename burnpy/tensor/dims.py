@@ -176,7 +176,7 @@ def addressable(shape: Shape, operation: str) -> Shape:
         ShapeError: there are too many. Sizes of 0 are left out of the product, as array libraries do.
     """
     if math.prod([size or 1 for size in shape]) > MOST:
-        raise ShapeError(f"{operation}() got shape {shape}, which is more elements than can be addressed")
+        raise ShapeError(f"{operation}() got shape {describe(shape)}, which is more elements than can be addressed")
     return shape
 
 
@@ -192,7 +192,10 @@ def integer(number: object, name: str, operation: str) -> int:
     value: Any = number
     try:
         if not isinstance(number, bool):
-            return index(value)
+            found = index(value)
+            if found.bit_length() > 64:
+                raise ArgumentError(f"{operation}() got the {name} {describe(found)}, expected an int of 64 bits")
+            return found
     except TypeError:
         pass
     if name == "dim":

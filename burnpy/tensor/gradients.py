@@ -260,7 +260,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         if key is None:
             raise NotTrackedError(
                 f"the tensor of shape {leaf.shape} was computed by {node.operation} and is not a leaf; "
-                "to have its gradient, use what x.retain_grad() returns from then on"
+                "for its gradient, continue with the result of x.retain_grad()"
             )
         return key  # type: ignore[no-any-return]  # of a tracked primitive
 

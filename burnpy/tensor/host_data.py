@@ -103,7 +103,7 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     if trouble:
         raise ArgumentError(
             f"from_data(copy=False) got an array of shape {data.shape} and dtype {data.dtype} that may still "
-            f"change, as {trouble}, and takes what to_numpy() gave and arrays over bytes; leave copy=False out"
+            f"change, as {trouble}, and takes results of to_numpy() and arrays over bytes; leave copy=False out"
         )
     array = array_of(data, kind, dtype)
     if array.dtype != data.dtype:
@@ -231,7 +231,7 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
     if len(shapes) > 1:
         return ShapeError(f"{_OWNER[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() can make nothing of {a(class_name(data))} ({error}); "
+        f"{_OWNER[kind]}.from_data() cannot import {a(class_name(data))} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 
@@ -245,8 +245,7 @@ def _refuse_overflow(array: NDArray[Any], dtype: DType) -> None:
 
 
 def _overflow(value: int, dtype: DType) -> DTypeError:
-    shown = repr(value) if abs(value) < 10**30 else f"an int of {len(str(abs(value)))} digits"
-    return DTypeError(f"dtype {dtype} cannot hold {shown}; use a wider dtype, or Tensor for large magnitudes")
+    return DTypeError(f"dtype {dtype} cannot hold {describe(value)}; use a wider dtype, or Tensor for large magnitudes")
 
 
 def _class_for(value: Any, kind: KindName) -> str:

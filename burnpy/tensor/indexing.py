@@ -97,7 +97,7 @@ class Indexing(TensorBase[B]):
 
         def __delitem__(self, key):
             raise ImmutableError(
-                "del x[...] would change the tensor, and tensors are immutable; pick what stays: x[mask]"
+                "del x[...] would change the tensor, and tensors are immutable; select the rest: x[mask]"
             )
 
 

@@ -145,7 +145,7 @@ def mse_loss(
 
     Args:
         input: the prediction, of any shape.
-        target: what it should be, of the same shape.
+        target: the target values, of the same shape.
         weight: the weight of each element, of the same shape; "mean" divides by the sum of the weights.
         reduction: "mean", "sum", or "none" for the loss of each element.
 

@@ -68,7 +68,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(
-            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {other!r}; "
+            f"{operation}() got {describe(tensor)} and the {type(other).__name__} {describe(other)}; "
             f"convert the tensor first, as in x.{'float' if isinstance(other, float) else 'int'}()"
         )
     if isinstance(other, TensorBase) and other.kind != tensor.kind:
@@ -187,7 +187,7 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
     """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised ``error``.
 
     Raises:
-        OutOfMemoryError: there is not enough memory for the result, or for what is computed on the way to it.
+        OutOfMemoryError: there is not enough memory for the result or for intermediate results.
     """
     if not from_other_code(error, x._device):
         from burnpy.backend.device_memory import not_allocated
@@ -211,11 +211,11 @@ def from_other_code(error: BaseException, device: Any) -> bool:
 
 def too_large(operation: str, x: TensorBase[Any], y: object) -> DTypeError:
     """Return the error for an int that the dtype of x cannot represent."""
-    return DTypeError(f"{operation}() got dtype {x.dtype} and {y!r:.80}, which {x.dtype} cannot hold")
+    return DTypeError(f"{operation}() got dtype {x.dtype} and {describe(y)}, which {x.dtype} cannot hold")
 
 
 def out_of_memory(error: Exception, operation: str, x: TensorBase[Any], y: Any, shape: Shape) -> OutOfMemoryError:
-    """Return the error for a binary operation that runs out of memory, with what the device says of it, if it does.
+    """Return the error for a binary operation that runs out of memory, with the device's own message, if there is one.
 
     Args:
         error: the exception of the backend.
@@ -325,7 +325,9 @@ def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:
 def out_of_range(index: int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> IndexRangeError:
     """Return the error for an index out of range."""
     valid = f"expected an index from {-size if negative else 0} to {size - 1}" if size else "it has no elements"
-    return IndexRangeError(f"{operation} got index {index} along dim {dim}, of size {size}, of shape {shape}; {valid}")
+    return IndexRangeError(
+        f"{operation} got index {describe(index)} along dim {dim}, of size {size}, of shape {shape}; {valid}"
+    )
 
 
 def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> None:

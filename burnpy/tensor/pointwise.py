@@ -12,7 +12,7 @@ from burnpy.tensor.arithmetic import is_floor
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
 from burnpy.tensor.template import binary, predicate, unary
-from burnpy.tensor.tensor_base import TensorBase, blank, owned
+from burnpy.tensor.tensor_base import TensorBase, blank, describe, owned
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``approximate`` is something else.
         """
         if approximate != "none" and approximate != "tanh":
-            raise ArgumentError(f'gelu() got approximate={approximate!r:.80}; expected "none" or "tanh"')
+            raise ArgumentError(f'gelu() got approximate={describe(approximate)}; expected "none" or "tanh"')
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:
@@ -189,7 +189,7 @@ class Pointwise(TensorBase[B]):
             ArgumentError: ``beta`` is 0.
         """
         if number(self, beta, "softplus") == 0:
-            raise ArgumentError("softplus() got beta=0, by which it would divide; give a positive number")
+            raise ArgumentError("softplus() got beta=0, which would divide by zero; pass a positive number")
         return self._like(self._backend.softplus(self._primitive, beta))
 
     @predicate

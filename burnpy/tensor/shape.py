@@ -19,7 +19,7 @@ from burnpy.tensor.dims import (
     new_dim_of,
     scalar_dim,
 )
-from burnpy.tensor.tensor_base import TensorBase, blank, owned
+from burnpy.tensor.tensor_base import TensorBase, blank, describe, owned
 from burnpy.typevars import B
 
 
@@ -182,7 +182,7 @@ class Shaping(TensorBase[B]):
         full = tuple([old[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(sizes)])
         if lead < 0 or any(n < 0 or (d >= lead and n != old[d - lead] != 1) for d, n in enumerate(full)):
             raise ShapeError(
-                f"expand() cannot expand shape {old} to {sizes}; only dimensions of size 1 are repeated, "
+                f"expand() cannot expand shape {old} to {describe(sizes)}; only dimensions of size 1 are repeated, "
                 "new ones come first, and -1 keeps a size"
             )
         return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
@@ -206,11 +206,13 @@ class Shaping(TensorBase[B]):
         if not isinstance(split_size, Sequence):
             part = sizes[0]
             if part < 0 or (part == 0 and size):
-                raise ArgumentError(f"split() cannot split a dimension of size {size} into parts of size {part}")
+                raise ArgumentError(
+                    f"split() cannot split a dimension of size {size} into parts of size {describe(part)}"
+                )
             sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
         elif sum(sizes) != size or any(n < 0 for n in sizes):
             raise ShapeError(
-                f"split() got sizes {sizes} along dim {resolved} of shape {shape}; none may be negative, "
+                f"split() got sizes {describe(sizes)} along dim {resolved} of shape {shape}; none may be negative, "
                 f"and together they must be {size}"
             )
         lead, start, parts = (slice(None),) * resolved, 0, []
@@ -230,9 +232,9 @@ def inferred(old: Shape, sizes: Shape, operation: str) -> Shape:
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:
         return tuple([count // rest if n == -1 else n for n in sizes])
-    request = f"{operation}() cannot change shape {old} to {sizes}"
+    request = f"{operation}() cannot change shape {old} to {describe(sizes)}"
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise ShapeError(f"{request}; one size may be -1, none else negative")
     if -1 in sizes and rest == 0:
         raise ShapeError(f"{request}; beside a size of 0, -1 could be anything: write the number")
-    raise ShapeError(f"{request}: {count} elements are not {'a multiple of ' if -1 in sizes else ''}{rest}")
+    raise ShapeError(f"{request}: {count} elements are not {'a multiple of ' if -1 in sizes else ''}{describe(rest)}")

@@ -85,7 +85,7 @@ def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
     """
     if isinstance(q, (int, float)) and not isinstance(q, bool):
         if not 0 <= q <= 1:
-            raise ArgumentError(f"{operation}() got q={q}; a probability is from 0 to 1")
+            raise ArgumentError(f"{operation}() got q={describe(q)}; a probability is from 0 to 1")
         return x, x._backend.full((), float(q), x.dtype)
     if not isinstance(q, TensorBase) or q.kind != "float":
         raise KindError(f"{operation}() takes q as a number or a Tensor, got {describe(q)}")

@@ -227,7 +227,11 @@ def describe(value: object) -> str:
     if isinstance(value, TensorBase) or getattr(value, "shape", None):
         array: Any = value
         return f"{a(class_name(value))} of shape {tuple(array.shape)} and dtype {array.dtype}"
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an int of more digits than Python converts, or a list that contains one
+        size = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"{a(class_name(value))}{size}"
     return text if len(text) <= 90 else f"{text[:89]}…"
 
 

@@ -79,7 +79,7 @@ def check_device(batch: Any, device: Any, name: str, model: str) -> None:
 
 
 def settings_of(loader: Any) -> dict[str, Any]:
-    """Return what must be equal in a resumed run: the number of batches, and what the loader says of itself."""
+    """Return the values that must be equal in a resumed run: the number of batches, and the loader's description."""
     own = loader.settings() if hasattr(loader, "settings") else {}
     return {"batches": count_of(loader), **own}
 

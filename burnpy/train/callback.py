@@ -186,7 +186,7 @@ def check_every(owner: str, name: str, every: object) -> None:
     """
     if not isinstance(every, (Steps, Epochs)):
         hint = f": Steps({every}) or Epochs({every})" if isinstance(every, int) else ", as Steps(200) or Epochs(1)"
-        raise KindError(f"{owner}({name}=) got {every!r:.80}; say what is counted{hint}")
+        raise KindError(f"{owner}({name}=) got {every!r:.80}; say what to count{hint}")
 
 
 EACH_EPOCH = Epochs(1)

@@ -53,7 +53,7 @@ class Logger(Protocol):
         """Take note of an event."""
 
     def close(self) -> None:
-        """Write what is pending; called once, when the run is over."""
+        """Write pending values; called once, when the run is over."""
 
 
 class ByGlobalNorm:
@@ -137,7 +137,7 @@ class Learner(Generic[M, T, V, W]):
             at the end of an epoch makes a step as well.
         clip: `ByGlobalNorm`, `ByNorm`, `ByValue` or a function of gradients, applied before each optimizer step.
         callbacks: callbacks, or functions from an event to decisions, asked in this order.
-        loggers: what is told of every event: `Jsonl`, `TensorBoard`, a `Dashboard`.
+        loggers: objects that receive every event: `Jsonl`, `TensorBoard`, a `Dashboard`.
         valid_every: when to validate, `Epochs` (1) or `Steps` (500); at the end of the run always.
         sanity: the number of batches on which validation is tried before the first step, so that its mistakes show
             before an epoch is spent.
@@ -239,7 +239,7 @@ class Learner(Generic[M, T, V, W]):
             fast_dev_run: train on one batch, validate on one, and write nothing: to try the code.
 
         Raises:
-            ArgumentError: there are no batches, the gradients do not fit, or what is resumed differs from this run.
+            ArgumentError: there are no batches, the gradients do not fit, or the resumed run differs from this one.
             NonFiniteError: the loss is NaN or infinite; the message names epoch, batch and step.
             NotTrackedError: the model is on a plain backend, which records no graph.
             RecordError: ``resume`` is not a checkpoint of a run.

@@ -141,7 +141,7 @@ class TensorBoard:
             self._write({**train, "epoch": event.epoch}, event.step)
 
     def close(self) -> None:
-        """Write what is pending, and close the file; a later run begins another beside it."""
+        """Write pending values, and close the file; a later run begins another beside it."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

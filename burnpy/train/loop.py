@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Interrupts:
     """A context manager that counts SIGINT and SIGTERM in the main thread; elsewhere it does nothing.
 
-    The first signal sets `requested`. The handlers of before are then restored, so that the second does what it always
+    The first signal sets `requested`. The earlier handlers are then restored, so that the second does what it always
     does: Ctrl-C raises KeyboardInterrupt, SIGTERM ends the process.
     """
 
@@ -182,7 +182,7 @@ class Loop:
         yield self._noted(FitEnd(result=result))
 
     def _epoch(self, interrupts: Interrupts) -> Generator[Event[Any], None, None]:
-        """Train for an epoch, or for what remains of it, unless something stops the run."""
+        """Train for an epoch, or for the rest of it, unless something stops the run."""
         at, learner = self.position, self.learner
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))

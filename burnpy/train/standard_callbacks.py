@@ -59,7 +59,9 @@ class Checkpoints(Callback):
         check_mode("Checkpoints", self.mode)
         check_every("Checkpoints", "every", self.every)
         if self.keep is not None and self.keep < 1:
-            raise ArgumentError(f"Checkpoints(keep={self.keep}) would delete what it saves; it is 1 or more, or None")
+            raise ArgumentError(
+                f"Checkpoints(keep={self.keep}) would delete the file it saves; keep is 1 or more, or None"
+            )
 
     def initial(self) -> State:
         """Return the state: nothing saved."""

@@ -48,7 +48,7 @@ class Bad(Function):
         return g, g * math.nan
 
 
-# what, of which leaf (a vector with 0 in it, ones), which words the error has
+# the function, its leaf (a vector with 0 in it, ones), words of the error
 MADE: list[tuple[str, Callable[[Any, Any], Any], list[str]]] = [
     ("0 · ∞ in sqrt", lambda x, y: x.sqrt() * x.detach(), ["backward of sqrt", "argument x", "index (1,)", "zeros"]),
     ("0 / 0 in div", lambda x, y: (y / x) * x.detach(), ["backward of div", "argument x", "index (1,)"]),

@@ -67,7 +67,7 @@ def test_only_the_outermost_level_is_shown() -> None:
     assert Tensor.from_inner(y.inner()).grad_fn is None
 
 
-# what, the function of x and y of shape (2, 3), its name, the names of what comes before, the names of what is saved
+# a title, the function of x and y of shape (2, 3), its name, the names of its arguments' nodes and of its saved values
 VIEWS: list[tuple[str, Callable[..., Any], str, list[str], list[str]]] = [
     ("one argument", lambda x, y: x.exp(), "exp", ["leaf"], ["out"]),
     ("two arguments", lambda x, y: x * y, "mul", ["leaf", "leaf"], ["y", "x"]),

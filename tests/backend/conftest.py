@@ -12,7 +12,7 @@ from tests.backend.recording_xp import Journal, fresh_devices, stand_ins, withou
 
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    """A record of what is asked of a stand-in for CuPy with two GPUs."""
+    """A record of the calls of a stand-in for CuPy with two GPUs."""
     made = Journal()
     for name, module in stand_ins(made).items():
         monkeypatch.setitem(sys.modules, name, module)

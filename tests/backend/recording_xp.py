@@ -1,7 +1,7 @@
-"""A stand-in for CuPy that computes with NumPy and writes down what was asked of it.
+"""A stand-in for CuPy that computes with NumPy and records its calls.
 
-`RecordingModule` takes the place of the module, `RecordedArray` that of its arrays, so that whatever is not recorded
-cannot be used. `mismatch` then says whether the real CuPy has what one record asked for.
+`RecordingModule` replaces the module and `RecordedArray` its arrays, so that only recorded names can be
+used. `mismatch` then says whether the real CuPy has what one record asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = tuple[str, int | None, tuple[str, ...]]
 
 @dataclass
 class Journal:
-    """What was asked, which GPU is current, and how often one was waited for."""
+    """The calls, the current GPU, and the number of waits."""
 
     records: set[Record] = field(default_factory=set)
     current: int = 0
@@ -47,7 +47,7 @@ class Journal:
 
 
 class RecordedArray:
-    """A NumPy array of which only what CuPy's arrays have is reachable, and that by name."""
+    """A NumPy array with only the attributes of CuPy's arrays."""
 
     def __init__(self, journal: Journal, array: Any) -> None:
         self._journal = journal

@@ -158,7 +158,7 @@ def test_changes_at_indices_wait_for_nothing(name: str, journal: Journal) -> Non
 
 
 def test_sums_are_not_written_into_views_by_expand(journal: Journal) -> None:
-    """Of which one place in memory is several elements; CuPy does not say that they are read-only."""
+    """A view with several elements in one place in memory; CuPy does not mark it as read-only."""
     device = CuPy()
     row, grad = device.full((1, 3), 1.0, float32), device.full((2, 3), 2.0, float32)
     total, index = device.expand(row, (2, 3)), device.from_numpy(np.array([1]))
@@ -170,7 +170,7 @@ def test_sums_are_not_written_into_views_by_expand(journal: Journal) -> None:
         assert device.to_numpy(out).max() == 3
     assert device.to_numpy(row).tolist() == [[1, 1, 1]]
     assert device.to_numpy(device.accumulate(grad, grad)).max() == 4
-    assert device.to_numpy(grad).max() == 4, "the memory of what is not a view is used"
+    assert device.to_numpy(grad).max() == 4, "memory that is no view is reused"
 
 
 def test_a_thousand_late_checks_are_read_in_one_copy(journal: Journal) -> None:

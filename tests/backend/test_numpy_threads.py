@@ -173,7 +173,7 @@ def idle(worker: threads._Worker) -> None:
 
 
 class Interrupted:
-    """Threaded work, interrupted, of which nothing may go on, and after which all must be as it was."""
+    """Interrupted threaded work: no part may go on, and everything must be as before."""
 
     def __init__(self) -> None:
         self.under_way: list[int] = []

@@ -104,7 +104,7 @@ INTERNAL = {
     "topk_index": "the indices of topk",
     "foreach_where": "an optimizer's step, of gradients that may have overflowed",
     "gathered_products": "the gradient of weighted_gather by its weights",
-    "masked_mean": "the mean of losses of which some are ignored, where it would wait to see if some are",
+    "masked_mean": "the mean of losses with ignored elements; a check for them would wait for the device",
     "average_update": "the running statistics of batch norm",
     "count_update": "the number of batches that batch norm has seen",
     "index_order": "the rules of operations that write at indices",

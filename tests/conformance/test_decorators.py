@@ -19,9 +19,9 @@ suite = suite_in(Profiled(Checked(NumPy, True)), ("float32", "int64", "bool"))
 class TestProfiledAndChecked(suite):  # type: ignore[misc,valid-type]  # made at run time
     @pytest.fixture(autouse=True)
     def looking_on(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        """The device records, and what it noted can be read; NaN and infinity, which samples of values hold, are let
-        pass there, and derivatives are checked; but for the infinities that attention, max_pool2d and logcumsumexp
-        make on purpose of what is masked, of what is padding and of logarithms of 0."""
+        """The device records, and its notes can be read. NaN and infinity pass in tests of values, which contain them.
+        Derivatives are checked, except for the infinities that attention, max_pool2d and logcumsumexp make on purpose:
+        of masked scores, of padding and of logarithms of 0."""
         name = request.node.name
         values = not name.startswith("test_derivatives")
         on_purpose = any(operation in name for operation in ("attention", "max_pool2d", "logcumsumexp"))

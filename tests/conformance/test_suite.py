@@ -47,7 +47,7 @@ class Sharing(NumPy):
 
 
 class SharingElsewhere(Sharing):
-    """As on a GPU, of which arrays come to the CPU as copies."""
+    """As on a GPU, whose arrays come to the CPU as copies."""
 
     def to_numpy(self, x: Any) -> Any:
         return super().to_numpy(x).copy()

@@ -468,7 +468,7 @@ def test_an_unguarded_program_is_explained(tmp_path: Path) -> None:
     status, out, errors = ran(tmp_path, PROGRAM.replace("PAUSE", "0") + "\n    train()\n")
     assert (status, out) == (1, "")
     assert errors.count("Traceback") == 1
-    assert "put what it does under: if __name__ == '__main__':" in errors
+    assert "put its code under: if __name__ == '__main__':" in errors
 
 
 def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run of which `test_elastic.py` kills ranks: ``mpiexec --with-ft ulfm -n 4 python -m tests.distributed.killed DIR``.
+"""A run whose ranks `test_elastic.py` kills: ``mpiexec --with-ft ulfm -n 4 python -m tests.distributed.killed DIR``.
 
 Each rank writes its process id into the folder. The first of those that are left prints what the run came to.
 """

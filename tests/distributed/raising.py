@@ -1,4 +1,4 @@
-"""A program of which one rank raises while the others wait for it."""
+"""A program with a rank that raises while the others wait for it."""
 
 from burnpy.distributed import Group
 

@@ -113,7 +113,7 @@ def refusal(group: Group, call: Callable[[], object]) -> str:
 
 
 class Parts(Module[Any]):
-    """A model of which a part is used, as told."""
+    """A model that uses one part, as told."""
 
     def __init__(self, *sizes: int) -> None:
         self.layers = [Linear(size, 1, device=Train) for size in sizes]

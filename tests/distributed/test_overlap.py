@@ -115,7 +115,7 @@ def test_sums_start_before_the_pass_has_ended() -> None:
 
 
 class Branches(Module[Any]):
-    """Layers of which a loss may use some."""
+    """Layers; a loss may use some of them."""
 
     def __init__(self, device: Any) -> None:
         self.layers = [Linear(4, 4, device=device) for _ in range(5)]

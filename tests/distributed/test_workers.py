@@ -231,7 +231,7 @@ def test_a_program_that_starts_workers_when_it_is_imported(tmp_path: Path) -> No
     program = tmp_path / "unguarded.py"
     program.write_text("from burnpy.distributed import Workers\nWorkers(1).map(pow, 2, [3])\n", encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, env=os.environ)
-    assert "put what it does under: if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert "put its code under: if __name__ == '__main__':" in done.stderr.splitlines()[-1]
 
 
 def test_ray_is_loaded_only_when_asked_for() -> None:

@@ -63,7 +63,7 @@ def trained(group: Group, model: Any, optim: Any, steps: Any, *, parts: bool = F
     ids=["AdamW", "Sgd", "Adam"],
 )
 def test_the_bits_are_those_of_the_optimizer(size: int, parts: bool, make: Callable[[], Any]) -> None:
-    """On up to nine ranks, of which some have no parameter."""
+    """On up to nine ranks, some without a parameter."""
     first = network()
     plain = on_threads(size, lambda group: trained(group, first, make(), range(3)))
     divided = on_threads(

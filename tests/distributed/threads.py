@@ -1,5 +1,5 @@
 """Groups whose ranks are threads of this process: sums in the order of ranks, requests that complete when they are
-waited for, and a log of what each rank does."""
+waited for, and a log of each rank's calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docstrings, comments and messages are plain technical English, without phrases that readers stumble over."""
+"""Pages, docstrings, comments and messages are plain technical English, without phrases that readers stumble over."""
 
 from __future__ import annotations
 
@@ -30,9 +30,15 @@ MANY_OF = re.compile(rf"\bof\b{SAME_SENTENCE}\bof\b{SAME_SENTENCE}\bof\b")
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the comments and strings of a file with their lines; the parts of joined literals as one text."""
     source = path.read_text(encoding="utf-8")
+    comment, last = "", 0  # lines of comments below each other, which may share a sentence
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+            line = token.start[0]
+            if line != last + 1:
+                yield last, comment
+                comment = ""
+            comment, last = f"{comment} {token.string.lstrip('#')}", line
+    yield last, comment
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
@@ -41,8 +47,14 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, "".join(map(str, parts))
 
 
-def sources() -> list[Path]:
-    return [path for folder in ("burnpy", "backends") for path in sorted((ROOT / folder).rglob("*.py"))]
+def sources(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)]
+
+
+def pages() -> list[Path]:
+    folders = ("burnpy", "backends", "benchmarks", "examples", "tests")
+    inner = [page for folder in folders for page in sorted((ROOT / folder).rglob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), ROOT / "Makefile", *inner]
 
 
 def trees(may_have: Callable[[str], object]) -> Iterator[tuple[Path, ast.Module]]:
@@ -50,7 +62,7 @@ def trees(may_have: Callable[[str], object]) -> Iterator[tuple[Path, ast.Module]
 
     No tree is kept: a million nodes would slow down every later ``gc.collect()`` of the process.
     """
-    for path in sources():
+    for path in sources("burnpy", "backends"):
         source = path.read_text(encoding="utf-8")
         if may_have(source):
             yield path, ast.parse(source)
@@ -64,13 +76,24 @@ def may_have_a_phrase(path: Path) -> bool:
 
 def test_phrases_that_readers_stumble_over_do_not_occur() -> None:
     found = []
-    for path in filter(may_have_a_phrase, sources()):
+    for path in filter(may_have_a_phrase, sources("burnpy", "backends", "tests", "benchmarks", "examples")):
         for line, text in texts(path):
             for phrase, advice in PHRASES.items():
                 hit = re.search(phrase, " ".join(text.split()), re.IGNORECASE)
                 if hit:
                     found.append(f"{path.relative_to(ROOT)}:{line}: {hit[0]!r}: {advice}")
     assert not found, "\n".join(["", *sorted(set(found))])
+
+
+def test_pages_have_none_of_these_phrases() -> None:
+    found = []
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        for phrase, advice in PHRASES.items():
+            for hit in re.finditer(phrase.replace(" ", r"\s+"), text, re.IGNORECASE):
+                line = text.count("\n", 0, hit.start()) + 1
+                found.append(f"{path.relative_to(ROOT)}:{line}: {hit[0]!r}: {advice}")
+    assert not found, "\n".join(["", *found])
 
 
 def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:

@@ -71,7 +71,7 @@ def test_killed_and_resumed_it_ends_the_same(unbroken: tuple[Path, str], tmp_pat
     assert process.returncode == -signal.SIGKILL
     assert "the model is" not in before, "it had ended before it was killed"
 
-    resumed = run(path, "--resume", "--seed", "9")  # whose seed is that of the file
+    resumed = run(path, "--resume", "--seed", "9")  # the file's seed is used
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.startswith("resumed after epoch "), resumed.stdout
     expected = epochs(unbroken[1])

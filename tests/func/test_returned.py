@@ -65,7 +65,7 @@ RETURNED: list[tuple[str, F, str, str]] = [
     ("an array", lambda x: x.to_numpy() ** 2, "ndarray", ARRAY),
     ("text", str, "str", ""),
     ("a generator", generated, "generator", "; a function with yield in it returns a generator: write return, or coll"),
-    ("a function", lambda x: np.sin, "ufunc", "; a function has no derivative: return what it gives, as in f(x)"),
+    ("a function", lambda x: np.sin, "ufunc", "; a function has no derivative: return its result, as in f(x)"),
     ("ints", lambda x: x.argmax(), "IntTensor()", KIND),
     ("truth values", lambda x: (x > 0).all(), "BoolTensor()", KIND),
     ("a list with None in it", lambda x: [x.sum(), nothing(x)], "[Tensor(), None]", NONE),

@@ -84,7 +84,7 @@ def test_code_of_the_table_runs(section: str) -> None:
 
 
 def test_what_is_said_not_to_be_there_is_not() -> None:
-    """A row must change when its name comes: code that is of another name, or none, is said of what is missing."""
+    """A row must change when burnpy gets its name: other code, or none, stands for missing names only."""
     for name, row in rows().items():
         if "." in name or name in OTHER_MEANING:
             continue

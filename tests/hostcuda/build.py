@@ -2,7 +2,7 @@
 
     python -m tests.hostcuda.build
 
-Python must be that of a virtual environment with ``burnpy[hostcuda]``. CuPy's wheel holds the CUDA runtime inside of
+Run it with the Python of a virtual environment with ``burnpy[hostcuda]``. CuPy's wheel holds the CUDA runtime inside of
 one module, so that module alone is compiled again, from CuPy's sdist, which pip fetches.
 """
 

@@ -17,7 +17,7 @@ NOT_EXECUTED = frozenset(
 
 
 def dry(name: str, arguments: Arguments) -> tuple[tuple[Any, ...], simulator.Journal]:
-    """The results of a call, and what was asked of the device."""
+    """The results of a call, and its calls of the device."""
     device = CuPy()
     with simulator.dry_run():
         given = arguments.primitives(device, False)

@@ -2,7 +2,7 @@
 
     python -m tests.hostcuda.nvrtc ARCHITECTURE < a JSON list of sources
 
-It writes the size of what was made of them, or the compiler's errors.
+It writes the size of the compiled code, or the compiler's errors.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Postponing:
         else:
             _log(item, reports)
         if self.postponed and (nextitem is None or len(kernels.lacking()) >= kernels.BATCH):
-            item.session._setupstate.teardown_exact(None)  # of what the next test shares with this one
+            item.session._setupstate.teardown_exact(None)  # which the next test may share with this one
             kernels.compile_noted()
             self.ready, self.postponed = self.postponed, []
             for test, after in zip(self.ready, [*self.ready[1:], None], strict=True):
@@ -81,7 +81,7 @@ class Postponing:
 
 
 def _log(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
-    """Report a test, by the index of which xdist's worker sends the reports."""
+    """Report a test, whose index xdist's worker sends with the reports."""
     with ExitStack() as stack:
         for plugin in item.config.pluginmanager.get_plugins():
             if hasattr(plugin, "item_index"):

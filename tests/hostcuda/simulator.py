@@ -131,7 +131,7 @@ def is_dry() -> bool:
 
 
 class Journal:
-    """What was asked of the device while it was `watched`."""
+    """The calls of the device while it was `watched`."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,6 +1,6 @@
 """A GPU's memory, streams and exchange on the real CuPy, with two devices of the kit.
 
-The kit runs everything at once and has no concurrency, so the order of streams is shown by what is asked of CUDA.
+The kit runs everything at once and has no concurrency, so CUDA's calls show the order of streams.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests.hostcuda.dry import NOT_EXECUTED, dry
 simulator.require()
 
 WAITING = {"nonzero"}
-"""Operations of which the result's shape depends on values, which are not computed here."""
+"""Operations whose result's shape depends on values, which are not computed here."""
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in NOT_EXECUTED])

@@ -73,7 +73,7 @@ def test_the_compiler_takes_programs_of_large_arrays(architecture: int) -> None:
 
 
 def compiled(texts: list[str], architecture: int) -> str:
-    """The size of what the compiler makes of sources, or its errors."""
+    """The size of the code that the compiler makes from sources, or its errors."""
     command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture)]
     return subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
 

@@ -18,7 +18,7 @@ ULPS = 4
 LOOSE = {"gelu": 16, "silu": 4, "softmax": 4, "logsumexp": 4, "sum": 2, "pow": 2, "sigmoid": 4}
 """By how much more than `ULPS` units in the last place an operation may differ: both backends round several times."""
 EITHER_ZERO = {"maximum", "minimum", "relu", "sign"}
-"""Operations of which a zero may have either sign, as NumPy's has in some dtypes and not in others."""
+"""Operations whose zeros may have either sign, as NumPy's have in some dtypes and not in others."""
 
 
 def _exact_sigmoid(x: Any, dtype: Any) -> Any:

@@ -100,7 +100,7 @@ class Suite:
         self.lock = Lock()
 
     def copied(self, name: str) -> Path:
-        """Return a fresh copy of the tree. Its path is that of the last one, so that bytecode is found again."""
+        """Return a fresh copy of the tree. Its path is the same as before, so that Python finds the bytecode."""
         copy = self.work / name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.rmtree(files := copy.with_name(f"{name}-files"), ignore_errors=True)

@@ -31,7 +31,7 @@ def frames(function: Callable[[], Any]) -> int:
         count += event == "call"
 
     function()
-    gc.disable()  # else finalizers of what other tests left behind would be counted
+    gc.disable()  # else finalizers from other tests would be counted
     sys.setprofile(profile)
     try:
         function()

@@ -1,4 +1,4 @@
-"""Layers compute in the dtype of their weights, and losses in that of the prediction; wider inputs are errors."""
+"""Layers compute in their weights' dtype, and losses in the prediction's; wider inputs are errors."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ OVERFLOWS = "x" * 18 + "..x.xx" + "." * 6
 
 
 def trained(optim: Optimizer, model: Any, overflows: str, device: Any = None) -> Any:
-    """Return a model after scaled steps, of which those marked x overflow."""
+    """Return a model after scaled steps; the steps marked x overflow."""
     scaler: GradScaler[Any] = GradScaler(device or model.device.inner, init_scale=2.0**60)
     for k, mark in enumerate(overflows):
         x = 1e38 if mark == "x" else 1.0 + k % 3
@@ -197,7 +197,7 @@ def values_of(model: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_skipped_step_does_not_count(name: str, device: Any) -> None:
-    """The model is that of the other steps alone: bit for bit where the host knows which were skipped."""
+    """Only the other steps change the model: bit for bit where the host knows the skipped ones."""
     model = Linear(2, 3, device=Autodiff(device))
     skipping, plain = OPTIMIZERS[name](), OPTIMIZERS[name]()
     found = values_of(trained(skipping, model, OVERFLOWS))

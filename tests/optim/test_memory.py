@@ -205,7 +205,7 @@ def test_a_record_stays_as_it_was_loaded(make: Callable[[], Optimizer]) -> None:
         held = [x for s in given.states.values() for x in s.values.values()]
         before = [np.asarray(x).tobytes() for x in held]
         loaded, other = make(), two().load_record(model.into_record())
-        other = loaded.step(0.1, other, of_two(other))  # the states of which are its own, and are forgotten
+        other = loaded.step(0.1, other, of_two(other))  # whose states are its own, and are forgotten
         assert loaded.load_record(given) is loaded
         for _ in range(3):
             other = loaded.step(0.1, other, of_two(other))

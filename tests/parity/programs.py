@@ -194,7 +194,7 @@ class Program:
 
 
 def program(seed: int, length: int, inputs: int = 3, *, first: Step | None = None) -> Program:
-    """A random program of ``length`` steps, of which one can be given."""
+    """A random program of ``length`` steps; the caller may fix one."""
     rng = np.random.default_rng(seed)
     steps = []
     for k in range(length):

@@ -26,7 +26,7 @@ ROUNDING = 4
 Train = Autodiff[NumPy]
 
 ALONE, PASSED_ON = "to the NaN alone, not NaN for all", "the NaN is passed on"
-REPLACED = "0 of what a duplicate index replaced"
+REPLACED = "0 for elements that a duplicate index replaced"
 DIFFERENT = {
     ("abs", "gradient"): ("special values", PASSED_ON),
     ("adaptive_max_pool2d_indices", "value"): ("special values.*", "the first of several NaN"),
@@ -40,7 +40,7 @@ DIFFERENT = {
     ("index_put", "gradient"): (r".*index \(3,\).*", REPLACED),
     ("index_reduce", "gradient"): ("special values.*", "finite where PyTorch has NaN"),
     ("logaddexp", "gradient"): ("special values", "a half for each of two equal infinities"),
-    ("logcumsumexp", "gradient"): ("special values.*", "0 by what begins with -inf"),
+    ("logcumsumexp", "gradient"): ("special values.*", "0 for leading -inf"),
     ("logsumexp", "gradient"): ("special values.*", "0 of a row all -inf"),
     ("polygamma", "gradient"): ("special values.*", "0 at ∞"),
     ("polygamma", "value"): (".*", "exact where PyTorch's trigamma has ten digits"),

@@ -41,7 +41,7 @@ CLASSES, TRIPLE = np.array([2, 0, 1, 2]), positive(3)
 GRID = np.array([[2, 0], [1, -7], [0, 0], [-7, 2]])
 COUNTS = np.array([[0.0, 1.0, 2.0], [3.0, 0.5, 1.5], [7.0, 2.0, 0.0], [1.0, 1.0, 4.0]])
 ZEROS = np.where(X > 0.0, P, 0.0)
-"""Probabilities some of which are 0."""
+"""Probabilities; some are 0."""
 
 CASES: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "l1_loss": [((X, Y), {}), ((X, Y), {"weight": P}), ((X[0, 0], Y[0, 0]), {}), ((X[:0], Y[:0]), {}), ((X, X), {})],

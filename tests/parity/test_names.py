@@ -1,4 +1,4 @@
-"""The list of PyTorch's names is that of the installed PyTorch, and what the table says to write computes the same."""
+"""The list of PyTorch's names matches the installed PyTorch, and the code in the table computes the same."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ add sub subtract mul multiply div divide true_divide floor_divide remainder fmod
 hypot eq ne not_equal lt less le less_equal gt greater ge greater_equal isclose hstack vstack column_stack dstack
 concatenate row_stack view_as reshape_as dist
 """
-"""Names of which the table's code is compared, called with x, or x and y."""
+"""Names whose code in the table is compared, called with x, or x and y."""
 
 
-@pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="the list is that of PyTorch 2.13")
+@pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="the list is for PyTorch 2.13")
 def test_the_list_is_that_of_the_installed_pytorch() -> None:
     version = torch.__version__.partition("+")[0]
     assert PAGE.read_text(encoding="utf-8") == listed(installed(), version), "run python tests/parity/pytorch_names.py"

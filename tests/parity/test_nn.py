@@ -42,7 +42,7 @@ class Case(NamedTuple):
     inputs: tuple[Any, ...]
     kwargs: dict[str, Any] = {}  # noqa: RUF012  # a default of a named tuple
     other_kwargs: dict[str, Any] = {}  # noqa: RUF012
-    first: bool = False  #: whether PyTorch's gives a tuple of which only the first is compared
+    first: bool = False  #: whether PyTorch's gives a tuple, and only its first element is compared
 
 
 D: dict[str, Any] = {"device": Train}
@@ -287,7 +287,7 @@ def laid_out(model: Any, path: str, array: Any) -> Any:
 
 
 def pair(case: Case) -> tuple[Any, Any]:
-    """The two layers with the same weights, all of which differ, in float64."""
+    """The two layers with the same weights, which all differ, in float64."""
     torch.manual_seed(0)
     other = case.other().double()
     for k, p in enumerate(other.parameters()):
@@ -482,7 +482,7 @@ def test_causal_attention_of_fewer_or_more_queries_than_keys(queries: int, keys:
         mask = made(queries, keys)._materialize()
         expected = torch.nn.functional.scaled_dot_product_attention(*given, mask)
         inputs = [as_ours(x) for x in (q, k, v)]
-        for dtype in (None, "float64"):  # of what is added: the fused operation, and what is made of others
+        for dtype in (None, "float64"):  # the dtype of sums: the fused operation, and the composed one
             zeros = None if dtype is None else Tensor.zeros((queries, keys), dtype=dtype, device=Train)
             found = F.scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], zeros, causal=True, offset=offset)
             np.testing.assert_allclose(
@@ -598,7 +598,7 @@ def test_initializers_have_the_same_distribution(name: str, shape: tuple[int, ..
 
 
 def same_distribution(mine: Any, other: Any, name: str) -> None:
-    """By the Kolmogorov-Smirnov distance, and by the extremes of what is bounded."""
+    """By the Kolmogorov-Smirnov distance, and by the extremes if the values are bounded."""
     a, b = np.sort(mine.reshape(-1)), np.sort(other.reshape(-1))
     assert a.size == b.size, name
     if a.size < 1000 and a.min() == a.max():

@@ -52,7 +52,7 @@ STEPS = 40
 
 
 class Net(Module[Any]):
-    """Two heads, of which a step uses one."""
+    """Two heads; a step uses one of them."""
 
     def __init__(self) -> None:
         self.a, self.b, self.c = (Linear(i, o, device=Train) for i, o in ((3, 4), (4, 2), (4, 2)))

@@ -38,7 +38,7 @@ class Case(NamedTuple):
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
     arguments: int = 1
-    extremes: bool = True  #: whether the largest numbers are among the values, of which sums depend on their order
+    extremes: bool = True  #: whether the values include the largest numbers, whose sums depend on the order
     digits: float = 1.0  #: by how much errors may be larger than those of one operation
     absolute: bool = False  #: whether they are relative to 1, not to the value
 

@@ -238,7 +238,7 @@ def test_bincount(counts: dict[str, int]) -> None:
     for values in ([0, 3, 3, 1], [], [5]):
         x, x_ = IntTensor[Train].from_data(np.array(values, np.int64)), torch.tensor(values, dtype=torch.int64)
         assert_close(x.bincount(**counts), x_.bincount(**counts))
-        if not values:  # of which PyTorch's are ints
+        if not values:  # PyTorch's are ints here
             continue
         weights = np.arange(len(values)) / 2
         found = x.bincount(Tensor[Train].from_data(weights, dtype="float64"), **counts)

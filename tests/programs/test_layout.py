@@ -82,8 +82,8 @@ def test_a_step_of_a_convolutional_network_transposes_nothing(
     assert {"conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight", "max_pool2d_backward"} <= operations
     assert {"normalize", "relu", "normalize_backward", "relu_backward"} <= operations
     assert [(name, x.shape, x.strides) for name, whole, x in found if not whole] == []
-    # The only copies are of what windows reach beyond: each kernel of convolution lays out what it reads, once. Which
-    # convolutions are kernels depends on the vectors; those of the 3 channels are, of any vectors.
+    # The only copies are for windows beyond the edges: each kernel of convolution copies its input, once. The vectors
+    # decide which convolutions are kernels; with 3 channels, all are.
     kernels = [k.program.name for k in noted if k.program.name in ("convolution", "weight_gradient")]
     assert set(kernels) == {"convolution", "weight_gradient"}
     assert sum(padded) == MEMBERS * len(kernels)

@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
 
 
 POOLED = np.round(x(3, 5, 20, 13))
-"""Numbers of which many are equal, some NaN, and some windows all -inf."""
+"""Numbers with many equal ones, some NaN, and some windows all -inf."""
 POOLED[0, 0, 3, 4], POOLED[1, 2, 5:12, 3:9] = np.nan, -np.inf
 
 

@@ -131,7 +131,7 @@ def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settable(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A test may call `use`; the target is that of the process again after it."""
+    """A test may call `use`; afterwards, the process has its own target again."""
     yield kernels
     monkeypatch.undo()
     for cached in (target.target, kernel._setting, kernel._environment):

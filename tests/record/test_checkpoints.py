@@ -177,7 +177,7 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not hasattr(record, "optim")
     with pytest.raises(errors.MissingPartError, match=r"has no optim; it has model, step"):
         record["optim"]
-    with pytest.raises(errors.RecordError, match=r"step in .* is not what a module's"):
+    with pytest.raises(errors.RecordError, match=r"step in .* is not the result of a module's"):
         record.apply_to(mlp(), part="step")
 
 

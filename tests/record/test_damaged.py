@@ -163,7 +163,7 @@ def test_foreign_structures_are_refused(tmp_path: Path, data: bytes, message: st
                 '["w", 1]',
             )
         ),
-        ("{}", "nothing says what its tensor x is"),
+        ("{}", "it has no description of its tensor x"),
     ],
 )
 def test_records_with_a_right_checksum_and_wrong_contents(tmp_path: Path, tree: str, message: str) -> None:

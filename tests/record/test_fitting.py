@@ -124,7 +124,7 @@ def test_a_frozen_model_stays_frozen(record: Record) -> None:
 
 def test_kinds_do_not_mix(tmp_path: Path) -> None:
     save(tmp_path / "a", model={**mlp().into_record(), "1.num_batches_tracked": (None, np.zeros(()))})
-    with pytest.raises(errors.RecordError, match="not what a module's"):
+    with pytest.raises(errors.RecordError, match="not the result of a module's"):
         load(tmp_path / "a").apply_to(mlp())
     found = mlp().into_record()
     found["1.num_batches_tracked"] = found["1.num_batches_tracked"]._replace(value=np.zeros(()))
@@ -178,6 +178,8 @@ def test_what_a_record_is_applied_to(record: Record) -> None:
 def test_parts_without_a_name(tmp_path: Path) -> None:
     wrong: Any = save
     for args in ((tmp_path / "a", mlp()), (mlp(), tmp_path / "a"), (mlp(),)):
-        with pytest.raises(errors.CallError, match=r"what to save by name; write save\(path, model=model, step=step\)"):
+        with pytest.raises(
+            errors.CallError, match=r"the parts to save by name; write save\(path, model=model, step=step\)"
+        ):
             wrong(*args)
     assert not (tmp_path / "a").exists()

@@ -125,7 +125,7 @@ def test_dtypes_as_of_records() -> None:
 
 
 class Renaming(Module[Any]):
-    """A layer that brings its own names: of a parameter, of a submodule, of what is inside of one."""
+    """A layer with its own names: for a parameter, a submodule, and a parameter inside a submodule."""
 
     torch_names = {"scale": "gamma", "inner": "net.core", "inner.bias": "shift", "rest.0": "tail"}  # noqa: RUF012
 

@@ -23,7 +23,7 @@ from tests.record.torch_programs import CALLS, Programs, mutated, text
 
 EXAMPLES = 2 * LONG or 120
 PER_BYTE, AT_FIRST = 100, 200_000  # what reading may take in memory
-MODULUS = (1 << 61) - 1  # of which Python's hashes of ints are the remainders
+MODULUS = (1 << 61) - 1  # Python's hashes of ints are remainders by it
 
 
 def within_budget(data: bytes) -> Any:

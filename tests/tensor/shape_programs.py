@@ -232,7 +232,7 @@ def _masked(a: Array, mask: Array, values: Array) -> Array:
 
 
 def arrays(program: Program, kind: str, dtype: Any = None) -> list[Array]:
-    """The arguments of a program in a kind: distinct floats, ints of which some are equal, or bools."""
+    """The arguments of a program in a kind: distinct floats, ints with some equal ones, or bools."""
     rng = np.random.default_rng(11)
     given = []
     for shape in program.shapes:

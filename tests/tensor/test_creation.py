@@ -1,4 +1,4 @@
-"""Factories: what they make, where, of which dtype, and what they say of what they cannot make."""
+"""Factories: values, devices, dtypes and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of mistakes: the kind of error, what was asked, and the way out. Never an error of NumPy's."""
+"""Errors of mistakes: the kind of error, the call, and the way out. Never NumPy's own error."""
 
 from __future__ import annotations
 

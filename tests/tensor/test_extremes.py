@@ -29,7 +29,7 @@ EXAMPLES = settings(derandomize=True, deadline=None, max_examples=int(os.environ
 Train = Autodiff[NumPy]
 INF = float("inf")
 CASES: dict[str, tuple[Callable[[Any], Any], int]] = {
-    # what, and of which degree its value is: of x · 2ᵏ it is that of x times 2 to the power degree · k
+    # a title, the function, and its degree: f(x · 2ᵏ) = f(x) · 2 to the power degree · k
     "std": (lambda x: x.std(1), 1),
     "std of columns": (lambda x: x.std(0), 1),
     "std of all": (lambda x: x.std(), 1),

@@ -92,7 +92,7 @@ def test_errors_of_data_are_explained() -> None:
     def fail() -> Any:
         raise RuntimeError("the data's")
 
-    with pytest.raises(ArgumentError, match=r"can make nothing of a Data \(the data's\)"):
+    with pytest.raises(ArgumentError, match=r"cannot import a Data \(the data's\)"):
         Tensor[NumPy].from_data(Data(fail))
 
 

@@ -245,7 +245,7 @@ def attack(exported: Any) -> None:
             found[...] = 9
         with pytest.raises(ValueError, match=r"read-only|read only"):
             np.add(found, 1, out=found)
-        if found.dtype.kind != "V":  # bfloat16, of which Python knows no buffer
+        if found.dtype.kind != "V":  # Python has no buffers of bfloat16
             buffer: Any = found  # as it is to type checkers from Python 3.12 on
             assert memoryview(buffer).readonly
             with pytest.raises((BufferError, TypeError, ValueError)):

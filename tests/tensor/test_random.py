@@ -209,7 +209,7 @@ def test_the_handler_of_a_signal_draws_amid_the_first_draw(monkeypatch: pytest.M
     manual_seed(0)
     wanted = Tensor[NumPy].normal((6,)).tolist()
     manual_seed(0)
-    monkeypatch.setattr(generator, "Generator", interrupted)  # in the midst of which the handler comes
+    monkeypatch.setattr(generator, "Generator", interrupted)  # the handler interrupts it
     drawn.append(Tensor[NumPy].normal((3,)).tolist())
     assert [*drawn[0], *drawn[1]] == wanted
 

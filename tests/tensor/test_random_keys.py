@@ -64,7 +64,7 @@ def test_reading(drawn: tuple[tuple[int, ...], Any], kind: Any) -> None:
 @MANY
 @given(shapes_and_keys(), st.sampled_from(["set", "add", "mul", "max"]))
 def test_writing(drawn: tuple[tuple[int, ...], Any], method: str) -> None:
-    """The last writer of a place has the gradient of ``set``; all have that of the others."""
+    """The last writer of a place gets the gradient of ``set``; all writers get it in the other methods."""
     shape, key = drawn
     at = places(shape, key)
     x = Tensor[Train].from_data(np.arange(1.0, 1.0 + np.prod(shape)).reshape(shape)).require_grad()

@@ -1,4 +1,4 @@
-"""Ranks that are threads of one process, for tests of what a learner does on several; and a model, data and steps."""
+"""Ranks that are threads of one process, for tests of a learner on several ranks; and a model, data and steps."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Lost(Exception):
 
 
 class Broken(ThreadGroup):
-    """A group of which a rank has ended."""
+    """A group with a rank that has ended."""
 
     def gather(self, value: Any) -> list[Any]:
         raise Lost
 
 
 class Shrinking(OnThreads):
-    """A strategy of three ranks, of which the first ends amid the call number ``when``, and the others repeat it."""
+    """A strategy of three ranks. The first ends amid the call number ``when``, and the others repeat it."""
 
     def __init__(self, group: Any, left: tuple[list[Any], threading.Barrier], when: int) -> None:
         super().__init__(group)
@@ -121,7 +121,7 @@ def net() -> Any:
 
 
 def loaders(batch_size: int = 16) -> tuple[Any, Any]:
-    """Batches to train on, of which the last has two samples, and to validate on."""
+    """Batches to train on, the last with two samples, and batches to validate on."""
     train = Loader(DATA, collate(device=Train), batch_size=batch_size, shuffle=True, seed=1)
     return train, Loader(DATA, collate(device=NumPy), batch_size=24)
 

@@ -294,14 +294,14 @@ def test_wrong_arguments_are_explained() -> None:
         ({"loggers": Jsonl("log.jsonl")}, r"loggers= takes a list, got a Jsonl"),
         ({"loggers": [Jsonl]}, "the class Jsonl; make an instance"),
         ({"loggers": ["log.jsonl"]}, r"a str, which has no log\(\) and close\(\)"),
-        ({"valid_every": 200}, r"say what is counted: Steps\(200\) or Epochs\(200\)"),
+        ({"valid_every": 200}, r"say what to count: Steps\(200\) or Epochs\(200\)"),
         ({"optim": AdamW}, "takes an optimizer"),
     ],
 )
 def test_wrong_settings_are_explained(settings: Any, said: str) -> None:
     with pytest.raises(KindError, match=said):
         learner(**settings).fit(net(), Batches(), valid_batches(), epochs=1)
-    with pytest.raises(KindError, match=r"Checkpoints\(every=\) got '1h'; say what is counted, as Steps"):
+    with pytest.raises(KindError, match=r"Checkpoints\(every=\) got '1h'; say what to count, as Steps"):
         Checkpoints("runs", every="1h")  # type: ignore[arg-type]  # what is tried
 
 

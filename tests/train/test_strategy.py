@@ -76,7 +76,7 @@ def stop_after(step: int) -> Any:
 def test_a_run_goes_on_wherever_a_rank_is_lost(accumulate: int, tmp_path: Path) -> None:
     model = start()
     alone = learner(accumulate=accumulate).fit(model, *loaders(), epochs=1)
-    calls, when = 99, 2  # the first call, which broadcasts the model, is that of rank 0 alone
+    calls, when = 99, 2  # the first call, on rank 0 alone, broadcasts the model
     while when <= calls:
         left: tuple[list[Any], threading.Barrier] = [None, None], threading.Barrier(2)
 

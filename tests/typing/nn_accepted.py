@@ -117,7 +117,7 @@ bare = Bare(Train)
 assert_type(bare(x), tuple[Tensor[Autodiff[NumPy]], int])
 assert_type(bare.valid(), Module[NumPy])
 
-# A field that is one of two layers, of which one has no device.
+# A field that is one of two layers; one of them has no device.
 residual = Residual(False, Train)
 assert_type(residual.shortcut, Identity[Autodiff[NumPy]] | Sequential[Autodiff[NumPy]])
 assert_type(residual(x), Tensor[Autodiff[NumPy]])

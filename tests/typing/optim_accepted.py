@@ -1,4 +1,4 @@
-"""Code type checkers must accept of `burnpy.optim`: a step gives the class that it was given. Runs, too."""
+"""Code type checkers must accept of `burnpy.optim`: a step returns the class of its argument. It also runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ assert_type(GradientsParams.from_module(grad(total)(model.valid())), GradientsPa
 assert_type(GradientsParams.from_module(model), GradientsParams[NumPy])
 assert_type(GradientsParams.from_module(balanced), GradientsParams[NumPy])
 
-# Clipping gives what it was given.
+# Clipping returns the class of its argument.
 assert_type(clip_by_value(grads, 1.0), Gradients[NumPy])
 assert_type(clip_by_norm(by_param, 1.0), GradientsParams[NumPy])
 assert_type(clip_by_global_norm(by_param, 1.0, error_if_nonfinite=True), GradientsParams[NumPy])
@@ -90,7 +90,7 @@ def resumed(record: Record, optim: Adam) -> int:
     return record.part("step", int)
 
 
-# A step gives the class that it was given, with its backend.
+# A step returns the class of its argument, with its backend.
 optim = Adam(betas=(0.9, 0.99), groups=[Group("*.bias", weight_decay=0.0), Group(lambda path, param: False, lr=0.1)])
 assert_type(optim.step(0.1, model, by_param), Mlp[Autodiff[NumPy]])
 assert_type(copy.copy(optim), Adam)

@@ -67,7 +67,7 @@ def pyright_lines(*paths: Path) -> set[tuple[str, int]]:
 
 
 def digest(command: list[str], paths: Iterable[Path]) -> str:
-    """Return a hash of what an answer depends on: the command, the files and the versions of all that is installed."""
+    """Return a hash of the inputs of an answer: the command, the files and the versions of all packages."""
     installed = sorted(path.name for folder in sys.path for path in Path(folder).glob("*.dist-info"))
     found = hashlib.sha256(repr((sys.version, command, installed)).encode())
     for path in sorted(paths):

@@ -101,7 +101,7 @@ _CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node
 
 
 def edge(vjp: str, saved: str) -> EdgeSource:
-    """Generate an edge of a vjp and what it saves."""
+    """Generate an edge of a vjp and its saved values."""
     return lambda k, parent: [f"node.parent{k} = {parent}", f"node.vjp{k} = {vjp}", f"node.saved{k} = {saved}"]
 
 

@@ -236,7 +236,7 @@ def _node(position: int, source: Tensor[Any]) -> Any:
     if node is None:
         raise NotTrackedError(
             f"grad() got input {position}, of shape {source.shape}, which is not tracked; "
-            "use what require_grad() returned"
+            "use the tensor that require_grad() returned"
         )
     return node.target
 

@@ -191,7 +191,7 @@ def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
     if node is None:
         raise NotTrackedError(
             f"{operation}() got a tensor of shape {x.shape} on {x.device} that is not tracked, and has no "
-            "gradient; call require_grad() on it, or on what it is computed from"
+            "gradient; call require_grad() on it, or on the tensors it is computed from"
         )
     return node  # type: ignore[no-any-return]  # of a tracked primitive
 

@@ -141,7 +141,7 @@ def _cause(returned: object) -> str:
     if isinstance(returned, Awaitable):
         return "an async function returns a coroutine: leave out async"
     if callable(returned):
-        return "a function has no derivative: return what it gives, as in f(x)"
+        return "a function has no derivative: return its result, as in f(x)"
     return ""
 
 

@@ -180,7 +180,7 @@ _DIGAMMA_UNDER = (
 )
 """A rational function r with ψ(1 + u) = (u - root) · r(u) for u in [0, 1], to a relative error of 7e-18, likewise."""
 _ROOT, _ROOT_REST = 0.46163214496836236, -1.5522348162858677e-17
-"""The root of ψ(1 + u), and what is left of it beyond double precision."""
+"""The root of ψ(1 + u), and its remainder beyond double precision."""
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 """The Bernoulli numbers B₂, B₄, …"""
 _LARGE = 8.0

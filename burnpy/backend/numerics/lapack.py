@@ -112,7 +112,7 @@ def _adjugate(xp: Any, x: Array) -> Array:
 
 
 def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
-    """The solutions of triangular equations, by blocks of rows: what is known is multiplied, and the rest solved."""
+    """The solutions of triangular equations, by blocks of rows: known rows are multiplied, and the rest solved."""
     if a.dtype.itemsize == 2:
         return solve_triangular(xp, a.astype(float32), b.astype(float32), upper, unitriangular).astype(a.dtype)
     n = a.shape[-1]
@@ -203,7 +203,7 @@ def _matrix_exp(xp: Any, x: Array) -> Array:
     if not x.size:
         return x.copy()
     norm = xp.abs(x).sum(-2).max(-1)[..., None, None]
-    norm = xp.where(xp.isfinite(norm), norm, 0)  # what is not finite gives NaN by itself
+    norm = xp.where(xp.isfinite(norm), norm, 0)  # other values give NaN by themselves
     squarings = xp.ceil(xp.log2(xp.maximum(norm / _LARGEST, 1)))  # of each matrix as many as it needs
     a = (x * 2.0**-squarings).astype(x.dtype)
     one = xp.eye(x.shape[-1], dtype=x.dtype)

@@ -36,7 +36,7 @@ def cholesky_jvp(i: Any, t: Float, out: Float) -> Float:
 
 
 def parts_of_lu(i: Any, factors: Float) -> tuple[Float, Float, Float | None, Float | None]:
-    """The square lower and upper factor of LU decomposition, and what is below or right of them, or None."""
+    """The square lower and upper factor of LU decomposition, and the parts below or right of them, or None."""
     *sizes, rows, columns = factors.shape
     k = min(rows, columns)
     batch = tuple([slice(0, size, 1) for size in sizes])

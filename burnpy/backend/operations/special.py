@@ -1,6 +1,6 @@
 """Special functions: the complement and inverse of the error function, the gamma function and relatives, and sinc.
 
-NumPy has none of them, so the defaults are what it computes; they are exact to a few roundings.
+NumPy has none of them, so it computes the defaults; they are exact to a few roundings.
 """
 
 from __future__ import annotations

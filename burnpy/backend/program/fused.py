@@ -31,4 +31,4 @@ def program_of(formula: Formula, dtype: str, arrays: int, numbers: int, flags: t
         ProgramError: the formula cannot be written as a program.
     """
     inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to what is traced
+    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to the trace

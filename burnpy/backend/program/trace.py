@@ -166,7 +166,7 @@ class Tracer(Backend):
         return 0 if shape[dim] == self.rows else 1
 
     def _reduce(self, op: str, x: Symbol, dims: Dims, keepdim: bool) -> Symbol:
-        for dim in sorted(dims, reverse=True):  # columns first, so that what is left are rows
+        for dim in sorted(dims, reverse=True):  # columns first, so that rows are left
             shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
             if x.shape[dim] != 1:
                 x = self.emit(op, (x,), shape, x.dtype, self._axis(x.shape, dim))

@@ -186,7 +186,7 @@ class ProcessEngine(BatchEngine[Any]):
                 worker.ready = True
             elif what == "unreadable":
                 raise WorkerError(
-                    f"a worker could not read what it was sent: {rest[0]}; functions and classes of an "
+                    f"a worker could not read its input: {rest[0]}; functions and classes of an "
                     "interactive session are unknown to other processes, so define them in a module, or use "
                     "engine='threads'"
                 )
@@ -232,11 +232,11 @@ class ProcessEngine(BatchEngine[Any]):
         if unguarded(worker.process):
             return WorkerError(
                 "a process that makes batches imports the program again, and the program starts processes when it is "
-                "imported; put what it does under: if __name__ == '__main__':"
+                "imported; put its code under: if __name__ == '__main__':"
             )
         if not worker.ready:
             return WorkerError(
-                f"a process that makes batches {how} before it was ready; what it said is on standard error"
+                f"a process that makes batches {how} before it was ready; its output is on standard error"
             )
         hint = "; perhaps memory ran out" if worker.process.exitcode == -signal.SIGKILL else ""
         at = f" at batch {worker.tasks[0]} of this epoch" if worker.tasks else ""

@@ -39,7 +39,7 @@ def anonymous_file(size: int, what: str) -> int:
         if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG, errno.EDQUOT):
             raise
         raise OutOfMemoryError(
-            f"{what} takes {size / 2**20:.1f} MiB of shared memory, and there is not as much ({error.strerror}); use "
+            f"{what} takes {size / 2**20:.1f} MiB of shared memory, and there is not enough ({error.strerror}); use "
             "smaller batches or fewer of them ahead (prefetch), or threads, which need none"
         ) from None
     return descriptor
@@ -101,7 +101,7 @@ class Packed:
         return _starts(self.sizes)[-1]
 
     def is_in(self, memory: Any, sizes: Sequence[int]) -> bool:
-        """Return whether it is what was written to the beginning of a memory, in parts of these sizes."""
+        """Return whether it equals the beginning of a memory, in parts of these sizes."""
         if self.sizes != sizes:
             return False
         for start, part in zip(_starts(sizes), self._parts, strict=False):

@@ -1,4 +1,4 @@
-"""Datasets from files and from other libraries. Each source imports what it needs when it is used.
+"""Datasets from files and from other libraries. Each source imports its packages when it is used.
 
 | source | needs |
 |---|---|

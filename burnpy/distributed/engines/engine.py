@@ -1,4 +1,4 @@
-"""The interface of engines, which start workers and carry calls to them, and what a worker does with a call."""
+"""The interface of engines, which start workers and carry calls to them, and a worker's handling of a call."""
 
 from __future__ import annotations
 

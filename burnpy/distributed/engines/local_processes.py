@@ -69,8 +69,8 @@ class Process(WorkerHandle):
         how = ending(self.process)
         if unguarded(self.process):
             raise WorkerError(
-                "a worker imports the program again, and the program starts workers when it is imported; put what it "
-                "does under: if __name__ == '__main__':"
+                "a worker imports the program again, and the program starts workers when it is imported; put its "
+                "code under: if __name__ == '__main__':"
             )
         hint = "; perhaps memory ran out" if self.process.exitcode == -signal.SIGKILL else ""
         return Lost(f"process {self.process.pid} {how}{hint}")

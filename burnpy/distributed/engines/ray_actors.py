@@ -56,8 +56,8 @@ class Actor(WorkerHandle):
         except errors.RayTaskError as error:  # the program of the actor raises nothing: a value could not be pickled
             return Failure(
                 WorkerError(
-                    f"a worker could not read what it was sent, or send its answer ({_said(error, -1)}); modules that "
-                    "the function uses have to be there on all machines, and what it returns is pickled"
+                    f"a worker could not read its input, or send its answer ({_said(error, -1)}); modules that the "
+                    "function uses must be on all machines, and its result is pickled"
                 )
             )
         except errors.RayError as error:

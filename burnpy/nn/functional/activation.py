@@ -9,6 +9,7 @@ from burnpy.nn.argument_checks import floats
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.operands import number
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
     """
     (x,) = floats("softshrink", 1, x=x)
     if not number(x, lambd, "softshrink") >= 0:
-        raise ArgumentError(f"softshrink() got lambd={lambd!r:.80}; give a number that is not negative")
+        raise ArgumentError(f"softshrink() got lambd={describe(lambd)}; give a number that is not negative")
     return x - x.clamp(-lambd, lambd)
 
 
@@ -162,7 +163,7 @@ def _device(x: Tensor[Any]) -> Any:
 def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B]:
     (x,) = floats(operation, 1, x=x)
     if number(x, low, operation) > number(x, high, operation):
-        raise ArgumentError(f"{operation}() got min_val={low!r:.80}, which is above max_val={high!r:.80}")
+        raise ArgumentError(f"{operation}() got min_val={describe(low)}, which is above max_val={describe(high)}")
     return x._like(_device(x).hardtanh(x._primitive, low, high))
 
 

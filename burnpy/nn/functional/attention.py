@@ -163,7 +163,8 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
     if not causal:
         if offset is not None:
             raise ArgumentError(
-                f"{name}() got offset={offset!r:.80} without causal=True, for which it says where the queries stand"
+                f"{name}() got offset={offset!r:.80} without causal=True; it is the position of "
+                "the first query, for causal attention only"
             )
         return None
     if offset is not None:

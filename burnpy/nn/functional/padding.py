@@ -28,7 +28,7 @@ def pad(
     Args:
         x: a tensor of any kind.
         pad: how many elements: before and after the last dimension, then before and after the one in front of it, ….
-        mode: what they are: ``"constant"``, ``value``; ``"reflect"``, the elements next to the outermost one,
+        mode: their values: ``"constant"``, ``value``; ``"reflect"``, the elements next to the outermost one,
             reversed; ``"replicate"``, the outermost one; ``"circular"``, the elements of the other end.
         value: the number for ``"constant"``; 0 (or False) by default.
 
@@ -54,11 +54,12 @@ def pad(
     given: Any = pad
     if isinstance(given, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in given):
         raise ArgumentError(
-            f"pad() got pad={given}; expected pairs in a row, the last dimension's first: (left, right, top, bottom)"
+            f"pad() got pad={describe(given)}; expected pairs in a row, the last dimension's first: "
+            "(left, right, top, bottom)"
         )
     ends, shape = integers((pad,), "number", "pad"), x.shape
     if len(ends) % 2:
-        raise ArgumentError(f"pad() got pad={ends}; expected pairs, the last dimension's first")
+        raise ArgumentError(f"pad() got pad={describe(ends)}; expected pairs, the last dimension's first")
     if len(ends) > 2 * len(shape):
         raise ShapeError(f"pad() got {len(ends) // 2} pairs of shape {shape}; give one for each dim")
     pairs = [(0, 0)] * (len(shape) - len(ends) // 2) + [(ends[k], ends[k + 1]) for k in range(len(ends) - 2, -1, -2)]
@@ -76,7 +77,7 @@ def pad(
 
 
 def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar) -> Value:
-    """Return x, without what is cut off, in an array of shape ``full`` that is filled with a number."""
+    """Return x, without the elements cut off, in an array of shape ``full`` that is filled with a number."""
     sizes = x.shape
     kept = tuple([slice(max(-low, 0), size - max(-high, 0), 1) for size, (low, high) in zip(sizes, pairs, strict=True)])
     if any(low < 0 or high < 0 for low, high in pairs):
@@ -84,7 +85,7 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
     if x.shape == full:
         return x
     place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
-    return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies what is expanded
+    return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies the expanded array
 
 
 def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:

@@ -12,6 +12,7 @@ from burnpy.nn.argument_checks import floats, probability
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.operands import number
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def gumbel_softmax(
     x: Tensor[B]
     (x,) = floats("gumbel_softmax", 1, logits=logits)
     if not number(x, tau, "gumbel_softmax") > 0:
-        raise ArgumentError(f"gumbel_softmax() got tau={tau!r:.80}; give a positive number")
+        raise ArgumentError(f"gumbel_softmax() got tau={describe(tau)}; give a positive number")
     drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
     noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
     soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)

@@ -23,7 +23,7 @@ def l1_loss(
 
     Args:
         input: the prediction, of any shape.
-        target: what it should be, of the same shape.
+        target: the target values, of the same shape.
         weight: the weight of each element, of the same shape; "mean" divides by the sum of the weights.
         reduction: "mean", "sum", or "none" for the loss of each element.
 
@@ -47,7 +47,7 @@ def smooth_l1_loss(
 
     Args:
         input: the prediction, of any shape.
-        target: what it should be, of the same shape.
+        target: the target values, of the same shape.
         beta: the error from which on the loss is linear; 0 makes it `l1_loss`.
         reduction: "mean", "sum", or "none" for the loss of each element.
 
@@ -85,7 +85,7 @@ def huber_loss(
 
     Args:
         input: the prediction, of any shape.
-        target: what it should be, of the same shape.
+        target: the target values, of the same shape.
         delta: the error from which on the loss is linear.
         weight: the weight of each element, of the same shape; "mean" divides by the number of elements, as in PyTorch.
         reduction: "mean", "sum", or "none" for the loss of each element.

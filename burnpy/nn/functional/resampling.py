@@ -15,6 +15,7 @@ from burnpy.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -189,9 +190,11 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
     if len(sizes) != 4 or min(sizes[1:]) < 1:
-        raise ArgumentError(f"affine_grid() got size={tuple(size)}; it is (N, channels, height, width)")
+        raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is (N, channels, height, width)")
     if theta.shape != (sizes[0], 2, 3):
-        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={sizes} it is {(sizes[0], 2, 3)}")
+        raise ShapeError(
+            f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {(sizes[0], 2, 3)}"
+        )
     high, wide = sizes[2:]
     across, down = (_axis(n, align_corners, theta) for n in (wide, high))
     across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))

@@ -141,7 +141,7 @@ class Elementary(TensorBase[B]):
         b, x = self._backend, self._primitive
         if eps is not None:
             if not 0.0 <= number(self, eps, "logit") <= 0.5:
-                raise ArgumentError(f"logit() got eps={eps!r:.80}; give a number from 0 to 0.5, or None")
+                raise ArgumentError(f"logit() got eps={describe(eps)}; give a number from 0 to 0.5, or None")
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
 

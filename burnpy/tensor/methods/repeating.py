@@ -42,7 +42,9 @@ class Repeating(TensorBase[B]):
         """
         counts = listed(sizes, repeats, "repeats", "number of repeats", "repeat")
         if len(counts) < self.ndim:
-            raise ShapeError(f"repeat() got {counts} of shape {self.shape}; give a number for each dim, or use tile()")
+            raise ShapeError(
+                f"repeat() got {describe(counts)} of shape {self.shape}; give a number for each dim, or use tile()"
+            )
         return self._repeated(counts, "repeat")
 
     @overload
@@ -109,7 +111,7 @@ class Repeating(TensorBase[B]):
             ShapeError: a count is negative.
         """
         if any(count < 0 for count in counts):
-            raise ShapeError(f"{operation}() got {counts}; numbers of repeats cannot be negative")
+            raise ShapeError(f"{operation}() got {describe(counts)}; numbers of repeats cannot be negative")
         shape, value = self.shape, self._primitive
         ndim = max(len(shape), len(counts))
         old, times = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (shape, counts))

@@ -86,7 +86,7 @@ class Rearranging(Shaping[B]):
         places = integers((dims,), "dim", "roll")
         steps = integers((shifts,), "shift", "roll")
         if len(places) != len(steps):
-            raise ArgumentError(f"roll() got shifts {steps} along dims {places}; give one for each")
+            raise ArgumentError(f"roll() got shifts {describe(steps)} along dims {describe(places)}; give one for each")
         for place, step in zip(places, steps, strict=True):
             dim = dim_of(place, len(shape), "roll")
             cut = -step % shape[dim] if shape[dim] else 0
@@ -270,7 +270,7 @@ class Rearranging(Shaping[B]):
             indices_or_sections = _split_points(indices_or_sections)
         size, places = shape[resolved], integers((indices_or_sections,), "index", "tensor_split")
         if not isinstance(indices_or_sections, Sequence):
-            parts = places[0]
+            parts = integer(places[0], "number of parts", "tensor_split")
             if parts < 1:
                 raise ArgumentError(f"tensor_split() got {parts} parts; ask for 1 or more")
             part, larger = divmod(size, parts)

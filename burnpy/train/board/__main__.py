@@ -22,7 +22,7 @@ def server_of(folder: Path, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the page, or with what changes on it."""
+            """Answer with the page, or with its changing parts."""
             paths = {"/": page, "/runs": figures}
             if self.path not in paths:
                 self.send_error(404)

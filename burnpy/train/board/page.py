@@ -29,7 +29,7 @@ def runs_in(folder: Path) -> list[LoggedRun]:
 
 
 def run_of(path: Path, folder: Path) -> LoggedRun:
-    """Return the run of a log; what is not a line of a log, such as one that is being written, is skipped."""
+    """Return the run of a log. Incomplete lines, such as one that is being written, are skipped."""
     name = path.relative_to(folder).with_suffix("").as_posix()
     run = LoggedRun(name.removesuffix("/log"))
     with path.open(encoding="utf-8", errors="replace") as file:

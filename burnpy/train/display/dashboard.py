@@ -73,7 +73,7 @@ class Progress:
 
     Args:
         total: the number of steps, or None if it is not known.
-        title: what is done, in front of the bar.
+        title: the text in front of the bar.
 
     >>> with Progress(3, "fit") as progress:
     ...     for step in range(3):
