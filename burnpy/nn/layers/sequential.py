@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.errors import IndexRangeError, ModuleError, a
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_base import ModuleBase
@@ -19,11 +18,12 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.backend import Backend
     from burnpy.tensor.tensor import Tensor
 
     N = TypeVarWithDefault("N", bound=Backend, default=Any)  # so that Identity() needs no annotation
 else:
-    N = TypeVar("N", bound=Backend)
+    N = TypeVar("N", bound="Backend")
 
 
 class Sequential(Module[B]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import check_choice, positive
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Bools
-
-Caches = TypeVar("Caches", bound=tuple[Any, ...])
 
 
 class TransformerLayer(Module[B]):
@@ -139,7 +137,21 @@ class TransformerStack(Module[B]):
         last = norm_first if norm is None else norm
         self.norm = LayerNorm(size, eps=eps, device=device) if last else None
 
-    def _caches(self, cache: Caches | None) -> Caches | tuple[None, ...]:
+    def _applied(
+        self, x: Tensor[B], *memory: Tensor[B], cache: tuple[Any, ...] | None, **masks: Any
+    ) -> Tensor[B] | tuple[Tensor[B], tuple[Any, ...]]:
+        """Return the output of all layers; with a cache for each, a pair of it and the next caches."""
+        next_caches: list[Any] = []
+        for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
+            if layer_cache is None:
+                x = layer(x, *memory, **masks)
+            else:
+                x, next_cache = layer(x, *memory, **masks, cache=layer_cache)
+                next_caches.append(next_cache)
+        x = x if self.norm is None else self.norm(x)
+        return x if cache is None else (x, tuple(next_caches))
+
+    def _caches(self, cache: tuple[Any, ...] | None) -> tuple[Any, ...]:
         """Return a cache, or None, for each layer.
 
         Raises:
@@ -291,16 +303,7 @@ class TransformerEncoder(TransformerStack[B]):
         Masks are as in `MultiHeadAttention`, true where attention is allowed. With a cache for each layer, at first
         `empty_cache`, the result is a pair of the output and the next cache.
         """
-        masks: AttentionMasks[B] = {"mask": mask, "key_mask": key_mask, "causal": causal}
-        next_caches: list[KeyValueCache[B]] = []
-        for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
-            if layer_cache is None:
-                x = layer(x, **masks)
-            else:
-                x, next_cache = layer(x, **masks, cache=layer_cache)
-                next_caches.append(next_cache)
-        x = x if self.norm is None else self.norm(x)
-        return x if cache is None else (x, tuple(next_caches))
+        return self._applied(x, cache=cache, mask=mask, key_mask=key_mask, causal=causal)
 
     if TYPE_CHECKING:
 

@@ -214,15 +214,7 @@ class TransformerDecoder(TransformerStack[B]):
             "memory_key_mask": memory_key_mask,
             "causal": causal,
         }
-        next_caches: list[DecoderCache[B]] = []
-        for layer, layer_cache in zip(self.layers, self._caches(cache), strict=True):
-            if layer_cache is None:
-                x = layer(x, memory, **masks)
-            else:
-                x, next_cache = layer(x, memory, **masks, cache=layer_cache)
-                next_caches.append(next_cache)
-        x = x if self.norm is None else self.norm(x)
-        return x if cache is None else (x, tuple(next_caches))
+        return self._applied(x, memory, cache=cache, **masks)
 
     if TYPE_CHECKING:
 
