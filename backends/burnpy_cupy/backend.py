@@ -20,13 +20,13 @@ from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_cupy import availability, exchange, memory, nccl
 from burnpy_cupy.attention import Attention
-from burnpy_cupy.compiled.lists import CompiledLists
-from burnpy_cupy.compiled.operations import Compiled
+from burnpy_cupy.kernels.lists import CompiledLists
+from burnpy_cupy.kernels.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.indexing import Indexing
-from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.library import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.recurrence import Recurrence
 from burnpy_cupy.streams import Stream, Streams

@@ -12,7 +12,7 @@ from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.base import NUMBERS, is_half
 from burnpy_cupy.availability import with_library
 from burnpy_cupy.index_reduce import reduce_at
-from burnpy_cupy.kernels import CATS, Kernels
+from burnpy_cupy.library import CATS, Kernels
 from burnpy_cupy.random import Random
 
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}

@@ -8,7 +8,7 @@ from burnpy.backend.dtypes import float32, float64, int32, int64, uint64
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.indexing import writable
-from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.library import Kernels
 
 _CHUNK = 32
 """The number of sorted indices whose rows one thread adds up."""

@@ -8,7 +8,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.library import Kernels
 
 
 class Pooling(ArrayBackend):

@@ -10,7 +10,7 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType
 from burnpy_array import ArrayBackend
 from burnpy_cupy import gemm
-from burnpy_cupy.kernels import Kernels
+from burnpy_cupy.library import Kernels
 
 
 class Products(ArrayBackend):

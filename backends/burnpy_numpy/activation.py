@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
+from burnpy_numpy.kernels.operations import MANY, elementwise_kernel
 from burnpy_numpy.constants import constant
 from burnpy_numpy.errstate import quietly, run
 from burnpy_numpy.row_sums import row

@@ -8,7 +8,7 @@ import numpy as np
 
 import burnpy_numpy.threads as threads
 from burnpy.backend.dtypes import float32
-from burnpy_numpy.compiled.operations import template_kernel
+from burnpy_numpy.kernels.operations import template_kernel
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
 MAX_SINGLE_THREADED = 1 << 18

@@ -1,5 +1,5 @@
 """Normalisation over all dimensions but the channels, block by block. A block stays in the cache from its first sum to
-its last product. Rows are normalised by programs, see `burnpy_numpy.compiled.operations`."""
+its last product. Rows are normalised by programs, see `burnpy_numpy.kernels.operations`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array.pointwise import BINARY, UNARY, operation
-from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
+from burnpy_numpy.kernels.operations import MANY, elementwise_kernel
 from burnpy_numpy.constants import known
 from burnpy_numpy.errstate import quietly, run
 

@@ -177,7 +177,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_bounded": _bounded,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
-"""What `burnpy_cupy.kernels` and `burnpy_cupy.index_reduce` compute, by name."""
+"""What `burnpy_cupy.library` and `burnpy_cupy.index_reduce` compute, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:
@@ -299,8 +299,8 @@ def fresh_devices() -> Iterator[None]:
     try:
         off: Any = {"return_value": False}
         with (
-            mock.patch("burnpy_cupy.compiled.operations.enabled", **off),
-            mock.patch("burnpy_cupy.compiled.lists.enabled", **off),
+            mock.patch("burnpy_cupy.kernels.operations.enabled", **off),
+            mock.patch("burnpy_cupy.kernels.lists.enabled", **off),
         ):
             yield
     finally:

@@ -44,7 +44,7 @@ FIRST = {
     "burnpy/optim": ("optim",),
     "burnpy/tensor": ("tensor",),
     "backends": ("backend", "programs", "tensor"),
-    "backends/burnpy_numpy/compiled": ("programs",),
+    "backends/burnpy_numpy/kernels": ("programs",),
 }
 """The folders of tests that concern a folder or file."""
 PYTEST = ("-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")

@@ -17,7 +17,7 @@ from benchmarks.peers.our_models import Mlp
 from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, stack, where
 from burnpy.backend import NumPy
 from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
-from burnpy_numpy.compiled.kernel import enabled
+from burnpy_numpy.kernels.kernel import enabled
 
 Train = Autodiff[NumPy]
 

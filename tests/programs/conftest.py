@@ -13,7 +13,7 @@ import pytest
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The kernels that run during a test, in order."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel
+    from burnpy_numpy.kernels import kernel
 
     found: list[Any] = []
     monkeypatch.setattr(kernel, "executed", [found])
@@ -24,7 +24,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache folder; what this process knew of kernels is forgotten before and after."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel, lookups
+    from burnpy_numpy.kernels import kernel, lookups
 
     folder = tmp_path / "kernels"
     monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))

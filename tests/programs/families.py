@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
-import burnpy_numpy.compiled
+import burnpy_numpy.kernels
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import float32
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
-from burnpy_numpy.compiled import compiler, convolution, kernel, list_kernels, target
+from burnpy_numpy.kernels import compiler, convolution, kernel, list_kernels, target
 
 D: Any = NumPy()
 LOADING: tuple[Any, ...] = (kernel, list_kernels)
@@ -35,7 +35,7 @@ LOADING: tuple[Any, ...] = (kernel, list_kernels)
 def templates() -> set[str]:
     """The names of all templates: public functions of the modules of kernels that write a text for a dtype."""
     found: set[str] = set()
-    for module in pkgutil.iter_modules(burnpy_numpy.compiled.__path__, "burnpy_numpy.compiled."):
+    for module in pkgutil.iter_modules(burnpy_numpy.kernels.__path__, "burnpy_numpy.kernels."):
         if module.name.endswith("_kernels"):
             for name, function in inspect.getmembers(import_module(module.name), inspect.isfunction):
                 given = function.__annotations__

@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import adaptive_pooling, kernel, operations
+from burnpy_numpy.kernels import adaptive_pooling, kernel, operations
 
 D: Any = NumPy()
 SIZES = {

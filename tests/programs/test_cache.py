@@ -24,7 +24,7 @@ WANTED = X / (1 + np.exp(-X))
 
 def run() -> list[str]:
     """Make the kernel as a new process would, use it, and return whether it was compiled or loaded."""
-    kernel: Any = import_module("burnpy_numpy.compiled.kernel")
+    kernel: Any = import_module("burnpy_numpy.kernels.kernel")
     seen: list[str] = []
     real = kernel.compile_text
 
@@ -44,7 +44,7 @@ def run() -> list[str]:
 
 
 def failure() -> str | None:
-    kernel: Any = import_module("burnpy_numpy.compiled.kernel")
+    kernel: Any = import_module("burnpy_numpy.kernels.kernel")
     found: str | None = kernel.failure()
     return found
 
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_only(
 
 
 def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.compiled import cache
+    from burnpy_numpy.kernels import cache
 
     for name in ("BURNPY_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
@@ -134,7 +134,7 @@ def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypat
 
 
 def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.compiled import kernel
+    from burnpy_numpy.kernels import kernel
 
     device = NumPy()
     device.gelu(X, False)
@@ -160,7 +160,7 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
 def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite
 
-    from burnpy_numpy.compiled import compiler, kernel
+    from burnpy_numpy.kernels import compiler, kernel
 
     monkeypatch.setattr(llvmlite, "__version__", "0.41.1")
     monkeypatch.setattr(kernel, "llvm", compiler.llvm.__wrapped__)
@@ -176,7 +176,7 @@ def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkey
 
 
 def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
-    from burnpy_numpy.compiled.compiler import OLDEST
+    from burnpy_numpy.kernels.compiler import OLDEST
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]

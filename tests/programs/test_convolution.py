@@ -12,7 +12,7 @@ from burnpy.testing.cases import table
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import convolution, kernel
+from burnpy_numpy.kernels import convolution, kernel
 
 pytestmark = pytest.mark.slow
 

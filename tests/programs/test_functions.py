@@ -25,7 +25,7 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float64": np.float64}
 
 def computed(name: str, x: Any) -> Any:
     """The function by a kernel."""
-    from burnpy_numpy.compiled.kernel import kernel_of
+    from burnpy_numpy.kernels.kernel import kernel_of
 
     program = trace(lambda b, v: getattr(b, name)(v), (Input(Extent.FULL, x.dtype.name),), name=name)
     kernel = kernel_of(program)

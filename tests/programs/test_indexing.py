@@ -12,7 +12,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import indexing, kernel, operations
+from burnpy_numpy.kernels import indexing, kernel, operations
 
 D: Any = NumPy()
 SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 11), 1), "vector": ((12,), 0)}

@@ -17,8 +17,8 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import cache, kernel
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels import cache, kernel
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 D = NumPy()
 X = np.linspace(-2, 2, 64 * 100, dtype=np.float32).reshape(64, 100)
@@ -117,7 +117,7 @@ for name, delay in zip(names, itertools.cycle((0.004, 0.08, 0.012, 0.03)), stric
         assert "from the handler" in str(error), error
         arrived += 1
 
-from burnpy_numpy.compiled import kernel
+from burnpy_numpy.kernels import kernel
 
 assert kernel.enabled() and kernel.failure() is None, kernel.failure()
 print(arrived)
@@ -154,7 +154,7 @@ PROGRAMS = {
     "fork": """
 import os, signal, threading, time
 from burnpy.backend.errors import StateError
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 children = []
 signal.signal(signal.SIGUSR1, lambda number, frame: children.append(os.fork()))
@@ -173,7 +173,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
 """,
     "limit": """
 import threading
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 threading.stack_size(1 << 46)  # more than there is memory for
 try:

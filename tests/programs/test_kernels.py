@@ -17,8 +17,8 @@ from burnpy.backend.program.execute import execute
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel as kernels
-from burnpy_numpy.compiled.emitter import CHUNK, emit
+from burnpy_numpy.kernels import kernel as kernels
+from burnpy_numpy.kernels.emitter import CHUNK, emit
 
 D = NumPy()
 VALUES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, -1e-40, 1e30, -1e30, math.inf, -math.inf, math.nan, 3.0, 1e-310]
@@ -288,7 +288,7 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
 
 
 def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
-    from burnpy_numpy.compiled.pooling_kernels import avg_pool
+    from burnpy_numpy.kernels.pooling_kernels import avg_pool
 
     kernel = kernels.named_kernel(avg_pool, "float32", 2, 2, False)
     assert kernel is not None

@@ -17,7 +17,7 @@ from burnpy.optim import Adam
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import threads
-from burnpy_numpy.compiled import convolution, windows
+from burnpy_numpy.kernels import convolution, windows
 
 I = TypeVar("I", bound=Backend)  # noqa: E741
 Seen = list[tuple[str, bool, Any]]

@@ -12,7 +12,7 @@ from burnpy.backend.errors import LinAlgError
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel, operations
+from burnpy_numpy.kernels import kernel, operations
 
 D: Any = NumPy()
 

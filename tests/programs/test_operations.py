@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy import ufuncs
-from burnpy_numpy.compiled import kernel, operations
+from burnpy_numpy.kernels import kernel, operations
 
 D: Any = NumPy()
 BY_NAME = declared()
@@ -236,7 +236,7 @@ def test_a_target_out_of_range_is_never_read(wrong: int, noted: list[Any]) -> No
 
 def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequences are divided among threads, and those of two blocks are computed by two of them."""
-    from burnpy_numpy.compiled import recurrence as module
+    from burnpy_numpy.kernels import recurrence as module
 
     given = recurrence(4, 4, lengths=LENGTHS)
     forward = [given[a.name] for a in BY_NAME["lstm"].arguments]

@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel, operations, sampling
+from burnpy_numpy.kernels import kernel, operations, sampling
 
 D: Any = NumPy()
 SIZES = {  # members, channels, elements, taps, points

@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel, operations, scans
+from burnpy_numpy.kernels import kernel, operations, scans
 
 D: Any = NumPy()
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {

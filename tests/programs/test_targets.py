@@ -21,8 +21,8 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
-from burnpy_numpy.compiled import compiler, kernel, recurrence, target, windows
-from burnpy_numpy.compiled.emitter import emit
+from burnpy_numpy.kernels import compiler, kernel, recurrence, target, windows
+from burnpy_numpy.kernels.emitter import emit
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]

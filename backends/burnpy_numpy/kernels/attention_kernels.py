@@ -1,0 +1,265 @@
+"""The kernels of attention as LLVM's intermediate representation: one head after the other, its scores never whole.
+
+The keys of a head are transposed once. Then the scores of a few queries with a vector of keys, the sums of weighted
+values and all products of the gradients are summed up in registers. Keys that no query of a few attends to, by the
+causal mask, are left out. Arrays are read and written where they lie, as in one matrix of queries, keys and values.
+
+Source: Dao et al., FlashAttention, 2022; of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance
+Matrix Multiplication, 2008.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burnpy_numpy.kernels.attention import ROWS
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.vectors import Vector
+
+
+class _Heads(Loops):
+    """A kernel on heads.
+
+    The sizes: the numbers of queries and of keys, the sizes of keys and of values; the length of a row of scratch
+    memory, which is longer than the vectors of the keys; the offset of the causal mask; the distance of rows of the
+    mask; the number of queries whose scores are kept; and the distance of rows of each array. The table: scratch
+    memory; the arrays; the logsumexps; int64, where each array begins for each head; the factor of the scores; the mask
+    as bools, whose rows are as long as those of scratch memory, and int64, where it begins for each head. ``begin`` and
+    ``end`` are heads. All places and distances count elements.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, which divides the sizes of keys and values.
+        arrays: the number of arrays.
+        masked: whether there is a mask.
+    """
+
+    def __init__(self, dtype: str, width: int, arrays: int, masked: bool) -> None:
+        super().__init__(width, arrays + 6, 8 + arrays)
+        self.dtype, self.masked = dtype, masked
+        self.queries, self.keys, self.key_size, self.value_size, self.line, self.offset = self.sizes[:6]
+        self.mask_row, self.block, *self.steps = self.sizes[6:]
+        self.scratch, *self.arrays = self.table[:-5]
+        self.totals, self.places, factor, self.mask, self.mask_places = self.table[-5:]
+        self.scale = self.load_one(factor, dtype)
+        self.counts = Vector(f"<{', '.join(f'i64 {k}' for k in range(width))}>", "int64")
+
+    def at(self, pointer: str, index: str | int) -> str:
+        """Return the address of a number."""
+        return self.element(pointer, str(index), self.dtype)
+
+    def begins(self, head: str) -> list[str]:
+        """Return the address of each array for a head."""
+        count = len(self.arrays)
+        places = [self.number(self.places, self.plus(self.times(head, count), k)) for k in range(count)]
+        return [self.at(x, place) for x, place in zip(self.arrays, places, strict=True)]
+
+    def transposed(self, x: str, step: str, size: str, out: str) -> None:
+        """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them.
+
+        So what is read for a vector of scores lies together.
+        """
+        tile, count = self.times(size, self.width), self.times(self.vectors(self.keys), self.width)
+        with self.loop("0", count) as s:
+            first = self.assign(f"sdiv i64 {s}, {self.width}")
+            place = self.plus(self.times(first, tile), self.assign(f"srem i64 {s}, {self.width}"))
+            target, inside = self.at(out, place), self.assign(f"icmp slt i64 {s}, {self.keys}")
+            source = self.at(x, self.times(self.either(inside, s, "0", "i64"), step))
+            with self.loop("0", self.vectors(size)) as v:
+                column = self.times(v, self.width)
+                part = self.load(self.at(source, column), self.dtype, None)
+                part = self.select(self.splat(inside, "bool"), part, self.constant(0.0, self.dtype))
+                for k in range(self.width):
+                    one = self.assign(f"extractelement {self.type(self.dtype)} {part.text}, i32 {k}")
+                    at = self.at(target, self.times(self.plus(column, k), self.width))
+                    self.write(f"store {self.scalar(self.dtype)} {one}, ptr {at}")
+
+    def scores(self, rows: list[str], tiles: str, number: str, size: str) -> list[Vector]:
+        """Return the products of rows and a vector of keys or values, whose tiles are given."""
+        tile = self.at(tiles, self.times(number, self.times(size, self.width)))
+        return self.products(rows, 1, tile, self.width, "0", size)
+
+    def vectors(self, size: str) -> str:
+        """Return the number of vectors in which so many numbers lie."""
+        return self.assign(f"sdiv i64 {self.plus(size, self.width - 1)}, {self.width}")
+
+    def products(
+        self, left: list[str], step: str | int, right: str, row: str | int, begin: str, end: str
+    ) -> list[Vector]:
+        """Return the sums of the products of numbers of several rows and of vectors, one below the other."""
+        totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
+        with self.loop(begin, end) as k:
+            vector = self.load(self.at(right, self.times(k, row)), self.dtype, None)
+            for total, start in zip(totals, left, strict=True):
+                factor = self.load_one(self.at(start, self.times(k, step)), self.dtype)
+                self.set(total, self.fma(factor, vector, self.get(total, self.dtype)))
+        return [self.get(total, self.dtype) for total in totals]
+
+    def reach(self, query: str) -> str:
+        """Return the number of keys up to the last one that a query attends to."""
+        reach = self.smaller(self.keys, self.plus(self.plus(self.offset, query), 1))
+        return self.either(self.assign(f"icmp slt i64 {reach}, 0"), "0", reach, "i64")
+
+    def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
+        """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
+        limit = self.splat(self.minus(self.reach(query), column), "int64")
+        kind = self.type("int64")
+        allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
+        if self.masked:
+            place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
+            read = self.load(self.element(self.mask, place, "bool"), "bool", None)
+            allowed = self.binary("and", allowed, read)
+        return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
+
+    def nonzero(self, sums: Vector) -> Vector:
+        """Return the sums; 1 for a query that attends to nothing."""
+        one = self.constant(1.0, self.dtype)
+        return self.select(self.compare("une", sums, self.constant(0.0, self.dtype)), sums, one)
+
+
+def _rounds(w: Loops, count: str) -> list[tuple[int, str, str]]:
+    """Return the number of rows that are computed at once, and the first and the end of such rounds, of ``count``."""
+    whole = w.assign(f"sdiv i64 {count}, {ROWS}")
+    return [(ROWS, "0", whole), (1, w.times(whole, ROWS), count)]
+
+
+def attention(dtype: str, width: int, masked: bool) -> str:
+    """Return the text of the kernel of attention, for the arguments of `_Heads`.
+
+    The arrays: q, k, v and out. Scratch memory has ``key size + ROWS`` rows.
+    """
+    w = _Heads(dtype, width, 4, masked)
+    scratch, totals, (q_row, k_row, v_row, out_row) = w.scratch, w.totals, w.steps
+    zero, below = w.constant(0.0, dtype), w.constant(-math.inf, dtype)
+    weights = w.at(scratch, w.times(w.key_size, w.line))
+    with w.loop("%begin", "%end") as head:
+        q, k, v, out = w.begins(head)
+        w.transposed(k, k_row, w.key_size, scratch)
+        for rows, first, end in _rounds(w, w.queries):
+            with w.loop(first, end) as number:
+                queries = [w.plus(w.times(number, rows), r) for r in range(rows)]
+                kept = [w.at(weights, w.times(w.line, r)) for r in range(rows)]
+                lines = [w.at(q, w.times(t, q_row)) for t in queries]
+                keys = w.reach(queries[-1])
+                largest = [w.variable(below) for _ in queries]
+                with w.loop("0", w.vectors(keys)) as c:
+                    column = w.times(c, width)
+                    scores = w.scores(lines, scratch, c, w.key_size)
+                    for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
+                        limited = w.limited(x, head, t, column)
+                        w.set(top, w.call("maximum", w.get(top, dtype), limited))
+                        w.store(limited, w.at(line, column), None)
+                tops = [w.largest(w.get(top, dtype)) for top in largest]
+                infinity = w.constant(math.inf, dtype)
+                shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
+                sums = [w.variable(zero) for _ in queries]
+                with w.loop("0", w.vectors(keys)) as c:
+                    for shift, total, line in zip(shifts, sums, kept, strict=True):
+                        place = w.at(line, w.times(c, width))
+                        x = w.function_of("exp", w.sub(w.load(place, dtype, None), shift))
+                        w.set(total, w.add(w.get(total, dtype), x))
+                        w.store(x, place, None)
+                divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
+                for t, divisor, shift in zip(queries, divisors, shifts, strict=True):
+                    place = w.at(totals, w.plus(w.times(head, w.queries), t))
+                    w.store_one(w.add(w.function_of("log", divisor), shift), place)
+                with w.loop("0", w.vectors(w.value_size)) as c:
+                    column = w.times(c, width)
+                    parts = w.products(kept, 1, w.at(v, column), v_row, "0", keys)
+                    for t, part, divisor in zip(queries, parts, divisors, strict=True):
+                        w.store(w.div(part, divisor), w.at(out, w.plus(w.times(t, out_row), column)), None)
+    return w.function()
+
+
+def attention_backward(dtype: str, width: int, masked: bool) -> str:
+    """Return the text of the kernel of the gradients of attention by q, k and v, for the arguments of `_Heads`.
+
+    The arrays: q, k, v, the gradient, and the gradients by q, k and v; the last two are zeros. Scratch memory has
+    ``key size + value size + 2 · block`` rows.
+    """
+    w = _Heads(dtype, width, 7, masked)
+    scratch, (q_row, k_row, v_row, grad_row, by_q_row, by_k_row, by_v_row) = w.scratch, w.steps
+    values = w.at(scratch, w.times(w.key_size, w.line))
+    weights = w.at(values, w.times(w.value_size, w.line))
+    by_scores = w.at(weights, w.times(w.block, w.line))
+    with w.loop("%begin", "%end") as head:
+        q, k, v, grad, by_q, by_k, by_v = w.begins(head)
+        w.transposed(k, k_row, w.key_size, scratch)
+        w.transposed(v, v_row, w.value_size, values)
+        rounds = w.assign(f"sdiv i64 {w.plus(w.queries, w.plus(w.block, -1))}, {w.block}")
+        with w.loop("0", rounds) as number:
+            base = w.times(number, w.block)
+            count = w.smaller(w.minus(w.queries, base), w.block)
+            grads, lines = w.at(grad, w.times(base, grad_row)), w.at(q, w.times(base, q_row))
+            for rows, first, end in _rounds(w, count):
+                with w.loop(first, end) as part:
+                    queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
+                    _gradient_of_scores(w, head, base, queries, (grads, lines, weights, by_scores))
+                    keys = w.reach(w.plus(base, queries[-1]))
+                    kept = [w.at(by_scores, w.times(t, w.line)) for t in queries]
+                    with w.loop("0", w.vectors(w.key_size)) as c:
+                        column = w.times(c, width)
+                        sums = w.products(kept, 1, w.at(k, column), k_row, "0", keys)
+                        for t, x in zip(queries, sums, strict=True):
+                            place = w.plus(w.times(w.plus(base, t), by_q_row), column)
+                            w.store(w.mul(x, w.scale), w.at(by_q, place), None)
+            for rows, first, end in _rounds(w, w.keys):
+                with w.loop(first, end) as part:
+                    s = w.times(part, rows)
+                    begin = w.minus(w.minus(s, w.offset), base)  # the first query that attends to the first key
+                    begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
+                    for left, right, row, out, out_row, size in (
+                        (weights, grads, grad_row, by_v, by_v_row, w.value_size),
+                        (by_scores, lines, q_row, by_k, by_k_row, w.key_size),
+                    ):
+                        factors = [w.at(left, w.plus(s, r)) for r in range(rows)]
+                        with w.loop("0", w.vectors(size)) as c:
+                            column = w.times(c, width)
+                            sums = w.products(factors, w.line, w.at(right, column), row, begin, count)
+                            for r, x in enumerate(sums):
+                                place = w.at(out, w.plus(w.times(w.plus(s, r), out_row), column))
+                                x = w.mul(x, w.scale) if left is by_scores else x
+                                w.store(w.add(w.load(place, dtype, None), x), place, None)
+    return w.function()
+
+
+def _gradient_of_scores(w: _Heads, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
+    """Write the weights of some queries, and the gradients by their scores, to scratch memory.
+
+    Args:
+        w: the writer.
+        head: the number of the head.
+        base: the number of the first query that is kept.
+        queries: the numbers of the queries, counted from it.
+        arrays: the gradient and q from this query on, and memory for the weights and gradients.
+    """
+    dtype, (grads, lines, weights, by_scores) = w.dtype, arrays
+    q_row, grad_row = w.steps[0], w.steps[3]
+    values = w.at(w.scratch, w.times(w.key_size, w.line))
+    every = [w.plus(base, t) for t in queries]
+    logs = [w.load_one(w.at(w.totals, w.plus(w.times(head, w.queries), t)), dtype) for t in every]
+    left = [w.at(lines, w.times(t, q_row)) for t in queries], [w.at(grads, w.times(t, grad_row)) for t in queries]
+    kept = [(w.at(weights, w.times(t, w.line)), w.at(by_scores, w.times(t, w.line))) for t in queries]
+    sums, levels = ([w.variable(w.constant(0.0, dtype)) for _ in queries] for _ in range(2))
+    vectors = w.vectors(w.reach(every[-1]))
+    with w.loop("0", vectors) as c:
+        column = w.times(c, w.width)
+        scores = w.scores(left[0], w.scratch, c, w.key_size)
+        for t, log, x, total, (line, _) in zip(every, logs, scores, sums, kept, strict=True):
+            weight = w.function_of("exp", w.sub(w.limited(x, head, t, column), log))
+            w.set(total, w.add(w.get(total, dtype), weight))
+            w.store(weight, w.at(line, column), None)
+        by_weights = w.scores(left[1], values, c, w.value_size)
+        for x, level, (line, other) in zip(by_weights, levels, kept, strict=True):
+            w.set(level, w.fma(x, w.load(w.at(line, column), dtype, None), w.get(level, dtype)))
+            w.store(x, w.at(other, column), None)
+    divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
+    means = [w.div(w.total(w.get(level, dtype)), divisor) for level, divisor in zip(levels, divisors, strict=True)]
+    factors = [w.div(w.constant(1.0, dtype), divisor) for divisor in divisors]
+    with w.loop("0", vectors) as c:
+        column = w.times(c, w.width)
+        for mean, factor, places in zip(means, factors, kept, strict=True):
+            line, other = (w.at(place, column) for place in places)
+            weight = w.mul(w.load(line, dtype, None), factor)
+            w.store(weight, line, None)
+            w.store(w.mul(weight, w.sub(w.load(other, dtype, None), mean)), other, None)

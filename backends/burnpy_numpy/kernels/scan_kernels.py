@@ -1,0 +1,64 @@
+"""The kernels of scans as LLVM's intermediate representation, for several scans beside each other.
+
+A scan combines each element along a dimension with the combination of all before it, one after the other, which is the
+order of ``numpy.ufunc.accumulate``. The processor computes several scans at a time, as one waits for its last result.
+"""
+
+from __future__ import annotations
+
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.vectors import Vector
+
+EXTREMES = {"max": "oge", "min": "ole"}
+"""The combinations that give the index, too, by the comparison with which a later element takes the place."""
+
+
+def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
+    """Return the text of the kernel of a scan along a dimension.
+
+    The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the extreme
+    (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1]. The sizes: the length of the scans,
+    the distance of an element from the one before, and the distance of two scans of a block. ``begin`` and ``end`` are
+    blocks. All places and distances count elements.
+
+    Args:
+        dtype: float32 or float64.
+        combine: "add", "mul", "max", "min" or "recurrence".
+        width: the number of scans in a block.
+        adjacent: whether the scans of a block lie beside each other, so that their elements are vectors.
+    """
+    w = Loops(width, 3 if combine in ("add", "mul") else 4, 3)
+    x, out, starts, *rest = w.table
+    length, step, far = w.sizes
+    with w.loop("%begin", "%end") as b:
+        start = w.number(starts, b)
+        lanes = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
+        xs, outs = w.lanes(x, lanes, dtype), w.lanes(out, lanes, dtype)
+        others = w.lanes(rest[0], lanes, "int64" if combine in EXTREMES else dtype) if rest else []
+        first = w.load_lanes(xs, "0", dtype)
+        w.store_lanes(first, outs, "0")
+        so_far = w.variable(first)
+        index = w.variable(w.constant(0, "int64"))
+        if combine in EXTREMES:
+            w.store_lanes(w.constant(0, "int64"), others, "0")
+        with w.loop("1", length) as k:
+            place = w.times(k, step)
+            now = w.load_lanes(xs, place, dtype)
+            if combine in EXTREMES:
+                now, at = _extreme(w, EXTREMES[combine], now, w.get(so_far, dtype), w.splat(k, "int64"), index)
+                w.store_lanes(at, others, place)
+            elif combine == "recurrence":
+                now = w.add(now, w.mul(w.load_lanes(others, place, dtype), w.get(so_far, dtype)))
+            else:
+                now = w.binary(f"f{combine}", w.get(so_far, dtype), now)
+            w.set(so_far, now)
+            w.store_lanes(now, outs, place)
+    return w.function()
+
+
+def _extreme(w: Loops, how: str, x: Vector, so_far: Vector, place: Vector, index: str) -> tuple[Vector, Vector]:
+    """Return the extreme with an element more, and its index, kept in a variable: the last of equal ones and NaNs."""
+    later = w.binary("or", w.compare(how, x, so_far), w.compare("uno", x, x))
+    at = w.select(later, place, w.get(index, "int64"))
+    w.set(index, at)
+    return w.select(later, x, so_far), at
