@@ -13,7 +13,7 @@ _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-class Activation(ArrayBase):
+class ArrayActivation(ArrayBase):
     """Activation functions; 16-bit floats are computed in float32, so that they are rounded once."""
 
     def relu(self, x: Any) -> Any:

@@ -12,7 +12,7 @@ from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 
 
 @cache
-def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
+def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
     """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
     inputs = tuple([_input(extent, dtype) for extent in extents])
     try:

@@ -1,4 +1,4 @@
-"""Softmax, log-softmax, logsumexp and their derivatives, computed in place on their temporaries."""
+"""ArraySoftmax, log-softmax, logsumexp and their derivatives, computed in place on their temporaries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from burnpy.backend.primitives import Dims
 from burnpy_array.base import ArrayBase, is_half
 
 
-class Softmax(ArrayBase):
-    """Softmax, log-softmax and logsumexp; 16-bit floats are computed in float32."""
+class ArraySoftmax(ArrayBase):
+    """ArraySoftmax, log-softmax and logsumexp; 16-bit floats are computed in float32."""
 
     def softmax(self, x: Any, dim: int) -> Any:
         return self._call(widened, _softmax, self, dim, x)

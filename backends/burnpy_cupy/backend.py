@@ -16,16 +16,16 @@ from burnpy.backend.memory import DeviceMemory
 from burnpy.backend.runtime import Communicator
 from burnpy.typevars import T
 from burnpy_array.base import NUMBERS, is_half
-from burnpy_array.creation import canonical
 from burnpy_array.pointwise import division_by_zero, negative_power
+from burnpy_array.shape import canonical
 from burnpy_cupy import availability, exchange, memory, nccl
 from burnpy_cupy.attention import Attention
-from burnpy_cupy.kernels.lists import CompiledLists
-from burnpy_cupy.kernels.operations import Compiled
 from burnpy_cupy.convolution import Convolution
 from burnpy_cupy.deferred_checks import LateErrors
 from burnpy_cupy.differences import Differences
 from burnpy_cupy.indexing import Indexing
+from burnpy_cupy.kernels.lists import CompiledLists
+from burnpy_cupy.kernels.operations import Compiled
 from burnpy_cupy.library import Kernels
 from burnpy_cupy.pooling import Pooling
 from burnpy_cupy.recurrence import Recurrence

@@ -1,4 +1,4 @@
-"""ReLU and its gradient, in as few calls of NumPy as possible, on all threads for large arrays."""
+"""Activation functions: kernels of their defaults, and ReLU by NumPy on all threads for large arrays."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.operations import MANY, elementwise_kernel
-from burnpy_numpy.constants import constant
-from burnpy_numpy.errstate import quietly, run
-from burnpy_numpy.row_sums import row
+from burnpy_numpy.calls import constant, quietly, run
+from burnpy_numpy.kernels.kernel import (
+    MANY,
+    elementwise_kernel,
+)
+from burnpy_numpy.reduction import row
 from burnpy_numpy.threads import shared
 
 _SMALL = 4096
@@ -21,12 +23,11 @@ _TWO_CALLS = 64
 """The number of elements from which the gradient of ReLU is a kernel: below, two calls of NumPy need no compiler."""
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 _ZERO32 = _ZERO[float32]
-
 _maximum: Any = np.maximum
 
 
-class Activation(ArrayBackend):
-    """ReLU for NumPy."""
+class NumPyActivation(ArrayBackend):
+    """Activation functions as kernels, one pass over the memory; ReLU in as few calls of NumPy as possible."""
 
     def relu(self, x: Any) -> Any:
         kernel = elementwise_kernel("relu", (), x) if x.size >= MANY else None
@@ -56,6 +57,50 @@ class Activation(ArrayBackend):
             return run(_where_nonzero, grad, out, zero)
         except RuntimeError:
             return quietly(_where_nonzero, grad, out, zero)
+
+    def sigmoid(self, x: Any) -> Any:
+        kernel = elementwise_kernel("sigmoid", (), x)
+        return super().sigmoid(x) if kernel is None else kernel.alike((x,))
+
+    def gelu(self, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu", (approximate,), x)
+        return super().gelu(x, approximate) if kernel is None else kernel.alike((x,))
+
+    def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else kernel.alike((grad, x))
+
+    def silu(self, x: Any) -> Any:
+        kernel = elementwise_kernel("silu", (), x)
+        return super().silu(x) if kernel is None else kernel.alike((x,))
+
+    def silu_backward(self, grad: Any, x: Any) -> Any:
+        kernel = elementwise_kernel("silu_backward", (), grad, x)
+        return super().silu_backward(grad, x) if kernel is None else kernel.alike((grad, x))
+
+    def softplus(self, x: Any, beta: float) -> Any:
+        kernel = elementwise_kernel("softplus", (beta,), x)
+        return super().softplus(x, beta) if kernel is None else kernel.alike((x,))
+
+    def leaky_relu(self, x: Any, negative_slope: float) -> Any:
+        kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)
+        return super().leaky_relu(x, negative_slope) if kernel is None else kernel.alike((x,))
+
+    def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+        kernel = elementwise_kernel("elu", (alpha, scale, input_scale), x)
+        return super().elu(x, alpha, scale, input_scale) if kernel is None else kernel.alike((x,))
+
+    def hardtanh(self, x: Any, low: float, high: float) -> Any:
+        kernel = elementwise_kernel("hardtanh", (low, high), x)
+        return super().hardtanh(x, low, high) if kernel is None else kernel.alike((x,))
+
+    def hardswish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("hardswish", (), x)
+        return super().hardswish(x) if kernel is None else kernel.alike((x,))
+
+    def mish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("mish", (), x)
+        return super().mish(x) if kernel is None else kernel.alike((x,))
 
 
 def _relu(x: Any) -> Any:

@@ -1,5 +1,7 @@
-"""Convolution of many channels, computed with the channels last: the elements of a window are then a few long runs of
-memory, and the matrix products have the layout that is fastest in OpenBLAS. Results have the usual layout (N, C, H, W).
+"""Convolution by kernels, or of many channels as products of matrices with the channels last.
+
+The elements of a window are then a few long runs of memory, and the products have the layout that is fastest in
+OpenBLAS. Results have the usual layout (N, C, H, W).
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
+from burnpy_numpy.kernels.kernel import (
+    kernels_enabled,
+)
 from burnpy_numpy.pointwise_convolution import (
     pointwise_convolution,
     pointwise_input_gradient,
@@ -26,32 +31,62 @@ _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
+_TINY = 1 << 12
+"""The product of the sizes of two arrays below which nothing else is looked at."""
 
 
-class Convolution(ArrayBackend):
-    """Convolution for NumPy; few channels, groups and 16-bit floats use the implementation of `burnpy_array`."""
+class NumPyConvolution(ArrayBackend):
+    """Convolution by kernels for windows of several elements, else as products of matrices.
+
+    Few channels, groups and 16-bit floats use the implementation of `burnpy_array`.
+    """
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise_convolution, x, weight, None, stride)
-        if fits(x, groups):
-            return self._call(_forward, x, weight, None, (stride, padding, dilation))
-        return super().conv2d(x, weight, stride, padding, dilation, groups)
+        out = self._kernel_conv2d(x, weight, None, stride, padding, dilation, groups)
+        return self._conv2d_by_products(x, weight, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        out = self._kernel_conv2d(x, weight, bias, stride, padding, dilation, groups)
+        if out is not None:
+            return out
         if _pointwise(x, weight.shape, padding, groups):
             return self._call(pointwise_convolution, x, weight, bias, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
 
+    def _kernel_conv2d(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        """Return a convolution; None without a kernel for it."""
+        if x.size * weight.size < _TINY or not kernels_enabled():
+            return None
+        from burnpy_numpy.kernels.convolution import convolve
+
+        return convolve(self, x, weight, bias, (stride, padding, dilation), groups, fits(x, groups))
+
+    def _conv2d_by_products(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        """Return a convolution as products of matrices."""
+        if _pointwise(x, weight.shape, padding, groups):
+            return self._call(pointwise_convolution, x, weight, None, stride)
+        if fits(x, groups):
+            return self._call(_forward, x, weight, None, (stride, padding, dilation))
+        return super().conv2d(x, weight, stride, padding, dilation, groups)
+
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if grad.size * weight.size >= _TINY and kernels_enabled():
+            from burnpy_numpy.kernels.convolution import input_gradient
+
+            many = fits(weight, groups), fits(grad, groups)
+            out = input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups, many)
+            if out is not None:
+                return out
         if _pointwise(grad, weight.shape, padding, groups):
             return self._call(pointwise_input_gradient, grad, weight, shape, stride)
         if fits(weight, groups):
@@ -67,6 +102,12 @@ class Convolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if x.size and kernels_enabled():
+            from burnpy_numpy.kernels.convolution import run_weight_gradient
+
+            out = run_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups, fits(x, groups))
+            if out is not None:
+                return out
         if grad.size and _pointwise(x, shape, padding, groups):
             return self._call(pointwise_weight_gradient, grad, x, shape, stride)
         if fits(x, groups):

@@ -13,7 +13,7 @@ from burnpy.backend.operations.lists import Formula, no_results, one_position
 from burnpy.backend.operations.optimizer import adam_step
 from burnpy_array import ArrayBackend
 from burnpy_array.base import NUMBERS
-from burnpy_numpy.constants import constant
+from burnpy_numpy.calls import constant
 from burnpy_numpy.threads import shared
 
 _BLOCK = 1 << 15

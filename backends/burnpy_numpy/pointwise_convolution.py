@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.operations.windows import Pair
 from burnpy.backend.primitives import Shape
 from burnpy_array.base import in_order
-from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT
+from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.threads import shared
 
 

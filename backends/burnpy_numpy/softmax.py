@@ -1,16 +1,24 @@
-"""Softmax of small vectors and of the rows of small matrices, in as few NumPy calls as possible."""
+"""Softmax of rows: kernels of its default, and few NumPy calls for small vectors and matrices."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import divide, exp, log, subtract
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.errstate import quietly, run
-from burnpy_numpy.row_sums import row
+from burnpy_numpy.calls import quietly, run
+from burnpy_numpy.kernels.kernel import (
+    LONGEST,
+    elementwise_kernel,
+)
+from burnpy_numpy.reduction import row
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.launch import Kernel
+
 
 _SMALL = 512
 """The number of elements from which the arithmetic takes longer than the calls."""
@@ -18,10 +26,13 @@ _SMALL = 512
 _largest: Any = np.maximum.reduce
 
 
-class Softmax(ArrayBackend):
-    """Softmax for NumPy; larger inputs and other dimensions use the implementation of `burnpy_array`."""
+class NumPySoftmax(ArrayBackend):
+    """Softmax of rows by kernels, and of few small rows by few calls; others as in `burnpy_array`."""
 
     def softmax(self, x: Any, dim: int) -> Any:
+        kernel = _row_kernel("softmax", dim, x)
+        if kernel is not None:
+            return kernel.alike((x,))
         if not _few(x, dim):
             return super().softmax(x, dim)
         try:
@@ -29,13 +40,30 @@ class Softmax(ArrayBackend):
         except RuntimeError:
             return quietly(_softmax, x)
 
+    def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _row_kernel("softmax_backward", dim, grad, out)
+        return super().softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+
     def log_softmax(self, x: Any, dim: int) -> Any:
+        kernel = _row_kernel("log_softmax", dim, x)
+        if kernel is not None:
+            return kernel.alike((x,))
         if not _few(x, dim):
             return super().log_softmax(x, dim)
         try:
             return run(_log_softmax, x)
         except RuntimeError:
             return quietly(_log_softmax, x)
+
+    def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _row_kernel("log_softmax_backward", dim, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+
+
+def _row_kernel(name: str, dim: int, x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an operation along the last dimension."""
+    shape = x.shape
+    return elementwise_kernel(name, (1,), x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
 
 
 def _few(x: Any, dim: int) -> bool:

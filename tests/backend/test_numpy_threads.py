@@ -25,7 +25,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.optimizer import Step
 from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy import threads
-from burnpy_numpy.matmul import product
+from burnpy_numpy.dense import product
 from burnpy_numpy.openblas import OneThread, openblas
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 

@@ -11,7 +11,9 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import adaptive_pooling, kernel, operations
+from burnpy_numpy import pooling
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 SIZES = {
@@ -26,14 +28,12 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive_pooling, "MANY", 1)
+    monkeypatch.setattr(pooling, "MANY", 1)
 
 
 def without(x: Any, size: Any) -> Any:
     """The result without kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_failure", ["off for this test"])
-        patch.setattr(operations, "_templates", {})
+    with without_kernels():
         return D.adaptive_max_pool2d_indices(x, size)
 
 
@@ -65,9 +65,9 @@ def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.Monkey
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(kernel, "shared", by_ones)
-    monkeypatch.setattr(kernel, "COUNT", 2)
-    monkeypatch.setattr(kernel, "_SHARED", 0)
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(x, size), wanted)
     assert ranges == [12]
 

@@ -25,10 +25,10 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float64": np.float64}
 
 def computed(name: str, x: Any) -> Any:
     """The function by a kernel."""
-    from burnpy_numpy.kernels.kernel import kernel_of
+    from burnpy_numpy.kernels.kernel import program_kernel
 
     program = trace(lambda b, v: getattr(b, name)(v), (Input(Extent.FULL, x.dtype.name),), name=name)
-    kernel = kernel_of(program)
+    kernel = program_kernel(program)
     assert kernel is not None
     (out,) = kernel([np.ascontiguousarray(x).reshape(1, -1)], (), 1, x.size)
     return out.reshape(x.shape)

@@ -12,16 +12,15 @@ from burnpy.backend.errors import LinAlgError
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import kernel, operations
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 
 
 def without(operation: str, *args: Any) -> Any:
     """The result without kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_failure", ["off for this test"])
-        patch.setattr(operations, "_templates", {})
+    with without_kernels():
         return getattr(D, operation)(*args)
 
 
@@ -99,9 +98,9 @@ def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.Monkey
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(kernel, "shared", by_ones)
-    monkeypatch.setattr(kernel, "COUNT", 2)
-    monkeypatch.setattr(kernel, "_SHARED", 0)
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     np.testing.assert_array_equal(D.cholesky(positive), wanted[0])
     np.testing.assert_array_equal(D.solve_triangular(positive, b, True, False), wanted[1])
     assert ranges == [5, 5]

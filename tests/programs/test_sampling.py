@@ -11,7 +11,9 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import kernel, operations, sampling
+from burnpy_numpy import resampling
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 SIZES = {  # members, channels, elements, taps, points
@@ -26,14 +28,12 @@ NAMES = ("weighted_gather", "weighted_scatter", "gathered_products")
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(resampling, "_MIN_PRODUCTS", 1)
 
 
 def without(operation: str, *args: Any) -> Any:
     """The result without kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_failure", ["off for this test"])
-        patch.setattr(operations, "_templates", {})
+    with without_kernels():
         return getattr(D, operation)(*args)
 
 
@@ -109,8 +109,8 @@ def test_results_do_not_depend_on_how_work_is_divided(name: str, monkeypatch: py
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(kernel, "shared", by_ones)
-    monkeypatch.setattr(kernel, "COUNT", 2)
-    monkeypatch.setattr(kernel, "_SHARED", 0)
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     np.testing.assert_array_equal(getattr(D, name)(*args), wanted)
     assert max(ranges) > 1

@@ -15,7 +15,7 @@ from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_array.programs import program_of
+from burnpy_array.programs import operation_program
 from burnpy_cupy.kernels.geometry import Geometry, along, flat, matrix
 from burnpy_cupy.kernels.kernel import Kernel, enabled
 
@@ -200,12 +200,12 @@ class Compiled(ArrayBackend):
         return self._kernel(name, (_FULL,) * len(xs), x.dtype, rest)
 
     def _kernel(self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...] = ()) -> Kernel | None:
-        """Return the kernel of an operation; None if it has none, or kernels are off. See `program_of`."""
+        """Return the kernel of an operation; None if it has none, or kernels are off. See `operation_program`."""
         key = (name, extents, dtype.name, *rest)
         try:
             return self._programs[key]
         except KeyError:
-            program = program_of(name, extents, dtype.name, rest) if kind_of(dtype) == "float" else None
+            program = operation_program(name, extents, dtype.name, rest) if kind_of(dtype) == "float" else None
             kernel = self._programs[key] = None if program is None else self._kernel_of(program)
             return kernel
 

@@ -1,4 +1,14 @@
-"""`CompiledConvolution`: convolution and its gradients as kernels on arrays with the channels first.
+"""Convolution and its gradients as kernels on arrays with the channels first, for vectors of neighbours in a row.
+
+With the channels first, neighbours of the result are sums of products of neighbours of x, each with one weight. So
+nothing is transposed: `convolution` computes a block of several channels times several vectors in registers, in one
+loop over the elements of a window, and `weight_gradient` a block of several channels times several elements of a
+window in one loop over the vectors of the result. Where these elements and vectors lie is listed in tables, so that
+one kernel serves every size of window, stride, dilation and number of groups.
+
+Source of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008; of
+convolution without a matrix of windows: Zhang, Franchetti and Low, High Performance Zero-Memory Overhead Direct
+Convolutions, 2018.
 
 Each number is summed in an order that depends on shapes and the machine alone, however work is divided among threads.
 """
@@ -6,27 +16,32 @@ Each number is summed in an order that depends on shapes and the machine alone, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.operations.windows import window_counts
 from burnpy.backend.primitives import Shape
-from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.operations import kernels_enabled, template_kernel
-from burnpy_numpy.convolution import all_finite, fits
+from burnpy_numpy.kernels.convolution_tables import Tables, Where, Windows, windows
+from burnpy_numpy.kernels.kernel import (
+    kernels_enabled,
+    template_kernel,
+)
+from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.vectors import Vector
 from burnpy_numpy.threads import COUNT, shared
 
 if TYPE_CHECKING:
-    from burnpy_numpy.kernels.kernel import NamedKernel
-    from burnpy_numpy.kernels.windows import Tables, Where, Windows
+    from burnpy_array import ArrayBackend
+    from burnpy_numpy.convolution import NumPyConvolution
+
 
 _MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
-_TINY = 1 << 12
-"""The product of the sizes of two arrays below which nothing else is looked at."""
 _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
 _USED = 0.6
@@ -39,79 +54,76 @@ _PART = 4
 """The number of a window's elements for each rest of a stride, from which the gradient by an input is convolutions."""
 
 
-class CompiledConvolution(ArrayBackend):
-    """Convolution and its gradients for windows of several elements, by kernels."""
+def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, groups: int, many: bool) -> Any:
+    """Return a convolution; None without a kernel for it.
 
-    def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        tiny = x.size * weight.size < _TINY
-        out = None if tiny else self._convolved(x, weight, None, (stride, padding, dilation), groups)
-        return super().conv2d(x, weight, stride, padding, dilation, groups) if out is None else out
-
-    def conv2d_bias(
-        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
-    ) -> Any:
-        tiny = x.size * weight.size < _TINY
-        out = None if tiny else self._convolved(x, weight, bias, (stride, padding, dilation), groups)
-        return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups) if out is None else out
-
-    def conv2d_input(
-        self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
-    ) -> Any:
-        out = None
-        area, parts = math.prod(weight.shape[2:]), math.prod(stride)
-        small = parts > 1 and area < _PART * parts and fits(weight, groups)  # then products of matrices are faster
-        suits = grad.size * weight.size >= _TINY and _suits(grad, weight, weight.shape, grad.shape[2:])
-        if suits and not small and kernels_enabled() and all_finite(weight):
-            out = self._by_input(grad, weight, shape, (stride, padding, dilation), groups)
-        return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups) if out is None else out
-
-    def conv2d_weight(
-        self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
-    ) -> Any:
-        if _suits(grad, x, shape, grad.shape[2:]):
-            windows = _windows(x, shape, (stride, padding, dilation), groups)
-            slow = windows is None or (fits(x, groups) and windows.backward.wasted > _WASTE)
-            kernel = None if slow or windows is None else _kernel("weight_gradient", windows.backward, x.dtype)
-            if windows is not None and kernel is not None:
-                return self._call(_by_weight, kernel, windows, grad, x)
-        return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
-
-    def _by_input(self, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
-        """Return the gradient by the input, as convolutions with the flipped weight; None if there is no kernel for it.
-
-        With a stride, the elements that have the same rest are a convolution with a part of the weight.
-        """
-        o, c, *kernel = weight.shape
-        turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
-        high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
-        (down, across), whole = where[0], where[0] == (1, 1)
-        out: Any = None if whole else np.zeros(shape, grad.dtype)
-        for (a, row), (b, column) in product(high.items(), wide.items()):
-            selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
-            one = (1, 1), padding, (row.dilation, column.dilation)
-            part = self._convolved(grad, selected, None, one, groups)
-            if part is None:
-                if whole or not kernels_enabled():
-                    return None
-                part = super().conv2d(grad, selected, *one, groups)
-            part = part[:, :, row.inside, column.inside]
-            if whole:
-                return part
-            out[:, :, a::down, b::across] = part
-        return out
-
-    def _convolved(self, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
-        """Return a convolution; None if there is no kernel for it."""
-        shape = weight.shape
-        if _suits(x, weight, shape, window_counts(x.shape, (shape[2], shape[3]), *where)) and (
-            bias is None or bias.dtype is x.dtype
-        ):
-            windows = _windows(x, shape, where, groups)
-            slow = windows is None or (fits(x, groups) and windows.lanes_used < _USED)
-            kernel = None if slow or windows is None else _kernel("convolution", windows.forward, x.dtype)
-            if windows is not None and kernel is not None:
-                return self._call(_forward, kernel, windows, x, weight, bias)
+    Args:
+        b: the device.
+        x: the input, (N, C, H, W).
+        weight: the weight, (O, C / groups, height, width).
+        bias: the bias, (O,), or None.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        many: whether products of matrices are an alternative for so many channels.
+    """
+    shape = weight.shape
+    if not _suits(x, weight, shape, window_counts(x.shape, (shape[2], shape[3]), *where)):
         return None
+    if bias is not None and bias.dtype is not x.dtype:
+        return None
+    tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    kernel = None if many and tables.lanes_used < _USED else _kernel(convolution, tables.forward, x.dtype)
+    return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
+
+
+def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int, many: bool) -> Any:
+    """Return the gradient by the weight, of a shape; None without a kernel for it. The others are as of `convolve`."""
+    if not _suits(grad, x, shape, grad.shape[2:]):
+        return None
+    tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    kernel = None if many and tables.backward.wasted > _WASTE else _kernel(weight_gradient, tables.backward, x.dtype)
+    return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
+
+
+def input_gradient(
+    b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, many: tuple[bool, bool]
+) -> Any:
+    """Return the gradient by the input, as convolutions with the flipped weight; None without a kernel for it.
+
+    With a stride, the elements that have the same rest are a convolution with a part of the weight.
+
+    Args:
+        b: the device, which computes a part that has no kernel.
+        grad: the gradient by the result.
+        weight: the weight.
+        shape: the shape of the input.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        many: whether products of matrices are an alternative, for the gradient and for its parts.
+    """
+    area, parts = math.prod(weight.shape[2:]), math.prod(where[0])
+    if parts > 1 and area < _PART * parts and many[0]:  # then products of matrices are faster
+        return None
+    if not _suits(grad, weight, weight.shape, grad.shape[2:]) or not np.isfinite(weight).all():
+        return None
+    o, c, *kernel = weight.shape
+    turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
+    high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
+    (down, across), whole = where[0], where[0] == (1, 1)
+    out: Any = None if whole else np.zeros(shape, grad.dtype)
+    for (a, row), (k, column) in product(high.items(), wide.items()):
+        selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
+        one = (1, 1), padding, (row.dilation, column.dilation)
+        part = convolve(b, grad, selected, None, one, groups, many[1])
+        if part is None:
+            if whole or not kernels_enabled():
+                return None
+            part = b._conv2d_by_products(grad, selected, *one, groups)
+        part = part[:, :, row.inside, column.inside]
+        if whole:
+            return part
+        out[:, :, a::down, k::across] = part
+    return out
 
 
 class _Phase(NamedTuple):
@@ -161,22 +173,12 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     )
 
 
-def _windows(x: Any, weight: Shape, where: Where, groups: int) -> Windows | None:
-    """Return the tables of a convolution; None if kernels are off."""
-    if not kernels_enabled():
-        return None
-    from burnpy_numpy.kernels.windows import windows
-
-    return windows(x.shape[1:], weight, where, groups, x.dtype.itemsize)
+def _kernel(template: Callable[..., str], tables: Tables, dtype: Any) -> TemplateKernel | None:
+    """Return the kernel of a template; None if it cannot be compiled."""
+    return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block)
 
 
-def _kernel(name: str, tables: Tables, dtype: Any) -> NamedKernel | None:
-    """Return the kernel of a template of `convolution_kernels`; None if it cannot be compiled."""
-    dtype_name = "float32" if dtype is float32 else "float64"
-    return template_kernel("convolution_kernels", name, dtype_name, tables.width, *tables.block)
-
-
-def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
+def _forward(kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
@@ -199,7 +201,7 @@ def _forward(kernel: NamedKernel, windows: Windows, x: Any, weight: Any, bias: A
     return out
 
 
-def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
+def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
     tables, members, o = windows.backward, x.shape[0], grad.shape[1]
     grad = np.ascontiguousarray(grad)
     far = windows.counts[0] * windows.counts[1]
@@ -225,3 +227,102 @@ def _by_weight(kernel: NamedKernel, windows: Windows, grad: Any, x: Any) -> Any:
     out = np.empty((o, windows.length), x.dtype)
     out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
     return out.reshape(windows.weight)
+
+
+def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
+    """Return the text of the kernel of convolution: out = bias + Σ weight · x over the elements of each window.
+
+    The table: x, weight, out, bias, and int64: the place of each element of the window;
+    the places in x and in out of each vector; the first channel of each block, and where its x begins. The sizes: the
+    numbers of members, elements, and tiles of vectors; the distances of members of x and of out, and of channels of
+    out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        channels: the number of channels in a block.
+        vectors: the number of vectors in a tile.
+    """
+    w = Loops(width, 9, 6)
+    x, weight, out, bias, elements, places, targets, firsts, sources = w.table
+    members, length, tiles, x_member, out_member, out_channel = w.sizes
+    with w.loop("0", members) as n, w.loop("%begin", "%end") as b:
+        first = w.number(firsts, b)
+        source = w.element(w.element(x, w.times(n, x_member), dtype), w.number(sources, b), dtype)
+        target = w.element(out, w.plus(w.times(n, out_member), w.times(first, out_channel)), dtype)
+        rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
+        with w.loop("0", tiles) as t:
+            at = [w.plus(w.times(t, vectors), v) for v in range(vectors)]
+            starts = [w.element(source, w.number(places, v), dtype) for v in at]
+            totals = [[w.variable(w.constant(0.0, dtype)) for _ in at] for _ in range(channels)]
+            with w.loop("0", length) as k:
+                place = w.number(elements, k)
+                xs = [w.load(w.element(start, place, dtype), dtype, None) for start in starts]
+                for sums, row in zip(totals, rows, strict=True):
+                    _add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
+            for c in range(channels):
+                added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
+                channel = w.element(target, w.times(out_channel, c), dtype)
+                for total, v in zip(totals[c], at, strict=True):
+                    result = w.add(w.get(total, dtype), added)
+                    w.store(result, w.element(channel, w.number(targets, v), dtype), None)
+    return w.function()
+
+
+def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
+    """Return the text of the kernel of the gradient by the weight: out += Σ grad · x over all windows.
+
+    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
+    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
+    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
+    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
+    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        channels: the number of channels of grad in a block.
+        elements: the number of elements of the window in a column.
+    """
+    w = Loops(width, 8, 8)
+    x, grad, out, taps, places, targets, rows, sources = w.table
+    members, several, columns, whole, count, x_member, grad_member, left = w.sizes
+    counts = ", ".join(f"i64 {k}" for k in range(width))
+    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
+    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
+    rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
+    with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
+        totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
+        source = w.element(x, w.number(sources, b), dtype)
+        start = w.times(column, elements)
+        xs = [w.element(source, w.number(taps, w.plus(start, k)), dtype) for k in range(elements)]
+        start = w.times(b, channels)
+        grads = [w.element(grad, w.number(rows, w.plus(start, c)), dtype) for c in range(channels)]
+        with w.loop(w.times(r, several), w.smaller(w.times(w.plus(r, 1), several), members)) as n:
+            far_x, far_grad = w.times(n, x_member), w.times(n, grad_member)
+            for begin, end, where in (("0", whole, None), (whole, count, mask)):
+                with w.loop(begin, end) as v:
+                    at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
+                    right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
+                    for c in range(channels):
+                        factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
+                        _add_products(w, totals[c], factor, right)
+        cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
+        for c in range(channels):
+            for k in range(elements):
+                place = w.element(out, w.plus(cell, c * elements + k), dtype)
+                added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
+                w.store_one(added, place)
+    return w.function()
+
+
+def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask excludes."""
+    x = w.load(pointer, dtype, None)
+    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
+
+
+def _add_products(w: Loops, totals: list[str], factor: Vector, xs: list[Vector]) -> None:
+    """Add the products of a factor and several vectors to as many variables."""
+    for total, x in zip(totals, xs, strict=True):
+        w.set(total, w.fma(factor, x, w.get(total, x.dtype)))

@@ -1,306 +1,135 @@
-"""`Kernel`: a compiled program, and `NamedKernel`, one from a template; their look-up: in this process, on disk,
-or by compiling them.
+"""The way from an operation to machine code, its third stop: which kernel runs an operation, and how it is made.
 
-Whether a kernel is used depends on the program, on the machine and on settings alone, so that a computation that is
-repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If compiling fails, kernels are off
-from then on, with one warning.
+An operation is declared in `burnpy.backend.operations`, with a default; the method of the NumPy backend that overrides
+it asks here for a kernel, and calls it::
+
+    operation_kernel(name, …)  → operation_program, the default traced   ┐
+    formula_kernel(formula, …) → formula_program, the formula traced     ├→ program_kernel ┐
+    Backend.run(program, …)                                              ┘                 ├→ emit, `loaded` → Kernel
+    template_kernel(template, …)                               (which writes its own text) ┘
+
+Each is looked for once and kept. Whether a kernel is used depends on the program, on the machine and on settings alone,
+so that a computation that is repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If
+compiling fails, kernels are off from then on, with one warning.
+
+This module is imported with the backend, and imports the others of the package with the first kernel.
 """
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from burnpy.backend.dtypes import float32, float64
 
-import burnpy_numpy.kernels.cache as disk
-from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.primitives import Shape
-from burnpy.backend.program import Extent, Program, ProgramError
-from burnpy.backend.program.explain import executed
-from burnpy_numpy.kernels.compiler import compile_text, llvm, load, machine, vector_bytes
-from burnpy_numpy.kernels.emitter import CHUNK, Layout, emit, with_entry
-from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
-from burnpy_numpy.kernels.lookups import forget
-from burnpy_numpy.kernels.target import Outdated, Unsupported, target
-from burnpy_numpy.kernels.undisturbed import undisturbed
-from burnpy_numpy.threads import COUNT, shared
+if TYPE_CHECKING:
+    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.program import Program
+    from burnpy_numpy.kernels.entry import Entry
+    from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+    from burnpy_numpy.kernels.target import Unsupported
 
-_kernels: dict[Program, Kernel | None] = {}
-_named: dict[tuple[Any, ...], NamedKernel | None] = {}
+LEAST = 2
+"""The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
+be one of NumPy's scalars, which kernels cannot read."""
+MANY = 2048
+"""The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+LONGEST = 1 << 16
+"""The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
+
+_lookups: list[dict[Any, Any]] = []
 _failure: list[str] = []
 """Why kernels are off, once compiling one has failed, or llvmlite was found to be too old."""
 
 
-class Kernel:
-    """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
-
-    __slots__ = (
-        "_arrays",
-        "_dtype",
-        "_flat",
-        "_function",
-        "_outputs",
-        "_scratch",
-        "_unit",
-        "layout",
-        "program",
-        "text",
-    )
-
-    def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
-        self.program, self.text, self.layout = program, text, layout
-        self._flat, self._scratch = layout.flat, layout.scratch
-        self._function, self._unit = function, CHUNK if layout.sums else 1
-        self._arrays = [
-            (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
-            for i in program.inputs
-            if i.extent is not Extent.SCALAR
-        ]
-        steps = [program.instructions[k] for k in program.outputs]
-        self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
-        self._dtype = self._outputs[0][1]
-
-    def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
-        """Compute the outputs, on several threads if there are many elements.
-
-        Args:
-            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
-            numbers: the inputs that are numbers.
-            rows: the number of rows of all arrays that have a value for each row, not 0.
-            columns: the number of columns of all that have one for each column, not 0.
-
-        Raises:
-            ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
-        """
-        given: list[Any] = []
-        for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
-            if type(x) is not _ndarray or not x.flags.c_contiguous:
-                x = _contiguous(x)
-            size = (rows if over_rows else 1) * (columns if over_columns else 1)
-            if x.size != size or x.dtype is not dtype:
-                raise ProgramError(
-                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
-                )
-            given.append(x)
-        results = self._memory(rows, columns)
-        given += results
-        self.into(given, numbers, rows, columns)
-        return [self._added(k, x, columns) for k, x in enumerate(results)] if self._unit > 1 else results
-
-    def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
-        """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
-
-        Args:
-            xs: the arrays, of one shape and of the program's dtypes, not empty and no scalars: that is not checked.
-            numbers: the inputs that are numbers.
-        """
-        shape = xs[0].shape
-        out, columns = _empty(shape, self._dtype), shape[-1]
-        for x in xs:
-            if not x.flags.c_contiguous:
-                xs = [*map(_contiguous, xs)]
-                break
-        self.into((*xs, out), numbers, out.size // columns, columns)
-        return out
-
-    def outputs(
-        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
-    ) -> list[Any]:
-        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
-
-        Args:
-            xs: the inputs, of the program's dtypes and sizes: that is not checked.
-            shapes: the shapes of the outputs.
-            rows: the number of rows, not 0.
-            columns: the number of columns, not 0.
-            numbers: the inputs that are numbers.
-        """
-        results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
-        given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
-        self.into(given + results, numbers, rows, columns)
-        return results
-
-    def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
-        """Compute a program into given memory.
-
-        Args:
-            arrays: the inputs that are arrays, and memory for the outputs, which may be the inputs' memory if the
-                program is elementwise. They must be C-contiguous, of the program's dtypes and sizes (not checked).
-            numbers: the inputs that are numbers.
-            rows: the number of rows, not 0.
-            columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.
-        """
-        size = rows * columns
-        if size >= _SHARED and COUNT > 1:
-            self._share(arrays, numbers, rows, columns)
-        elif self._flat:
-            self._function(*arrays, *numbers, 0, size, 1, size)
-        elif self._scratch:
-            self._function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
-        else:
-            self._function(*arrays, *numbers, 0, rows, rows, columns)
-        if executed:
-            ran(self)
-
-    def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
-        """Compute a program on several threads."""
-        unit, scratch = self._unit, self._scratch
-        if self._flat:
-            rows, columns = 1, rows * columns
-        count, each = (columns, 1) if self._flat else (rows, columns)
-
-        def work(begin: int, end: int) -> None:
-            room = [_empty(scratch * (columns + _PADDING))] if scratch else []
-            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
-
-        shared(work, -(-count // unit), unit * each)
-
-    def _memory(self, rows: int, columns: int) -> list[Any]:
-        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
-        if not self.layout.sums:
-            small = (rows, 1)
-            return [np.empty((rows, columns) if full else small, dtype) for full, dtype in self._outputs]
-        chunks, results = -(-rows // CHUNK), []
-        for k, position in enumerate(self.program.outputs):
-            extent = self.program.instructions[position].extent
-            if self.layout.partial[k]:
-                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._outputs[k][1]))
-            else:
-                results.append(np.empty(extent.shape(rows, columns), self._outputs[k][1]))
-        return results
-
-    def _added(self, k: int, x: Any, columns: int) -> Any:
-        """Add up the chunks of a sum over rows; return another result as it is."""
-        if not self.layout.partial[k]:
-            return x
-        extent = self.program.instructions[self.program.outputs[k]].extent
-        total = x.sum(0) if len(x) > 1 else x
-        return total.reshape(extent.shape(1, columns))
+def lookup() -> dict[Any, Any]:
+    """Return a new dictionary of kernels, which `forget` empties."""
+    made: dict[Any, Any] = {}
+    _lookups.append(made)
+    return made
 
 
-class Named(NamedTuple):
-    """The description of a `NamedKernel`, for `burnpy.backend.explain`."""
-
-    name: str
-    text: str
-
-
-class NamedKernel:
-    """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
-
-    __slots__ = ("_function", "program", "text")
-
-    def __init__(self, program: Named, text: str, function: Entry) -> None:
-        self.program, self.text, self._function = program, text, function
-
-    def __call__(self, table: Sequence[Any], sizes: Sequence[int], begin: int, end: int) -> None:
-        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked.
-
-        Args:
-            table: C-contiguous arrays, or addresses.
-            sizes: its sizes.
-            begin: the first block.
-            end: the block after the last.
-        """
-        self._function(begin, end, len(table), *table, *sizes)
-
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
-        """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
-
-        Args:
-            arrays: its table, see `__call__`; shapes and dtypes of arrays are not checked.
-            sizes: its sizes.
-            blocks: the number of blocks.
-            each: the number of elements of a block, for `shared`.
-        """
-        function, length = self._function, len(arrays)
-        if COUNT == 1 or blocks * each < _SHARED:
-            function(0, blocks, length, *arrays, *sizes)
-        else:
-            shared(lambda begin, end: function(begin, end, length, *arrays, *sizes), blocks, each)
-        self.note()
-
-    def note(self) -> None:
-        """Tell `explain` that the kernel ran."""
-        ran(self)
+def forget() -> None:
+    """Empty all dictionaries, so that kernels are looked for anew, as they were turned on or off."""
+    for made in _lookups:
+        made.clear()
 
 
-def ran(kernel: Any) -> None:
-    """Tell `explain` that a kernel ran."""
-    for note in executed:
-        note.append(kernel)
+_operations: dict[tuple[Any, ...], Kernel | None] = lookup()
+_formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
+_programs: dict[Program, Kernel | None] = lookup()
+_templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
+_ONE, _TWO = ("full",), ("full", "full")
 
 
-_ndarray, _empty = np.ndarray, np.empty
-_contiguous: Any = np.ascontiguousarray
-_SHARED = 1 << 18
-"""The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
-_PADDING = 64
-"""Columns by which scratch memory is longer, as its last vector is whole."""
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
+    dtype = x.dtype
+    if x.size < LEAST or not (dtype is float32 or dtype is float64):
+        return None
+    if y is None:
+        return operation_kernel(name, _ONE, dtype, rest)
+    if y.dtype is not dtype or y.shape != x.shape:
+        return None
+    return operation_kernel(name, _TWO, dtype, rest)
 
 
-def enabled() -> bool:
-    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off.
+def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
+    """Return the kernel of an operation; None if it has none, or kernels are off.
+
+    Args:
+        name: the operation, or a function of `burnpy_array.programs`.
+        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
+            "mask" a full array of bools.
+        dtype: the dtype of all of them.
+        rest: its other arguments.
+    """
+    key = (name, extents, dtype, rest)
+    try:
+        return _operations[key]
+    except KeyError:
+        kernel = None
+        if kernels_enabled():
+            from burnpy_array.programs import operation_program
+
+            program = operation_program(name, extents, dtype.name, rest)
+            kernel = None if program is None else program_kernel(program)
+        return _operations.setdefault(key, kernel)
+
+
+def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of one dtype, and of numbers; None if kernels are off.
 
     Raises:
-        ArgumentError: ``BURNPY_TARGET`` is unknown, or the processor cannot execute its code.
+        ProgramError: the formula cannot be written as a program.
     """
-    return _setting() and not _failure
-
-
-@cache
-def _setting() -> bool:
-    if os.environ.get("BURNPY_COMPILE", "1") == "0":
-        return False
-    obstacle = undisturbed(_obstacle)
-    if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
-        _turn_off(str(obstacle))
-    return obstacle is None
-
-
-def _obstacle() -> Unsupported | None:
-    """Return why kernels cannot be compiled and run here; None if they can."""
+    key = (formula, len(xs), xs[0].dtype, numbers)
     try:
-        llvm()
-        target()
-    except Unsupported as error:
-        return error
-    return None if _reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
+        return _formulas[key]
+    except KeyError:
+        from burnpy.backend.program.trace import formula_program
+
+        program = formula_program(formula, xs[0].dtype.name, len(xs), numbers)
+        return _formulas.setdefault(key, program_kernel(program))
 
 
-def _reads_arrays() -> bool:
-    """Return whether a NumPy array has its data's address right behind the head of Python objects, as in CPython.
-
-    Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel.
-    """
-    try:
-        x = np.zeros(3)
-        return bool(ctypes.c_void_p.from_address(id(x) + object.__basicsize__).value == x.ctypes.data)
-    except (AttributeError, ValueError):
-        return False
-
-
-def failure() -> str | None:
-    """Return why kernels are off for this process, although they could be used; None if they are not."""
-    return _failure[0] if _failure else None
-
-
-def kernel_of(program: Program) -> Kernel | None:
+def program_kernel(program: Program) -> Kernel | None:
     """Return the kernel of a program; None if it has none, or kernels are off."""
     try:
-        return _kernels[program] if not _failure else None
+        return _programs[program]
     except KeyError:
-        return _kernels.setdefault(program, _made(program)) if enabled() else None
+        return _programs.setdefault(program, _compiled(program) if kernels_enabled() else None)
 
 
-def _made(program: Program) -> Kernel | None:
+def _compiled(program: Program) -> Kernel | None:
+    """Compile a program; None if kernels cannot compute it."""
+    from burnpy.backend.program import ProgramError
+    from burnpy_numpy.kernels.compiler import vector_bytes
+    from burnpy_numpy.kernels.emitter import emit, with_entry
+    from burnpy_numpy.kernels.launch import Kernel
+
     try:
         text, layout = emit(program, vector_bytes())
         text = with_entry(program, text, layout)
@@ -310,24 +139,29 @@ def _made(program: Program) -> Kernel | None:
     return None if function is None else Kernel(program, text, layout, function)
 
 
-def named_kernel(template: Callable[..., str], *parameters: Any) -> NamedKernel | None:
+def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateKernel | None:
     """Return the kernel of a template; None if kernels are off.
 
     Args:
         template: a function that returns the text of a kernel for parameters. Its name is the kernel's.
         parameters: its arguments: strings and numbers.
     """
-    if not enabled():
-        return None
-    key = (template.__name__, *parameters)
+    key = (template, *parameters)
     try:
-        return _named[key]
+        return _templates[key]
     except KeyError:
-        text, name = template(*parameters) + TABLE_ENTRY, template.__name__
-        function = loaded(name, repr(key), text)
-        sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
-        kernel = None if function is None else NamedKernel(Named(name, sentence), text, function)
-        return _named.setdefault(key, kernel)
+        return _templates.setdefault(key, _written(template, parameters) if kernels_enabled() else None)
+
+
+def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:
+    """Compile the text that a template writes."""
+    from burnpy_numpy.kernels.entry import TABLE_ENTRY
+    from burnpy_numpy.kernels.launch import TemplateDescription, TemplateKernel
+
+    text, name = template(*parameters) + TABLE_ENTRY, template.__name__
+    function = loaded(name, repr((name, *parameters)), text)
+    sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
+    return None if function is None else TemplateKernel(TemplateDescription(name, sentence), text, function)
 
 
 def loaded(name: str, key: str, text: str) -> Entry | None:
@@ -335,6 +169,8 @@ def loaded(name: str, key: str, text: str) -> Entry | None:
 
     None, with a warning, if compiling it fails.
     """
+    from burnpy_numpy.kernels.undisturbed import undisturbed
+
     found = undisturbed(lambda: _built(key, text))
     if not isinstance(found, Exception):
         return found
@@ -342,24 +178,16 @@ def loaded(name: str, key: str, text: str) -> Entry | None:
     return None
 
 
-def _turn_off(reason: str) -> None:
-    """Turn kernels off for this process, with one warning."""
-    if not _failure:
-        _failure.append(reason)
-        forget()
-        warnings.warn(
-            f"burnpy does without compiled kernels in this process, as {reason}; "
-            "BURNPY_COMPILE=0 turns them off without a warning",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
 def _built(key: str, text: str) -> Entry | Exception:
     """Return the function of a text, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
 
     It must run `undisturbed`, since it cannot tell these from what a signal handler raises.
     """
+    import hashlib
+
+    import burnpy_numpy.kernels.cache as disk
+    from burnpy_numpy.kernels.compiler import compile_text, load
+
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
         code = disk.read(key)
@@ -376,9 +204,69 @@ def _built(key: str, text: str) -> Entry | Exception:
 @cache
 def _environment() -> str:
     """Return all that a kernel's code depends on besides its program: machine, versions, and what writes it."""
+    import hashlib
+    from pathlib import Path
+
     import burnpy
+    from burnpy_numpy.kernels.compiler import machine
 
     sources = sorted(Path(__file__).parent.glob("*.py"))
     sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {machine()}"
+
+
+def kernels_enabled() -> bool:
+    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off.
+
+    Raises:
+        ArgumentError: ``BURNPY_TARGET`` is unknown, or the processor cannot execute its code.
+    """
+    return _setting() and not _failure
+
+
+@cache
+def _setting() -> bool:
+    if os.environ.get("BURNPY_COMPILE", "1") == "0":
+        return False
+    from burnpy_numpy.kernels.target import Outdated
+    from burnpy_numpy.kernels.undisturbed import undisturbed
+
+    obstacle = undisturbed(_obstacle)
+    if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
+        _turn_off(str(obstacle))
+    return obstacle is None
+
+
+def _obstacle() -> Unsupported | None:
+    """Return why kernels cannot be compiled and run here; None if they can."""
+    from burnpy_numpy.kernels.compiler import llvm
+    from burnpy_numpy.kernels.launch import reads_arrays
+    from burnpy_numpy.kernels.target import Unsupported, target
+
+    try:
+        llvm()
+        target()
+    except Unsupported as error:
+        return error
+    return None if reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
+
+
+def failure() -> str | None:
+    """Return why kernels are off for this process, although they could be used; None if they are not."""
+    return _failure[0] if _failure else None
+
+
+def _turn_off(reason: str) -> None:
+    """Turn kernels off for this process, with one warning."""
+    import warnings
+
+    if not _failure:
+        _failure.append(reason)
+        forget()
+        warnings.warn(
+            f"burnpy does without compiled kernels in this process, as {reason}; "
+            "BURNPY_COMPILE=0 turns them off without a warning",
+            RuntimeWarning,
+            stacklevel=3,
+        )

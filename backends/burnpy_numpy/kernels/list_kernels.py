@@ -13,11 +13,12 @@ import numpy as np
 
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
-from burnpy.backend.program.fused import program_of
+from burnpy.backend.program.trace import formula_program
 from burnpy_numpy.kernels.compiler import vector_bytes
 from burnpy_numpy.kernels.emitter import emit
 from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
-from burnpy_numpy.kernels.kernel import NamedKernel, enabled, loaded, named_kernel, ran
+from burnpy_numpy.kernels.kernel import kernels_enabled, loaded, template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel, ran
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
 from burnpy_numpy.threads import COUNT, shared
@@ -123,10 +124,10 @@ def formula_kernel(
     formula: Formula, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]
 ) -> ListKernel | None:
     """Return the kernel of a formula; None if kernels are off, or if it is not elementwise or no program."""
-    if not enabled():
+    if not kernels_enabled():
         return None
     try:
-        program = program_of(formula, dtype, arrays, numbers, flags)
+        program = formula_program(formula, dtype, arrays, numbers, flags)
         return _list_kernel(program) if program.elementwise else None
     except ProgramError:
         return None
@@ -140,15 +141,15 @@ def _list_kernel(program: Program) -> ListKernel | None:
     return None if function is None else ListKernel(program, text, function)
 
 
-def norm_kernel(dtype: str, what: str) -> NamedKernel | None:
+def norm_kernel(dtype: str, what: str) -> TemplateKernel | None:
     """Return the kernel that adds up squares ("square") or magnitudes ("abs"), or finds the largest ("max").
 
     It is None if kernels are off.
     """
-    return named_kernel(norm_of_parts, dtype, what, vector_bytes() // 4) if enabled() else None
+    return template_kernel(norm_of_parts, dtype, what, vector_bytes() // 4) if kernels_enabled() else None
 
 
-def partial_norms(kernel: NamedKernel, arrays: Sequence[Any]) -> tuple[Any, Any]:
+def partial_norms(kernel: TemplateKernel, arrays: Sequence[Any]) -> tuple[Any, Any]:
     """Return what a kernel of norms finds in each part of arrays, in float64, and the first part of each array.
 
     The arrays are C-contiguous, of the kernel's dtype, and not empty.

@@ -13,7 +13,7 @@ from burnpy.backend.operations.lists import Formula, no_results, widest
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
 from burnpy_array.reduction import SAFE
-from burnpy_numpy.kernels.lookups import lookup
+from burnpy_numpy.kernels.kernel import lookup
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.list_kernels import ListKernel

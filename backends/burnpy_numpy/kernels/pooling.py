@@ -1,22 +1,31 @@
-"""`CompiledPooling`: max and average pooling and their gradients, by kernels."""
+"""Max and average pooling and their gradients, by kernels for windows of any kind, one after the other."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.pooling import window_shares
-from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
+from burnpy.backend.operations.windows import Pair, padded_shape
 from burnpy.backend.primitives import Shape
-from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.operations import MANY, block_width, template_kernel
-
-if TYPE_CHECKING:
-    from burnpy_numpy.kernels.kernel import NamedKernel
+from burnpy_numpy.kernels.kernel import (
+    template_kernel,
+)
+from burnpy_numpy.kernels.launch import TemplateKernel, block_width
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.tiled_pooling import (
+    tiled_avg_pool,
+    tiled_avg_pool_backward,
+    tiled_max_pool,
+    tiled_max_pool_backward,
+)
+from burnpy_numpy.kernels.vectors import Vector
 
 _MOST = 64
 """The number of elements of a window up to which a kernel is made for it."""
@@ -24,68 +33,58 @@ _BYTES = 64
 """The size of a vector of windows side by side."""
 _TILED_COST = 0.125
 """The time for an element of windows side by side, computed as vectors, relative to other windows."""
+Template: TypeAlias = Callable[..., str]
 
 
-class CompiledPooling(ArrayBackend):
-    """Max pooling and average pooling, and their gradients."""
+def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
+    """Return the maxima of windows, of which there are ``counts``; None without a kernel for them."""
+    pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
+    compiled = pool.kernel(None, tiled_max_pool)
+    if compiled is None:
+        return None
+    out = pool.new_windows()
+    pool.run(compiled, x, out)
+    return out
 
-    def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
-        counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
-        compiled = pool.kernel_of("max_pool") if pool.tiled else None
-        if compiled is None:
-            return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
-        out = pool.new_windows()
-        pool.run(compiled, x, out)
-        return out
 
-    def max_pool2d_backward(
-        self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
-    ) -> Any:
-        pool = _pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
-        compiled = pool.kernel_of("max_pool_backward") if grad.dtype is out.dtype is x.dtype else None
-        if compiled is None:
-            return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
-        total = pool.new_gradient()
-        pool.run(compiled, grad, out, x, total)
-        return total
+def run_max_pool_backward(
+    grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> Any:
+    """Return the gradient of max pooling; None without a kernel for such windows."""
+    pool = _pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
+    usual = grad.dtype is out.dtype is x.dtype
+    compiled = pool.kernel(max_pool_backward, tiled_max_pool_backward) if usual else None
+    if compiled is None:
+        return None
+    total = pool.new_gradient()
+    pool.run(compiled, grad, out, x, total)
+    return total
 
-    def avg_pool2d(
-        self,
-        x: Any,
-        kernel: Pair,
-        stride: Pair,
-        padding: Pair,
-        ceil_mode: bool,
-        count_include_pad: bool,
-        divisor: int | None,
-    ) -> Any:
-        counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
-        pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
-        compiled = pool.kernel_of("avg_pool")
-        if compiled is None:
-            return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
-        out = pool.new_windows()
-        pool.run(compiled, x, pool.shares(count_include_pad, divisor), out)
-        return out
 
-    def avg_pool2d_backward(
-        self,
-        grad: Any,
-        shape: Shape,
-        kernel: Pair,
-        stride: Pair,
-        padding: Pair,
-        count_include_pad: bool,
-        divisor: int | None,
-    ) -> Any:
-        pool = _pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
-        compiled = pool.kernel_of("avg_pool_backward")
-        if compiled is None:
-            return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
-        total = pool.new_gradient()
-        pool.run(compiled, grad, pool.shares(count_include_pad, divisor), total)
-        return total
+def run_avg_pool(
+    x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
+) -> Any:
+    """Return the averages of windows, of which there are ``counts``; None without a kernel for them."""
+    pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
+    compiled = pool.kernel(avg_pool, tiled_avg_pool)
+    if compiled is None:
+        return None
+    out = pool.new_windows()
+    pool.run(compiled, x, pool.shares(count_include_pad, divisor), out)
+    return out
+
+
+def run_avg_pool_backward(
+    grad: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
+) -> Any:
+    """Return the gradient of average pooling; None without a kernel for such windows."""
+    pool = _pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
+    compiled = pool.kernel(avg_pool_backward, tiled_avg_pool_backward)
+    if compiled is None:
+        return None
+    total = pool.new_gradient()
+    pool.run(compiled, grad, pool.shares(count_include_pad, divisor), total)
+    return total
 
 
 class _Pool:
@@ -106,12 +105,7 @@ class _Pool:
     ) -> None:
         self._shape, self._dtype, self._counts = shape, dtype, counts
         self._windows = (kernel, stride, padding)
-        self._large = (
-            math.prod(shape) >= MANY
-            and math.prod(counts) > 0
-            and math.prod(kernel) <= _MOST
-            and (dtype is float32 or dtype is float64)
-        )
+        self._suits = math.prod(counts) > 0 and math.prod(kernel) <= _MOST and (dtype is float32 or dtype is float64)
         covered = (counts[0] * kernel[0], counts[1] * kernel[1])
         # windows that touch, do not overlap, and lie within x
         inside = covered[0] <= shape[2] and covered[1] <= shape[3]
@@ -120,26 +114,27 @@ class _Pool:
         self._planes, self._elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
         if self.tiled:
             width = block_width(counts[1], _BYTES // dtype.itemsize)
-            self._template = ("tiled_pooling_kernels", "tiled_", (dtype.name, *kernel, width))
+            self._parameters = (dtype.name, *kernel, width)
             self._sizes = (*shape[2:], *counts)
             self._elements *= _TILED_COST
         else:
             padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
-            self._template = ("pooling_kernels", "", (dtype.name, *kernel, padded))
+            self._parameters = (dtype.name, *kernel, padded)
             self._sizes = (*shape[2:], *counts, *stride, *padding, *dilation)
 
-    def kernel_of(self, name: str) -> NamedKernel | None:
+    def kernel(self, template: Template | None, tiled: Template) -> TemplateKernel | None:
         """Return the kernel of an operation.
 
-        None if x is small or of another dtype, windows are large, or kernels are off.
+        None if x is of another dtype, windows are large, there is no template, or kernels are off.
 
         Args:
-            name: the name of a template of `pooling_kernels`, and of `tiled_pooling_kernels` after "tiled_".
+            template: the template for windows of any kind.
+            tiled: the template for windows that touch and do not overlap.
         """
-        module, prefix, parameters = self._template
-        return template_kernel(module, prefix + name, *parameters) if self._large else None
+        chosen = tiled if self.tiled else template
+        return template_kernel(chosen, *self._parameters) if chosen is not None and self._suits else None
 
-    def run(self, kernel: NamedKernel, *arrays: Any) -> None:
+    def run(self, kernel: TemplateKernel, *arrays: Any) -> None:
         """Run a kernel for all planes; the last array is the result."""
         kernel.run([*map(np.ascontiguousarray, arrays)], self._sizes, self._planes, self._elements)
 
@@ -159,3 +154,130 @@ class _Pool:
 
 
 _pool = lru_cache(256)(_Pool)
+
+
+_KINDS = {"float32": "float", "float64": "double"}
+
+
+class _Window(NamedTuple):
+    """One window, while its part of a kernel is written."""
+
+    number: str  #: its number among those of all planes
+    in_plane: str  #: its number among those of its plane
+    elements: list[tuple[str, str]]  #: the places of its elements, and bits that say whether they are within x
+
+
+class _Windows(Loops):
+    """A kernel on the windows of planes.
+
+    The sizes: height and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each
+    for both. ``begin`` and ``end`` are planes.
+
+    Args:
+        dtype: float32 or float64.
+        rows: the number of rows of a window.
+        columns: the number of columns of a window.
+        padded: whether windows may reach beyond x. Elements beyond x are read from the place of another element.
+        table: the number of addresses in the kernel's table.
+    """
+
+    def __init__(self, dtype: str, rows: int, columns: int, padded: bool, table: int) -> None:
+        super().__init__(1, table, 10)
+        self.dtype, self._rows, self._columns, self._padded = dtype, rows, columns, padded
+
+    @contextmanager
+    def windows(self) -> Generator[_Window]:
+        """Write loops over all windows."""
+        height, width, high, wide, down, across, above, before, row_step, column_step = self.sizes
+        with self.loop("%begin", "%end") as plane, self.loop("0", high) as i:
+            first = self.times(plane, self.times(height, width))
+            rows = self._places(self.minus(self.times(i, down), above), row_step, self._rows, height)
+            lines = [(self.plus(first, self.times(row, width)), inside) for row, inside in rows]
+            row_start = self.times(i, wide)
+            plane_start = self.times(plane, self.times(high, wide))
+            with self.loop("0", wide) as j:
+                columns = self._places(self.minus(self.times(j, across), before), column_step, self._columns, width)
+                elements = [
+                    (self.plus(line, column), self.assign(f"and i1 {row_inside}, {inside}") if self._padded else "true")
+                    for line, row_inside in lines
+                    for column, inside in columns
+                ]
+                in_plane = self.plus(row_start, j)
+                yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
+
+    def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
+        """The rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
+        positions = []
+        for k in range(count):
+            place, inside = self.plus(start, self.times(step, k)), "true"
+            if self._padded:
+                inside = self.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
+                place = self.either(inside, place, "0", "i64")
+            positions.append((place, inside))
+        return positions
+
+    def one(self, array: str, index: str) -> Vector:
+        """Load one number of an array."""
+        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+
+    def kept(self, inside: str, x: Vector) -> Vector:
+        """Write x, or 0 where a bit is not set."""
+        return self.select(self.splat(inside, "bool"), x, self.constant(0.0, self.dtype))
+
+    def add_at(self, array: str, index: str, x: Vector) -> None:
+        """Add to one number of an array."""
+        self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
+
+
+def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel, which adds the gradient of each window at its first NaN or else first maximum.
+
+    The table: the gradients and the maxima by window, x, and the gradient by x, which is 0 at first. Where no element
+    of a window is as large as its maximum, none has the gradient. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 4)
+    grads, maxima, x, out = w.table
+    kind = _KINDS[dtype]
+    with w.windows() as window:
+        top = w.assign(f"load {kind}, ptr {w.element(maxima, window.number, dtype)}")
+        chosen, some = window.elements[0][0], "false"
+        for place, inside in reversed(window.elements):
+            value = w.assign(f"load {kind}, ptr {w.element(x, place, dtype)}")
+            nan = w.assign(f"fcmp uno {kind} {value}, {value}")
+            fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
+            if padded:
+                fits = w.assign(f"and i1 {fits}, {inside}")
+            chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
+        w.add_at(out, chosen, w.kept(some, w.one(grads, window.number)))
+    return w.function()
+
+
+def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of average pooling.
+
+    The table: x, the factor of each window of a plane, and the result. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    x, shares, out = w.table
+    with w.windows() as window:
+        values = [w.one(x, place) for place, _ in window.elements]
+        if padded:
+            values = [w.kept(inside, x) for x, (_, inside) in zip(values, window.elements, strict=True)]
+        total = reduce(w.add, values)
+        w.store_one(w.mul(total, w.one(shares, window.in_plane)), w.element(out, window.number, dtype))
+    return w.function()
+
+
+def avg_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of the gradient of average pooling.
+
+    The table: the gradients by window, the factor of each window of a plane, and the gradient by x, which is 0 at
+    first. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    grads, shares, out = w.table
+    with w.windows() as window:
+        grad = w.mul(w.one(grads, window.number), w.one(shares, window.in_plane))
+        for place, inside in window.elements:
+            w.add_at(out, place, w.kept(inside, grad) if padded else grad)
+    return w.function()

@@ -78,9 +78,9 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """As the inner backend computes it, by the operation `run`, which passes `around`."""
         if not self.fuses(xs):
             return formula(self, *xs, *numbers)
-        from burnpy.backend.program.fused import in_one_pass
+        from burnpy.backend.program.execute import run_formula
 
-        return in_one_pass(self, formula, xs, numbers)
+        return run_formula(self, formula, xs, numbers)
 
     def fuses(self, xs: Sequence[Float]) -> bool:
         """As of the inner backend."""

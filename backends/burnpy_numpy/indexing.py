@@ -1,4 +1,4 @@
-"""In-place accumulation: adding gradients to their sums, and adding or reducing rows by index."""
+"""Gathering, and accumulating at indices and in place."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_numpy.errstate import run
+from burnpy_numpy.calls import run
+from burnpy_numpy.kernels.kernel import (
+    kernels_enabled,
+)
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
@@ -23,10 +26,35 @@ _MIN_ROW = 16
 """The length from which rows are combined as rows, not element by element."""
 _MAX_ROUNDS = 4
 """The number of rows with one index up to which the first rows of all indices are combined at once, then the second."""
+_MIN_ELEMENTS = 512
+"""The number of elements that are moved, from which kernels are used."""
 
 
-class Accumulation(ArrayBackend):
-    """Accumulation in the memory of ``total``; if that is a NumPy scalar or read-only, the sum is a new array."""
+class NumPyIndexing(ArrayBackend):
+    """Operations at indices by kernels, which add one element after the other, else by few calls of NumPy.
+
+    Gradients are accumulated in the memory of ``total``; if it is a NumPy scalar or read-only, the sum is a new array.
+    """
+
+    def gather(self, x: Any, dim: int, index: Any) -> Any:
+        if index.size >= _MIN_ELEMENTS and kernels_enabled():
+            from burnpy_numpy.kernels.indexing import gathered
+
+            out = gathered(x, dim, index)
+            if out is not None:
+                return out
+        if x.ndim < 2 or not x.size or not x.flags.c_contiguous:
+            return super().gather(x, dim, index)
+        return self._call(_gather, x, dim, index)
+
+    def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        if index.size >= _MIN_ELEMENTS and kernels_enabled():
+            from burnpy_numpy.kernels.indexing import scattered
+
+            out = scattered(x, dim, index, src)
+            if out is not None:
+                return out
+        return super().scatter_add(x, dim, index, src)
 
     def accumulate(self, total: Any, grad: Any) -> Any:
         if type(total) is ndarray and total.dtype is grad.dtype:
@@ -41,6 +69,8 @@ class Accumulation(ArrayBackend):
         return order_of(index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        if _combined("add", out, dim, index, src):
+            return
         if is_half(out.dtype):  # in 16 bits each addition would be rounded
             wide = out.astype(float32)
             self._call(combine_at, _add, wide, dim, index, src.astype(float32))
@@ -49,7 +79,8 @@ class Accumulation(ArrayBackend):
             self._call(combine_at, _add, out, dim, index, src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-        self._call(combine_at, _REDUCE[reduce], out, dim, index, src)
+        if not _combined(reduce, out, dim, index, src):
+            self._call(combine_at, _REDUCE[reduce], out, dim, index, src)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
         if type(total) is not ndarray or not total.flags.writeable:
@@ -60,6 +91,25 @@ class Accumulation(ArrayBackend):
         else:
             total[key] = self.add(part, grad)
         return total
+
+
+def _combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
+    """Combine slices of src in place with those of ``out`` at a 1-d index; return whether there is a kernel for it."""
+    if src.size < _MIN_ELEMENTS or not kernels_enabled():
+        return False
+    from burnpy_numpy.kernels.indexing import combined
+
+    return combined(reduce, out, dim, index, src)
+
+
+def _gather(x: Any, dim: int, index: Any) -> Any:
+    flat = np.multiply(index, math.prod(x.shape[dim + 1 :]))
+    for other, size in enumerate(index.shape):
+        if other != dim and size > 1:
+            step = math.prod(x.shape[other + 1 :])
+            places = np.arange(0, size * step, step, dtype=int64)
+            flat = np.add(flat, places.reshape((-1, *(1,) * (x.ndim - other - 1))))
+    return x.reshape(-1).take(flat)
 
 
 def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:

@@ -1,9 +1,37 @@
-"""The kernel of products of rows as LLVM's intermediate representation."""
+"""Products of rows, and of everything, as kernels; NumPy multiplies one element after the other."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.primitives import Dims
+from burnpy_numpy.kernels.kernel import (
+    template_kernel,
+)
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
+
+_BYTES = 64
+"""The size of the parts of rows that are multiplied at a time."""
+_PART = 1 << 10
+"""The length of the rows into which an array is divided to multiply all its elements."""
+
+
+def last_dims_product(x: Any, dims: Dims) -> Any:
+    """Return the products over the last dimensions, or of parts of everything; None without a kernel for it."""
+    count = math.prod([x.shape[d] for d in dims])
+    if count == x.size and count % _PART == 0:
+        count = _PART
+    kernel = template_kernel(row_products, x.dtype.name, _BYTES // x.dtype.itemsize) if count > 1 else None
+    if kernel is None:
+        return None
+    rows = x.size // count
+    out = np.empty(rows, x.dtype)
+    kernel.run((np.ascontiguousarray(x), out), (count,), rows, count)
+    return out
 
 
 def row_products(dtype: str, width: int) -> str:

@@ -1,35 +1,40 @@
-"""The selection of the kernel that an operation runs, by operation, dtypes and settings."""
+"""Programs and formulas, which a kernel computes in one pass over the memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.operations.lists import Formula
-from burnpy.backend.program import Program, ProgramError
-from burnpy.backend.program.fused import program_of as program_of_formula
 from burnpy.backend.value_range import value_range
-from burnpy_array.programs import program_of
-from burnpy_numpy.kernels.kernel import Kernel, enabled, kernel_of
-from burnpy_numpy.kernels.operations import LEAST, LONGEST
+from burnpy_array import ArrayBackend
+from burnpy_array.pointwise import alike
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_enabled, program_kernel
+
+if TYPE_CHECKING:
+    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.program import Program
 
 
-def kernel_for(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Kernel | None:
-    """Return the kernel of an operation; None if it has none, or kernels are off."""
-    if not enabled():
-        return None
-    program = program_of(name, extents, dtype, rest)
-    return None if program is None else kernel_of(program)
+class NumPyPrograms(ArrayBackend):
+    """Programs and formulas by kernels, else operation by operation."""
+
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        return list(self._call(_run, super().run, program, xs, numbers))
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and kernels_enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = formula_kernel(formula, xs, len(numbers)) if xs[0].size >= LEAST and alike(xs) else None
+        if kernel is None:
+            return super().fused(formula, xs, numbers)
+        shapes = (xs[0].shape,) * len(kernel.program.outputs)
+        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
 
 
-def kernel_of_formula(formula: Formula, arrays: int, dtype: str, numbers: int) -> Kernel | None:
-    """Return the kernel of an elementwise formula of arrays of a dtype, and of numbers; None likewise."""
-    return kernel_of(program_of_formula(formula, dtype, arrays, numbers))
-
-
-def run(
+def _run(
     default: Callable[..., Sequence[Any]], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]
 ) -> Sequence[Any]:
     """Return the results of a program: by its kernel, else by its default."""
@@ -40,7 +45,7 @@ def run(
             if step.op == "gather":
                 _check_index(program, given, step.args[1], columns)
     if rows * columns >= LEAST and (columns <= LONGEST or program.elementwise):
-        kernel = kernel_of(program)
+        kernel = program_kernel(program)
         if kernel is not None:
             return kernel(xs, numbers, rows, columns)
     return default(program, xs, numbers)
@@ -48,6 +53,8 @@ def run(
 
 def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
     """Refuse a gather whose index, an input, names no column: a kernel would read what is not the array's."""
+    from burnpy.backend.program import ProgramError  # not imported before the first program
+
     step = program.instructions[position]
     if step.op != "input" or not isinstance(step.value, int):
         raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")

@@ -1,9 +1,41 @@
-"""The kernel of linear layers as LLVM's intermediate representation, around OpenBLAS's product of matrices."""
+"""Linear layers as a kernel around OpenBLAS's product of matrices."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32
+from burnpy_numpy.kernels.kernel import (
+    template_kernel,
+)
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.openblas import NO_TRANS, ROW_MAJOR, TRANS
+from burnpy_numpy.threads import Work
+
+
+def affine_rows(x: Any, weight: Any, bias: Any, out: Any, long: bool) -> Work | None:
+    """Return the function that computes rows of x @ weight + bias into ``out``; None if kernels are off.
+
+    Args:
+        x: a C-contiguous matrix.
+        weight: a matrix, C- or Fortran-contiguous.
+        bias: a row.
+        out: memory for the result.
+        long: whether sizes are 64-bit ints for OpenBLAS.
+    """
+    dtype, width = ("float32", 16) if x.dtype is float32 else ("float64", 8)
+    kernel = template_kernel(affine, dtype, width, not weight.flags.c_contiguous, long)
+    if kernel is None:
+        return None
+    table, sizes = (x, weight, np.ascontiguousarray(bias), out), weight.shape
+
+    def work(start: int, stop: int) -> None:
+        kernel(table, sizes, start, stop)
+
+    kernel.note()
+    return work
 
 
 def affine(dtype: str, width: int, transposed: bool, long: bool) -> str:

@@ -1,11 +1,47 @@
-"""The kernels of batches of small matrices as LLVM's intermediate representation: substitution and factors of Cholesky.
+"""Triangular equations and Cholesky's factors of batches of small matrices, as kernels.
 
 For so few numbers a call of LAPACK takes longer than its arithmetic.
 """
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64
+from burnpy_numpy.kernels.kernel import (
+    template_kernel,
+)
+from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
+
+_COLUMNS = 8
+"""The number of columns that are solved at a time."""
+
+
+def run_substitution(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
+    """Return the solutions of triangular equations; None if kernels are off."""
+    columns = b.shape[-1]
+    width = block_width(columns, _COLUMNS)
+    kernel = template_kernel(substitution, a.dtype.name, upper, unitriangular, width)
+    if kernel is None:
+        return None
+    n, out, starts = a.shape[-1], np.empty(b.shape, b.dtype), block_starts(columns, width)
+    arrays = (np.ascontiguousarray(a), np.ascontiguousarray(b), out, starts)
+    kernel.run(arrays, (n, columns, len(starts)), math.prod(a.shape[:-2]), n * n * columns)
+    return out
+
+
+def run_cholesky_factor(x: Any) -> Any:
+    """Return Cholesky's factors; None if kernels are off, or if a matrix is not positive definite."""
+    kernel = template_kernel(cholesky_factor, x.dtype.name)
+    if kernel is None:
+        return None
+    n, out, wrong = x.shape[-1], np.empty(x.shape, x.dtype), np.zeros(1, int64)
+    kernel.run((np.ascontiguousarray(x), out, wrong), (n,), math.prod(x.shape[:-2]), n * n * n / 3)
+    return None if wrong[0] else out
 
 
 def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> str:

@@ -1,4 +1,4 @@
-"""The kernels of batch, group and instance norms as LLVM's intermediate representation.
+"""Batch, group and instance norms, by kernels on groups of planes of the channels.
 
 A plane is the elements of one channel of one member. The planes that are normalized together, a group, are read for
 the mean, for the variance and for the result, one group after the other, so that they come from the cache.
@@ -6,14 +6,112 @@ the mean, for the variance and for the result, one group after the other, so tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims, Shape
+from burnpy_numpy.kernels.compiler import vector_bytes
+from burnpy_numpy.kernels.kernel import (
+    LEAST,
+    LONGEST,
+    kernels_enabled,
+    template_kernel,
+)
+from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
 
+_SHORTEST = 4
+"""The size of a plane from which kernels are used."""
 
-class _Groups(Loops):
+
+def group_normalize(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any] | None:
+    """Normalize planes of channels, or of groups of channels; None without a kernel for it."""
+    groups = _groups_of(x, weight, dims) if bias.shape == weight.shape else None
+    kernel = None if groups is None else _kernel(group_normalization, x.dtype, eps)
+    if groups is None or kernel is None:
+        return None
+    small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
+    out, mean, var = np.empty(x.shape, x.dtype), np.empty(small, x.dtype), np.empty(small, x.dtype)
+    groups.run(kernel, (x, weight, bias, out, mean, var))
+    return out, mean, var
+
+
+def group_normalize_backward(
+    grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+) -> tuple[Any, Any, Any] | None:
+    """Return the gradients of `group_normalize`; None without a kernel for it."""
+    groups = _groups_of(x, weight, dims) if (grad.shape, grad.dtype) == (x.shape, x.dtype) else None
+    kernel = None if groups is None else _kernel(group_normalization_backward, x.dtype, eps)
+    if groups is None or kernel is None:
+        return None
+    out, parts = np.empty(x.shape, x.dtype), np.empty((2, len(x), weight.size), x.dtype)
+    groups.run(kernel, (grad, x, weight, mean, var, out, parts[0], parts[1]))
+    by_weight, by_bias = np.add.reduce(parts, 1)
+    return out, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+
+def _kernel(template: Callable[..., str], dtype: Any, eps: Any) -> TemplateKernel | None:
+    """Return the kernel of a template; None if kernels are off."""
+    return (
+        template_kernel(template, dtype.name, vector_bytes() // dtype.itemsize, float(eps))
+        if kernels_enabled()
+        else None
+    )
+
+
+class _PlaneGroups:
+    """The groups of planes that are normalized together.
+
+    Args:
+        lead: the dimensions of x before those of a plane: members and channels, or members, groups and their channels.
+        size: the number of elements of a plane.
+    """
+
+    def __init__(self, lead: Shape, size: int) -> None:
+        if len(lead) == 2:
+            members, count = lead
+            planes, weights, steps = np.arange(count), np.arange(count), (count, 0)
+            each = members
+        else:
+            members, groups, each = lead
+            planes = np.arange(members * groups) * each
+            weights, steps = planes % (groups * each), (1, 1)
+        self._tables, self._count = (planes, weights), len(planes)
+        self._sizes, self._elements = (each, size, *steps), each * size
+
+    def run(self, kernel: TemplateKernel, arrays: tuple[Any, ...]) -> None:
+        """Run a kernel for all groups."""
+        used = [*map(np.ascontiguousarray, arrays), *self._tables]
+        kernel.run(used, self._sizes, self._count, self._elements)
+
+
+_groups = lru_cache(maxsize=256)(_PlaneGroups)
+
+
+def _groups_of(x: Any, weight: Any, dims: Dims) -> _PlaneGroups | None:
+    """Return the groups of x, if it is normalized over planes, with one weight for each channel."""
+    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+        return None
+    if dims == (0, *range(2, x.ndim)):
+        lead = x.shape[:2]
+    elif x.ndim > 3 and dims == tuple(range(2, x.ndim)):
+        lead = x.shape[:3]
+    else:
+        return None
+    size = math.prod(x.shape[len(lead) :])
+    if not _SHORTEST <= size <= LONGEST or weight.shape != (*lead[1:], *(1,) * (x.ndim - len(lead))):
+        return None
+    return _groups(lead, size)
+
+
+class _GroupWriter(Loops):
     """A kernel on groups of planes.
 
     The last two addresses of its table are of int64: the first plane and the first weight of each group. The sizes: the
@@ -81,7 +179,7 @@ def group_normalization(dtype: str, width: int, eps: float) -> str:
         width: the number of elements of a vector.
         eps: the number that is added to variances.
     """
-    w = _Groups(dtype, width, 8)
+    w = _GroupWriter(dtype, width, 8)
     x, weight, bias, out, means, variances = w.table[:6]
     with w.loop("%begin", "%end") as group:
         total, squares = w.zero(), w.zero()
@@ -120,7 +218,7 @@ def group_normalization_backward(dtype: str, width: int, eps: float) -> str:
     The table: the gradient, x, weight, means, variances, the gradient by x, and the parts of those by weight and bias
     that each plane adds. The arguments are those of `group_normalization`.
     """
-    w = _Groups(dtype, width, 10)
+    w = _GroupWriter(dtype, width, 10)
     grad, x, weight, means, variances, out, by_weight, by_bias = w.table[:8]
     with w.loop("%begin", "%end") as group:
         mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)

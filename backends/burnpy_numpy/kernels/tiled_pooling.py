@@ -1,4 +1,4 @@
-"""The kernels of pooling over windows that touch and do not overlap, as LLVM's intermediate representation.
+"""The templates of pooling over windows that touch and do not overlap.
 
 The stride is the size of a window, and there is no padding and no dilation. A vector holds one element of each of
 several windows in a row.

@@ -1,4 +1,4 @@
-"""The kernels of sums of elements at given places, times weights, as LLVM's intermediate representation.
+"""Sums of elements at given places, times weights, and their gradients, as kernels.
 
 Arrays are x, (members, channels, elements), places and weights, (members, taps, points), and sums,
 (members, channels, points). A place that is out of range stands for an element 0. Points are computed by vectors; the
@@ -8,9 +8,61 @@ last ones may overlap with the ones before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from burnpy_numpy.kernels.kernel import (
+    template_kernel,
+)
+from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
+
+_POINTS = 8
+"""The number of points of a vector."""
+_CHANNELS = 4
+"""The number of channels for which places are read once."""
+
+
+def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
+    """Return the sums of the elements at places, times weights; None if kernels are off."""
+    width, block = block_width(places.shape[2], _POINTS), block_width(x.shape[1], _CHANNELS)
+    kernel = template_kernel(weighted_gather, x.dtype.name, width, block)
+    if kernel is None:
+        return None
+    (n, channels, elements), (_, taps, points) = x.shape, places.shape
+    firsts, starts = block_starts(channels, block), block_starts(points, width)
+    out = np.empty((n, channels, points), x.dtype)
+    arrays = [*map(np.ascontiguousarray, (x, places, weights)), out, firsts, starts]
+    sizes = (len(firsts), channels, elements, taps, points, len(starts))
+    kernel.run(arrays, sizes, n * len(firsts), block * taps * points)
+    return out
+
+
+def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any:
+    """Return the gradient of `run_weighted_gather` by its elements; None if kernels are off."""
+    kernel = template_kernel(weighted_scatter, grad.dtype.name)
+    if kernel is None:
+        return None
+    (n, channels, points), taps = grad.shape, places.shape[1]
+    out = np.zeros((n, channels, size), grad.dtype)
+    arrays = [*map(np.ascontiguousarray, (grad, places, weights)), out]
+    kernel.run(arrays, (channels, size, taps, points), n * channels, taps * points)
+    return out
+
+
+def run_gathered_products(grad: Any, x: Any, places: Any) -> Any:
+    """Return the gradient of `run_weighted_gather` by its weights; None if kernels are off."""
+    width = block_width(places.shape[2], _POINTS)
+    kernel = template_kernel(gathered_products, x.dtype.name, width)
+    if kernel is None:
+        return None
+    (n, channels, elements), (_, taps, points) = x.shape, places.shape
+    out, starts = np.empty(places.shape, x.dtype), block_starts(points, width)
+    arrays = [np.ascontiguousarray(x), np.ascontiguousarray(places), np.ascontiguousarray(grad), out, starts]
+    kernel.run(arrays, (channels, elements, taps, points, len(starts)), n, channels * taps * points)
+    return out
 
 
 def weighted_gather(dtype: str, width: int, channels: int) -> str:
