@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy_array.activation import ArrayActivation
+from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
 from burnpy_array.convolution import ArrayConvolution
 from burnpy_array.dense import ArrayDense
@@ -12,7 +12,6 @@ from burnpy_array.normalization import ArrayNormalization
 from burnpy_array.pointwise import ArrayArithmetic, ArrayElementary, ArrayFused, ArrayUnary
 from burnpy_array.reduction import ArrayReduction
 from burnpy_array.shape import ArrayCreation, ArrayShape
-from burnpy_array.softmax import ArraySoftmax
 
 
 class ArrayBackend(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy_array.activation import widened
 from burnpy_array.base import ArrayBase, is_half
 from burnpy_array.indexing import grid
-from burnpy_array.softmax import widened
 
 
 class ArrayDense(ArrayBase):

@@ -6,12 +6,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import (
-    LEAST,
-    LONGEST,
-    kernels_enabled,
-    operation_kernel,
-)
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, kernels_enabled, operation_kernel
 
 
 class NumPyAttention(ArrayBackend):

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.shape import canonical
-from burnpy_numpy.activation import NumPyActivation
+from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
 from burnpy_numpy.calls import constant, quietly, run
@@ -31,7 +31,6 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
-from burnpy_numpy.softmax import NumPySoftmax
 from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:

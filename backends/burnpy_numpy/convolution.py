@@ -17,9 +17,7 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
-from burnpy_numpy.kernels.kernel import (
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.pointwise_convolution import (
     pointwise_convolution,
     pointwise_input_gradient,

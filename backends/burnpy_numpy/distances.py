@@ -9,10 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_array.reduction import SAFE
-from burnpy_numpy.kernels.kernel import (
-    MANY,
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
 
 _LONGEST = 4096
 """The longest sum: a longer one would be less exact than NumPy's."""

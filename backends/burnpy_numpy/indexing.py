@@ -14,9 +14,7 @@ from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
 from burnpy_numpy.calls import run
-from burnpy_numpy.kernels.kernel import (
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import kernels_enabled
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}

@@ -7,9 +7,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import (
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import kernels_enabled
 
 _TRIANGULAR, _FACTORED = 48, 32
 """The numbers of rows from which LAPACK takes less time for triangular equations, and for factors."""

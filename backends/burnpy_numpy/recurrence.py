@@ -9,9 +9,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import (
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import kernels_enabled
 
 _MIN_HIDDEN = 4
 """The hidden size from which kernels are used."""

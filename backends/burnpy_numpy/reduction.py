@@ -12,11 +12,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.calls import quietly, run
-from burnpy_numpy.kernels.kernel import (
-    LONGEST,
-    MANY,
-    elementwise_kernel,
-)
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
 from burnpy_numpy.threads import alone
 
 _SMALL, _LONG, _PART = 512, 8192, 1024

@@ -15,9 +15,7 @@ from burnpy.backend.operations.resampling import Sampling, Taps, taps, transpose
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_numpy.kernels.kernel import (
-    kernels_enabled,
-)
+from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.threads import BLOCK, shared
 
 _MIN_PRODUCTS = 512

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy_cupy import library
+from burnpy_cupy.kernels import library
 from tests.hostcuda import simulator
 
 simulator.require()

@@ -163,7 +163,7 @@ def test_an_index_out_of_range_is_told_late() -> None:
 
 
 def test_without_kernels_the_array_functions_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy_cupy.kernels.operations.enabled", lambda: False)
+    monkeypatch.setattr("burnpy_cupy.kernels.programs.kernels_enabled", lambda: False)
     monkeypatch.setattr(CuPy(), "_programs", {})
     x = drawn((4, 5))
     (got,), ran = launched("softmax", x, 1)

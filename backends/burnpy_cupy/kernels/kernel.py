@@ -38,7 +38,7 @@ def ran(kernel: Any) -> None:
 
 
 @cache
-def enabled() -> bool:
+def kernels_enabled() -> bool:
     """Return whether programs run as kernels: ``BURNPY_COMPILE=0`` turns that off."""
     return os.environ.get("BURNPY_COMPILE", "1") != "0"
 

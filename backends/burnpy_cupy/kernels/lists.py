@@ -12,7 +12,7 @@ from burnpy.backend.operations.lists import Formula, no_results, widest
 from burnpy.backend.primitives import DType
 from burnpy_array import ArrayBackend
 from burnpy_array.base import is_half
-from burnpy_cupy.kernels.kernel import enabled, ran
+from burnpy_cupy.kernels.kernel import kernels_enabled, ran
 from burnpy_cupy.kernels.list_kernels import (
     FormulaKernel,
     batches,
@@ -42,7 +42,7 @@ class CompiledLists(ArrayBackend):
         owned: bool = False,
         skipped: Any = None,
     ) -> tuple[list[Any], ...]:
-        if not enabled():
+        if not kernels_enabled():
             return super().foreach(formula, lists, numbers, flags, owned, skipped)
         groups: dict[tuple[DType, ...], list[int]] = {}
         for position, row in enumerate(zip(*lists, strict=True)):
@@ -70,17 +70,17 @@ class CompiledLists(ArrayBackend):
         return tuple(columns)
 
     def foreach_cast(self, xs: Sequence[Any], dtype: DType) -> list[Any]:
-        if not enabled():
+        if not kernels_enabled():
             return super().foreach_cast(xs, dtype)
         return self.foreach(_cast_to(dtype.name), (xs,))[0]
 
     def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
-        if p not in (1, 2, math.inf) or not enabled():
+        if p not in (1, 2, math.inf) or not kernels_enabled():
             return super().foreach_norm(xs, p)
         return self._call(_norms, self.xp, xs, float(p), True)
 
     def total_norm(self, xs: Sequence[Any], p: float) -> Any:
-        if p not in (1, 2, math.inf) or not enabled():
+        if p not in (1, 2, math.inf) or not kernels_enabled():
             return super().total_norm(xs, p)
         return self._call(_norms, self.xp, xs, float(p), False)
 

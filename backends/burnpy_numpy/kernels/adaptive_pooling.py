@@ -9,9 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy_numpy.kernels.instructions import applied
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 

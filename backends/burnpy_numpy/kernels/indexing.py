@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
 from burnpy_numpy.kernels.loops import Loops
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 

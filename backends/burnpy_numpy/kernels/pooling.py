@@ -14,9 +14,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.pooling import window_shares
 from burnpy.backend.operations.windows import Pair, padded_shape
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.tiled_pooling import (

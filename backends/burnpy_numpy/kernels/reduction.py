@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.primitives import Dims
-from burnpy_numpy.kernels.kernel import (
-    template_kernel,
-)
+from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
 
