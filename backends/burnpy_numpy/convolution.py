@@ -1,7 +1,8 @@
 """Convolution by kernels, or of many channels as products of matrices with the channels last.
 
 The elements of a window are then a few long runs of memory, and the products have the layout that is fastest in
-OpenBLAS. Results have the usual layout (N, C, H, W).
+OpenBLAS. Results have the usual layout (N, C, H, W). With windows of one element, without padding and groups, nothing
+is laid out anew but the elements that a stride selects.
 """
 
 from __future__ import annotations
@@ -17,12 +18,8 @@ from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.base import in_order
+from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.pointwise_convolution import (
-    pointwise_convolution,
-    pointwise_input_gradient,
-    pointwise_weight_gradient,
-)
 from burnpy_numpy.threads import COUNT, shared
 
 _MIN_CHANNELS = 12
@@ -260,3 +257,58 @@ def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) 
 def _rows(weight: Any) -> Any:
     """The weight as a matrix: one row per output channel, with the elements of a window, channels last."""
     return weight.transpose(0, 2, 3, 1).reshape((weight.shape[0], -1))
+
+
+def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
+    """Return the convolution of x (N, C, H, W) and weight (O, C, 1, 1) plus a bias (O,), which may be None."""
+    matrix = weight.reshape(weight.shape[:2])
+    x = x[:, :, :: stride[0], :: stride[1]]
+    members = _planes(x)
+    out = np.empty((len(x), len(matrix), members.shape[2]), x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        part = out[begin:end]
+        np.matmul(matrix, members[begin:end], part)
+        if bias is not None:
+            np.add(part, bias[:, None], part)
+
+    _shared(work, out, matrix.shape[1])
+    return out.reshape((*out.shape[:2], *x.shape[2:]))
+
+
+def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
+    """Return the gradient by x of a shape."""
+    matrix, grads = weight.reshape(weight.shape[:2]).T, _planes(grad)
+    out = np.empty((len(grad), len(matrix), grads.shape[2]), grad.dtype)
+    _shared(lambda begin, end: np.matmul(matrix, grads[begin:end], out[begin:end]), out, matrix.shape[1])
+    out = out.reshape((*out.shape[:2], *grad.shape[2:]))
+    if stride == (1, 1):
+        return out
+    total = np.zeros(shape, grad.dtype)
+    total[:, :, :: stride[0], :: stride[1]] = out
+    return total
+
+
+def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
+    """Return the gradient by the weight, whose shape is given."""
+    grads, members = _planes(grad), _planes(x[:, :, :: stride[0], :: stride[1]])
+    totals: dict[int, Any] = {}
+
+    def work(begin: int, end: int) -> None:
+        total = totals[begin] = np.zeros(shape[:2], grad.dtype)
+        part = np.empty_like(total)
+        for g, member in zip(grads[begin:end], members[begin:end], strict=True):
+            np.add(total, np.dot(g, member.T, part), total)
+
+    _shared(work, grads, shape[1])
+    return in_order(totals).reshape(shape)
+
+
+def _planes(x: Any) -> Any:
+    """Return x with its planes as rows."""
+    return np.ascontiguousarray(x).reshape((*x.shape[:2], -1))
+
+
+def _shared(work: Any, x: Any, products: int) -> None:
+    """Do the work for all members of x; each element takes the given number of products."""
+    shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)

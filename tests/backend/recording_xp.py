@@ -299,7 +299,7 @@ def fresh_devices() -> Iterator[None]:
     try:
         off: Any = {"return_value": False}
         with (
-            mock.patch("burnpy_cupy.kernels.programs.kernels_enabled", **off),
+            mock.patch("burnpy_cupy.kernels.kernel.kernels_enabled", **off),
             mock.patch("burnpy_cupy.kernels.lists.kernels_enabled", **off),
         ):
             yield

@@ -15,7 +15,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import kernel as kernels  # noqa: E402
+from burnpy_cupy.kernels import launch as kernels  # noqa: E402
 from burnpy_cupy.kernels.geometry import along, flat, matrix, transposed  # noqa: E402
 
 ULPS = {"float64": 4e-16, "float32": 2.4e-7, "float16": 1e-3, "bfloat16": 8e-3}
@@ -163,7 +163,7 @@ def test_an_index_out_of_range_is_told_late() -> None:
 
 
 def test_without_kernels_the_array_functions_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy_cupy.kernels.programs.kernels_enabled", lambda: False)
+    monkeypatch.setattr("burnpy_cupy.kernels.kernel.kernels_enabled", lambda: False)
     monkeypatch.setattr(CuPy(), "_programs", {})
     x = drawn((4, 5))
     (got,), ran = launched("softmax", x, 1)

@@ -1,4 +1,5 @@
-"""Programs as CUDA kernels: their source, their launch, and the operations that run as such.
+"""Kernels of the GPU: programs as CUDA source, kernels written by hand, and the operations that run them.
 
-Nothing here is imported before the first device of the CuPy backend is created.
+`kernel` finds the kernels of programs, `launch` launches them, `emitter` writes their source; `library` finds those
+written by hand. Each family of operations has a file. CuPy is imported when the first device is created.
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 from burnpy.backend.primitives import Dims
 from burnpy_cupy.kernels.geometry import along
-from burnpy_cupy.kernels.programs import CuPyPrograms, along_method, elementwise_method
+from burnpy_cupy.kernels.kernel import CuPyPrograms, along_method, elementwise_method
 
 
 class CuPyActivation(CuPyPrograms):

@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_cupy.kernels.instructions import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
-from burnpy_cupy.kernels.kernel import OPTIONS
+from burnpy_cupy.kernels.launch import OPTIONS
 
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""

@@ -1,9 +1,8 @@
-"""Programs compiled to machine code by LLVM, through the package llvmlite (the extra ``burnpy[fast]``).
+"""Kernels compiled to machine code by LLVM, through the package llvmlite (the extra ``burnpy[fast]``).
 
-`emitter` writes a program as LLVM's intermediate representation, with exp, tanh and the like from `functions`;
-`compiler` makes machine code of it for the processor that `target` selects; `cache` keeps that code on disk; `kernel`
-calls it; `selection` and `operations` choose when. What no program describes is a template that writes LLVM's code for
-parameters: those in `convolution_kernels`, for example, are run by the methods of `convolution`, and it is so for
-recurrent networks, scans, indexing, sampling, pooling, normalization and small matrices. llvmlite is imported at the
-first kernel.
+`kernel` finds and makes them, `launch` calls them. Of a program, `emitter` writes LLVM's intermediate representation,
+with exp, tanh and the like from `functions`; `compiler` makes machine code of it for the processor that `target`
+selects; `cache` keeps that code on disk. What no program describes is a template that writes LLVM's code for
+parameters, by the `loops` that it needs: each family of operations has a file with its templates and the functions
+that run them, such as `pooling`. llvmlite, and all modules but `kernel`, are imported with the first kernel.
 """
