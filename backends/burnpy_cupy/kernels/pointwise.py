@@ -1,4 +1,4 @@
-"""Pointwise functions: programs, and those of which CuPy's differ from NumPy's or do not support every dtype."""
+"""Pointwise functions: programs, and functions that CuPy computes in another way than NumPy or not for every dtype."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ POINTWISE = {
 
 
 class CuPyPointwise(CuPyPrograms):
-    """Special functions and clamping as programs, and functions of which CuPy's differ from NumPy's."""
+    """Special functions and clamping as programs, and functions that CuPy computes in another way than NumPy."""
 
     _kernels: Kernels
 

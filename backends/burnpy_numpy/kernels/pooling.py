@@ -35,7 +35,7 @@ Template: TypeAlias = Callable[..., str]
 
 
 def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
-    """Return the maxima of windows, of which there are ``counts``; None without a kernel for them."""
+    """Return the maxima of ``counts`` windows; None without a kernel for them."""
     pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
     compiled = pool.kernel(None, tiled_max_pool)
     if compiled is None:
@@ -62,7 +62,7 @@ def run_max_pool_backward(
 def run_avg_pool(
     x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
 ) -> Any:
-    """Return the averages of windows, of which there are ``counts``; None without a kernel for them."""
+    """Return the averages of ``counts`` windows; None without a kernel for them."""
     pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
     compiled = pool.kernel(avg_pool, tiled_avg_pool)
     if compiled is None:
