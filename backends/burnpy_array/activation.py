@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 from burnpy_array.pointwise import sigmoid
 
 _ROOT = math.sqrt(2 / math.pi)

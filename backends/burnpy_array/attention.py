@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.attention import allowed_keys
 from burnpy.backend.primitives import Shape
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
 class ArrayAttention(ArrayBase):

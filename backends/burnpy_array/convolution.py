@@ -15,7 +15,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.windows import Pair, inside, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Key, Shape
-from burnpy_array.base import ArrayBase, in_order, is_half
+from burnpy_array.array_base import ArrayBase, in_order, is_half
 
 _MAX_ROWS_BY_MEMBER = 64
 """The number of rows of the columns up to which the members of a block are multiplied one by one: that takes less time

@@ -6,7 +6,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array.activation import widened
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 from burnpy_array.indexing import grid
 
 

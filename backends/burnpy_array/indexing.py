@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.primitives import Key
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
 class ArrayIndexing(ArrayBase):

@@ -11,7 +11,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, Shape
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 from burnpy_array.reduction import count, exponents
 
 

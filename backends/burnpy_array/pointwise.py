@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.specialised import specialised
-from burnpy_array.base import NUMBERS, ArrayBase, is_half
+from burnpy_array.array_base import NUMBERS, ArrayBase, is_half
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64, kind_of
 from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
 def accumulator(dtype: DType) -> DType | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float64, kind_of
 from burnpy.backend.primitives import Dims, DType, Key, Scalar, Shape
-from burnpy_array.base import ArrayBase
+from burnpy_array.array_base import ArrayBase
 
 
 def canonical(array: np.ndarray[Any, Any], copy: bool | None, order: Literal["C", "K"]) -> np.ndarray[Any, Any]:

@@ -10,10 +10,10 @@ from numpy import divide, exp, log, subtract
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy_array import ArrayBackend
-from burnpy_numpy.calls import constant, quietly, run
+from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
+from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.reduction import row
-from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel

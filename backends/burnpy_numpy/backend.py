@@ -12,8 +12,8 @@ from burnpy_array.shape import canonical
 from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
-from burnpy_numpy.calls import constant, quietly, run
 from burnpy_numpy.convolution import NumPyConvolution
+from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.dense import NumPyDense
 from burnpy_numpy.distances import NumPyDistances
 from burnpy_numpy.indexing import NumPyIndexing
@@ -21,6 +21,7 @@ from burnpy_numpy.kernels.lists import CompiledLists
 from burnpy_numpy.linalg import NumPyLinalg
 from burnpy_numpy.lists import Lists
 from burnpy_numpy.normalization import NumPyNormalization
+from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.ordering import NumPyOrdering
 from burnpy_numpy.padding import NumPyPadding
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
@@ -31,7 +32,6 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
-from burnpy_numpy.threads import shared
 
 if TYPE_CHECKING:
     from burnpy.backend.memory import DeviceMemory
@@ -63,7 +63,7 @@ class NumPy(
     """A backend that computes with NumPy arrays on the CPU.
 
     Creating the first device sets glibc's malloc to keep freed memory (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0``
-    prevents it. Operations on large arrays use as many threads as OpenBLAS would (`burnpy_numpy.threads`); with
+    prevents it. Operations on large arrays use as many threads as OpenBLAS would (`burnpy_numpy.cpu_threads`); with
     ``BURNPY_NUM_THREADS=1`` they run in the calling thread alone. Each family of operations has a file of its own, and
     kernels of the same name in `burnpy_numpy.kernels`.
     """

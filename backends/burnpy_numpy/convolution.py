@@ -17,15 +17,15 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.base import in_order
+from burnpy_array.array_base import in_order
+from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.threads import COUNT, shared
 
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
-"""The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
+"""The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
 _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 

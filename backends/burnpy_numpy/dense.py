@@ -1,4 +1,4 @@
-"""Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `threads.alone`.
+"""Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `cpu_threads.alone`.
 
 Linear layers and cross entropy are kernels, where these are on.
 """
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-import burnpy_numpy.threads as threads
+import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Shape
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
-from burnpy_numpy.calls import quietly, run
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, operation_kernel
+from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
 MAX_SINGLE_THREADED = 1 << 18
@@ -28,7 +28,7 @@ MIN_BIAS_FIRST_COMPILED = 1 << 10
 """The same where a compiled kernel calls OpenBLAS."""
 
 MULTIPLICATIONS_PER_ELEMENT = 16
-"""The number of multiplications that count as one element in `burnpy_numpy.threads.shared`."""
+"""The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 
 _dot: Any = np.ndarray.dot
 _FULL, _COLUMN = "full", "column"

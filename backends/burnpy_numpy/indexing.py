@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
-from burnpy_numpy.calls import run
+from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.numpy_calls import run
 
 _add = np.add
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}

@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.lists import Formula, no_results, one_position
 from burnpy.backend.operations.optimizer import adam_step
 from burnpy_array import ArrayBackend
-from burnpy_array.base import NUMBERS
-from burnpy_numpy.calls import constant
-from burnpy_numpy.threads import shared
+from burnpy_array.array_base import NUMBERS
+from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.numpy_calls import constant
 
 _BLOCK = 1 << 15
 """The number of elements of a block: its seven arrays of float32 take 0.9 MB of the cache."""

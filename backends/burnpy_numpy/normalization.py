@@ -14,10 +14,10 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
-from burnpy_array.base import in_order
+from burnpy_array.array_base import in_order
+from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, operation_kernel
 from burnpy_numpy.reduction import row
-from burnpy_numpy.threads import BLOCK, shared
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel

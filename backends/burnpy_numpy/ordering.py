@@ -8,7 +8,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, int32, int64, kind_of, uint32, uint64
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 
 _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""

@@ -19,10 +19,10 @@ from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
-from burnpy_array.base import NUMBERS
+from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, negative_power, operation
-from burnpy_numpy.calls import known, quietly, run
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
+from burnpy_numpy.numpy_calls import known, quietly, run
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None

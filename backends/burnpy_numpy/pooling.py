@@ -12,9 +12,9 @@ from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
+from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
 from burnpy_numpy.pointwise import BITS
-from burnpy_numpy.threads import BLOCK, shared
 
 _MAXIMUM: Any = np.maximum
 

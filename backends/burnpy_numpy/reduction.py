@@ -11,9 +11,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.calls import quietly, run
+from burnpy_numpy.cpu_threads import alone
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
-from burnpy_numpy.threads import alone
+from burnpy_numpy.numpy_calls import quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
 """`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.

@@ -14,9 +14,9 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.resampling import Sampling, Taps, taps, transposed_taps
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
+from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.threads import BLOCK, shared
 
 _MIN_PRODUCTS = 512
 """The number of products from which kernels are used."""

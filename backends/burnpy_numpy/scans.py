@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int32, int64, kind_of
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
 from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
 

@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.calls import quietly, run
+from burnpy_numpy.numpy_calls import quietly, run
 
 _concatenate: Any = np.concatenate
 _MIN_MASKED, _MAX_MASK = 1 << 13, 1 << 20

@@ -355,5 +355,5 @@ def test_large_linear_maps_give_the_same_on_several_threads(monkeypatch: pytest.
     rng = np.random.default_rng(0)
     x, weight, bias = (rng.normal(size=s).astype(np.float32) for s in ((4096, 32), (32, 128), (128,)))
     wanted = NumPy().linear(x, weight, bias)
-    monkeypatch.setattr("burnpy_numpy.threads.COUNT", 3)
+    monkeypatch.setattr("burnpy_numpy.cpu_threads.COUNT", 3)
     np.testing.assert_allclose(NumPy().linear(x, weight, bias), wanted, rtol=1e-5, atol=1e-5)

@@ -51,7 +51,7 @@ def test_of_nothing_there_is_nothing(shape: tuple[int, ...]) -> None:
 
 
 def test_while_the_quiet_context_is_in_use() -> None:
-    from burnpy_numpy.calls import run
+    from burnpy_numpy.numpy_calls import run
 
     x = np.array([1.0, -np.inf], np.float32)
     assert run(NumPy().softmax, x, 0).tolist() == [1.0, 0.0]

@@ -23,8 +23,8 @@ import pytest
 from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.optimizer import Step
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy import openblas as openblas_module
-from burnpy_numpy import threads
 from burnpy_numpy.dense import product
 from burnpy_numpy.openblas import OneThread, openblas
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
@@ -296,7 +296,7 @@ import gc, random, signal, sys
 import numpy as np
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 
 class Alarm(BaseException):
     pass
@@ -408,7 +408,7 @@ def test_many_threads_of_the_user(count: int) -> None:
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, sys
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy.openblas import OneThread, openblas
 threads.COUNT = 2
 seen = []
@@ -437,7 +437,7 @@ def test_a_fork_amid_an_operation_is_no_silent_wrong_number() -> None:
     code = """
 import os, sys, threading
 from burnpy.backend import errors
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 threads.COUNT = 2
 began, forked, caller, child = threading.Event(), threading.Event(), threading.get_ident(), 0
 def work(start, stop):
@@ -484,7 +484,9 @@ def test_how_many(environment: dict[str, str], count: int | None) -> None:
 def test_openblas_shares_the_processors_of_a_host_with_other_ranks() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in threads._VARIABLES}
     environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1000000"
-    code = "import burnpy_numpy.threads, burnpy_numpy.openblas as o; print(o.openblas().get() if o.openblas() else 1)"
+    code = (
+        "import burnpy_numpy.cpu_threads, burnpy_numpy.openblas as o; print(o.openblas().get() if o.openblas() else 1)"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
 

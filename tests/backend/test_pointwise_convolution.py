@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy_numpy import convolution, threads
+from burnpy_numpy import convolution
+from burnpy_numpy import cpu_threads as threads
 
 D = NumPy()
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from burnpy.optim import Adam
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy.kernels import convolution, convolution_tables
 
 I = TypeVar("I", bound=Backend)  # noqa: E741

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.primitives import Dims
-from burnpy_cupy.kernels.geometry import along
 from burnpy_cupy.kernels.kernel import CuPyPrograms, along_method, elementwise_method
+from burnpy_cupy.kernels.row_geometry import along
 
 
 class CuPyActivation(CuPyPrograms):

@@ -9,9 +9,9 @@ from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
-from burnpy_cupy.kernels.geometry import along, flat
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import along, flat
 
 DENSE = {
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),

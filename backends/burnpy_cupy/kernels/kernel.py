@@ -14,8 +14,8 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
 from burnpy_array.programs import operation_program
-from burnpy_cupy.kernels.geometry import along, flat, matrix
 from burnpy_cupy.kernels.launch import Kernel, kernels_enabled
+from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 
 
 class CuPyPrograms(ArrayBackend):

@@ -19,10 +19,10 @@ from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.program.explain import executed
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import emit
-from burnpy_cupy.kernels.geometry import Geometry, transposed
 from burnpy_cupy.kernels.passes import divide
+from burnpy_cupy.kernels.row_geometry import Geometry, transposed
 
 OPTIONS = ("--fmad=false",)
 _CHUNK = 128

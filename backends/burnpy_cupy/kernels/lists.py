@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import dtype_of, float64
 from burnpy.backend.operations.lists import Formula, no_results, widest
 from burnpy.backend.primitives import DType
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.launch import kernels_enabled, ran
 from burnpy_cupy.kernels.list_kernels import (
     FormulaKernel,

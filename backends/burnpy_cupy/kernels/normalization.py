@@ -8,10 +8,10 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.optimizer import split_total
 from burnpy.backend.primitives import Dims, Shape
-from burnpy_cupy.kernels.geometry import Geometry, along, flat
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
 from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
 
 NORMALIZATION = {
     "burnpy_count": Elementwise(

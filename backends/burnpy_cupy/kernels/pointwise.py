@@ -7,10 +7,10 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of, uint16
 from burnpy.backend.primitives import Scalar
-from burnpy_array.base import NUMBERS, is_half
-from burnpy_cupy.kernels.geometry import flat
+from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_cupy.kernels.kernel import CuPyPrograms, elementwise_method
 from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import flat
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };

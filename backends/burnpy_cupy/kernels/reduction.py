@@ -7,7 +7,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.library import Kernels, Reduction
 
 _BEST = """

@@ -25,12 +25,12 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import window_counts
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.convolution_tables import Tables, Where, Windows, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
-from burnpy_numpy.threads import COUNT, shared
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend

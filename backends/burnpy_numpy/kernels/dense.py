@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32
+from burnpy_numpy.cpu_threads import Work
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.openblas import NO_TRANS, ROW_MAJOR, TRANS
-from burnpy_numpy.threads import Work
 
 
 def affine_rows(x: Any, weight: Any, bias: Any, out: Any, long: bool) -> Work | None:

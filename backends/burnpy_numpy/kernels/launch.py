@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy.backend.program.explain import executed
+from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.emitter import CHUNK, Layout
 from burnpy_numpy.kernels.entry import Entry
-from burnpy_numpy.threads import COUNT, shared
 
 
 class Kernel:

@@ -14,6 +14,7 @@ import numpy as np
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.trace import formula_program
+from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.compiler import vector_bytes
 from burnpy_numpy.kernels.emitter import emit
 from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
@@ -21,7 +22,6 @@ from burnpy_numpy.kernels.kernel import kernels_enabled, loaded, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, ran
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
-from burnpy_numpy.threads import COUNT, shared
 
 PART = 1 << 14
 """The number of elements of a part of an array."""

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.lists import Formula, no_results, widest
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
+from burnpy_array.array_base import is_half
 from burnpy_array.reduction import SAFE
 from burnpy_numpy.kernels.kernel import lookup
 

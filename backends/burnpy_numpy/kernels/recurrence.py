@@ -21,12 +21,12 @@ import numpy as np
 from burnpy.backend.operations import recurrence as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.program import Extent, Input, Program, trace
+from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.target import target
 from burnpy_numpy.kernels.vectors import Vector
-from burnpy_numpy.threads import shared
 
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""

@@ -305,7 +305,7 @@ class _Worker:
         self._asked.put(job)
 
     def _run(self) -> None:
-        with np.errstate(all="ignore"):  # the context of `errstate.run` is in use by the caller
+        with np.errstate(all="ignore"):  # the context of `numpy_calls.run` is in use by the caller
             while self._helped(self._asked.get()):
                 pass
 
