@@ -60,15 +60,15 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 def unary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `UNARY`."""
-    return operation(_unary, name, {"FUNCTION": UNARY[name]})
+    return method_from_template(_unary, name, {"FUNCTION": UNARY[name]})
 
 
 def binary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `BINARY`."""
-    return operation(_binary, name, {"FUNCTION": BINARY[name]})
+    return method_from_template(_binary, name, {"FUNCTION": BINARY[name]})
 
 
-def operation(
+def method_from_template(
     template: Callable[..., Any], name: str, words: Mapping[str, str], namespace: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Return the method that a template makes for an operation, with the operation's docstring: see `specialised`."""

@@ -6,17 +6,15 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, kernels_enabled, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
 
 
 class NumPyAttention(ArrayBackend):
     """Attention and its gradients by kernels of templates; of sizes that have none, by kernels on rows of scores."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
-        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and kernels_enabled():
-            from burnpy_numpy.kernels.attention import run_attention
-
-            results = run_attention(q, k, v, mask, offset, scale)
+        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and (kernels := family_kernels("attention")):
+            results: tuple[Any, Any] | None = kernels.run_attention(q, k, v, mask, offset, scale)
             if results is not None:
                 return results
         return super().attention(q, k, v, mask, offset, scale)
@@ -32,10 +30,10 @@ class NumPyAttention(ArrayBackend):
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and kernels_enabled():
-            from burnpy_numpy.kernels.attention_backward import run_attention_backward
-
-            results = run_attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
+        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and (kernels := family_kernels("attention_backward")):
+            results: tuple[Any, Any, Any] | None = kernels.run_attention_backward(
+                grad, q, k, v, logsumexp, mask, offset, scale
+            )
             if results is not None:
                 return results
         return super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)

@@ -20,7 +20,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
-from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.kernels.kernel import family_kernels
 
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
@@ -58,11 +58,10 @@ class NumPyConvolution(ArrayBackend):
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         """Return a convolution; None without a kernel for it."""
-        if x.size * weight.size < _TINY or not kernels_enabled():
+        kernels = None if x.size * weight.size < _TINY else family_kernels("convolution")
+        if kernels is None:
             return None
-        from burnpy_numpy.kernels.convolution import convolve
-
-        return convolve(self, x, weight, bias, (stride, padding, dilation), groups, fits(x, groups))
+        return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups, fits(x, groups))
 
     def _conv2d_by_products(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         """Return a convolution as products of matrices."""
@@ -75,11 +74,9 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        if grad.size * weight.size >= _TINY and kernels_enabled():
-            from burnpy_numpy.kernels.convolution import input_gradient
-
+        if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution")):
             many = fits(weight, groups), fits(grad, groups)
-            out = input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups, many)
+            out = kernels.input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups, many)
             if out is not None:
                 return out
         if _pointwise(grad, weight.shape, padding, groups):
@@ -97,10 +94,10 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        if x.size and kernels_enabled():
-            from burnpy_numpy.kernels.convolution import run_weight_gradient
-
-            out = run_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups, fits(x, groups))
+        if x.size and (kernels := family_kernels("convolution")):
+            out = kernels.run_weight_gradient(
+                self, grad, x, shape, (stride, padding, dilation), groups, fits(x, groups)
+            )
             if out is not None:
                 return out
         if grad.size and _pointwise(x, shape, padding, groups):

@@ -14,7 +14,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Shape
 from burnpy.backend.value_range import value_range
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
 
@@ -137,10 +137,8 @@ def biased_product(x: Any, weight: Any, bias: Any) -> Any:
     blas, own = cblas_gemm(single), _ours()
     if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
         return None
-    from burnpy_numpy.kernels.dense import affine_rows
-
-    out = np.empty((rows, columns), x.dtype)
-    work = affine_rows(x, weight, bias, out, blas.long)
+    kernels, out = family_kernels("dense"), np.empty((rows, columns), x.dtype)
+    work: threads.Work | None = None if kernels is None else kernels.affine_rows(x, weight, bias, out, blas.long)
     if work is None and rows * columns < MIN_BIAS_FIRST:
         return None
     work = work or _filled_and_added(x, weight, bias, out, transposed)

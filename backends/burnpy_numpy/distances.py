@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_array.reduction import SAFE
-from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
 
 _LONGEST = 4096
 """The longest sum: a longer one would be less exact than NumPy's."""
@@ -20,28 +20,28 @@ class NumPyDistances(ArrayBackend):
 
     def cdist(self, x: Any, y: Any, p: float) -> Any:
         total = None
-        if _suits(x, y):
-            from burnpy_numpy.kernels.distances import run_distance_sums
-
-            total = run_distance_sums(x, y, p)
+        if _suits(x, y) and (kernels := family_kernels("distances")):
+            total = kernels.run_distance_sums(x, y, p)
         if total is None:
             return super().cdist(x, y, p)
         return self._call(_roots, self, total, x, y) if p == 2 else total
 
     def cdist_backward(self, grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
         total = None
-        if _suits(x, y) and grad.dtype is x.dtype and (p == 1 or np.isfinite(out).all()):
-            from burnpy_numpy.kernels.distances import run_weighted_differences
-
-            total = run_weighted_differences(self._call(_shares, grad, out) if p == 2 else grad, x, y, p)
+        if (
+            _suits(x, y)
+            and grad.dtype is x.dtype
+            and (p == 1 or np.isfinite(out).all())
+            and (kernels := family_kernels("distances"))
+        ):
+            total = kernels.run_weighted_differences(self._call(_shares, grad, out) if p == 2 else grad, x, y, p)
         return super().cdist_backward(grad, x, y, out, p) if total is None else total
 
 
 def _suits(x: Any, y: Any) -> bool:
     """Return whether kernels are used for rows."""
     dtype, k, m = x.dtype, x.shape[-1], y.shape[-2]
-    usual = (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= MANY and max(k, m) <= _LONGEST
-    return usual and kernels_enabled()
+    return (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= MANY and max(k, m) <= _LONGEST
 
 
 def _shares(grad: Any, out: Any) -> Any:

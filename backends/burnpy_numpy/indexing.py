@@ -13,7 +13,7 @@ from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Key
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.numpy_calls import run
 
 _add = np.add
@@ -35,10 +35,8 @@ class NumPyIndexing(ArrayBackend):
     """
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
-        if index.size >= _MIN_ELEMENTS and kernels_enabled():
-            from burnpy_numpy.kernels.indexing import gathered
-
-            out = gathered(x, dim, index)
+        if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
+            out = kernels.gathered(x, dim, index)
             if out is not None:
                 return out
         if x.ndim < 2 or not x.size or not x.flags.c_contiguous:
@@ -46,10 +44,8 @@ class NumPyIndexing(ArrayBackend):
         return self._call(_gather, x, dim, index)
 
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        if index.size >= _MIN_ELEMENTS and kernels_enabled():
-            from burnpy_numpy.kernels.indexing import scattered
-
-            out = scattered(x, dim, index, src)
+        if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
+            out = kernels.scattered(x, dim, index, src)
             if out is not None:
                 return out
         return super().scatter_add(x, dim, index, src)
@@ -93,11 +89,8 @@ class NumPyIndexing(ArrayBackend):
 
 def _combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     """Combine slices of src in place with those of ``out`` at a 1-d index; return whether there is a kernel for it."""
-    if src.size < _MIN_ELEMENTS or not kernels_enabled():
-        return False
-    from burnpy_numpy.kernels.indexing import combined
-
-    return combined(reduce, out, dim, index, src)
+    kernels = None if src.size < _MIN_ELEMENTS else family_kernels("indexing")
+    return kernels is not None and bool(kernels.combined(reduce, out, dim, index, src))
 
 
 def _gather(x: Any, dim: int, index: Any) -> Any:

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
 from burnpy_numpy.reduction import row
 
 if TYPE_CHECKING:
@@ -69,10 +69,8 @@ class NumPyNormalization(ArrayBackend):
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        if x.size >= LEAST and x.ndim > 2:
-            from burnpy_numpy.kernels.normalization import group_normalize
-
-            results = group_normalize(x, weight, bias, dims, eps)
+        if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
+            results: tuple[Any, Any, Any] | None = kernels.group_normalize(x, weight, bias, dims, eps)
             if results is not None:
                 return results
         if are_channels(x, weight, dims) and bias.shape == weight.shape:
@@ -82,10 +80,10 @@ class NumPyNormalization(ArrayBackend):
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        if x.size >= LEAST and x.ndim > 2:
-            from burnpy_numpy.kernels.normalization import group_normalize_backward
-
-            results = group_normalize_backward(grad, x, weight, mean, var, dims, eps)
+        if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
+            results: tuple[Any, Any, Any] | None = kernels.group_normalize_backward(
+                grad, x, weight, mean, var, dims, eps
+            )
             if results is not None:
                 return results
         if are_channels(x, weight, dims):

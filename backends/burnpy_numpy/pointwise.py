@@ -20,7 +20,7 @@ from burnpy.backend.error_origin import raised_by_other_code
 from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
-from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, negative_power, operation
+from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
 from burnpy_numpy.numpy_calls import known, quietly, run
 
@@ -28,7 +28,7 @@ FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
 OPERATION: Any = None
 """Placeholders in the templates for the NumPy function, for a faster one for two NumPy scalars, and for the name of the
-operation; `operation` replaces them in each method."""
+operation; `method_from_template` replaces them in each method."""
 
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
@@ -290,7 +290,7 @@ def fast_methods() -> dict[str, Callable[..., Any]]:
 
 def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
     words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars", "OPERATION": f"name_of_{name}"}
-    return operation(template, name, words, _NAMES)
+    return method_from_template(template, name, words, _NAMES)
 
 
 _NAMES = {

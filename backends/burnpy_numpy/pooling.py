@@ -13,7 +13,7 @@ from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
 from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
@@ -29,10 +29,8 @@ class NumPyPooling(ArrayBackend):
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        if x.size >= MANY and kernels_enabled():
-            from burnpy_numpy.kernels.pooling import run_max_pool
-
-            out = run_max_pool(x, counts, kernel, stride, padding, dilation)
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
             if out is not None:
                 return out
         if (
@@ -46,10 +44,8 @@ class NumPyPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        if x.size >= MANY and kernels_enabled():
-            from burnpy_numpy.kernels.pooling import run_max_pool_backward
-
-            total = run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            total = kernels.run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
             if total is not None:
                 return total
         rests = [_rest(x.shape, out.shape[2:], kernel, stride, (1, 1), n) for n in (0, 1)]
@@ -68,11 +64,9 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if x.size >= MANY and kernels_enabled():
-            from burnpy_numpy.kernels.pooling import run_avg_pool
-
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
-            out = run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
+            out = kernels.run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
             if out is not None:
                 return out
         return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
@@ -87,10 +81,8 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if math.prod(shape) >= MANY and kernels_enabled():
-            from burnpy_numpy.kernels.pooling import run_avg_pool_backward
-
-            total = run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
+        if math.prod(shape) >= MANY and (kernels := family_kernels("pooling")):
+            total = kernels.run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
             if total is not None:
                 return total
         return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
@@ -108,10 +100,8 @@ class NumPyPooling(ArrayBackend):
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
 
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
-        if x.size >= MANY and kernels_enabled():
-            from burnpy_numpy.kernels.adaptive_pooling import run_adaptive_maxima
-
-            out = run_adaptive_maxima(x, size)
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out
         return super().adaptive_max_pool2d_indices(x, size)

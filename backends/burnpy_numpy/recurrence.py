@@ -9,7 +9,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.kernels.kernel import family_kernels
 
 _MIN_HIDDEN = 4
 """The hidden size from which kernels are used."""
@@ -87,11 +87,8 @@ def _forward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bo
         lengths: the lengths, or None.
         reverse: whether the last element is read first.
     """
-    if not _suits((*given[0].shape[:2], given[1].shape[1]), given):
-        return None
-    from burnpy_numpy.kernels.recurrence import forward
-
-    return forward(kind, given, lengths, reverse)
+    kernels = family_kernels("recurrence") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
+    return None if kernels is None else kernels.forward(kind, given, lengths, reverse)
 
 
 def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
@@ -103,11 +100,8 @@ def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: b
         lengths: the lengths, or None.
         reverse: whether the last element was read first.
     """
-    if not _suits(given[0].shape, given):
-        return None
-    from burnpy_numpy.kernels.recurrence import backward
-
-    return backward(kind, given, lengths, reverse)
+    kernels = family_kernels("recurrence") if _suits(given[0].shape, given) else None
+    return None if kernels is None else kernels.backward(kind, given, lengths, reverse)
 
 
 def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
@@ -115,6 +109,4 @@ def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
     dtype = given[0].dtype
     if not (dtype is float32 or dtype is float64) or shape[2] < _MIN_HIDDEN or shape[0] == 0:
         return False
-    if any(x is not None and x.dtype is not dtype for x in given):
-        return False
-    return kernels_enabled()
+    return all(x is None or x.dtype is dtype for x in given)

@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import alone
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels
 from burnpy_numpy.numpy_calls import quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
@@ -86,10 +86,9 @@ class NumPyReduction(ArrayBackend):
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         if not dims or x.size < MANY or not (x.dtype is float32 or x.dtype is float64):
             return super().prod(x, dims, keepdim)
-        from burnpy_numpy.kernels.reduction import last_dims_product
-
+        kernels = family_kernels("reduction") if dims[0] == x.ndim - len(dims) else None
         shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
-        out = last_dims_product(x, dims) if dims[0] == x.ndim - len(dims) else None
+        out = None if kernels is None else kernels.last_dims_product(x, dims)
         if out is not None:
             return (out if out.size == math.prod(shape) else self._call(out.prod)).reshape(shape)
         if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:

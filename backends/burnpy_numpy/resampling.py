@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.kernels.kernel import family_kernels
 
 _MIN_PRODUCTS = 512
 """The number of products from which kernels are used."""
@@ -33,26 +33,20 @@ class NumPyResampling(ArrayBackend):
 
     def weighted_gather(self, x: Any, places: Any, weights: Any) -> Any:
         out = None
-        if _suits(x, places, weights) and x.shape[2]:
-            from burnpy_numpy.kernels.resampling import run_weighted_gather
-
-            out = run_weighted_gather(x, places, weights)
+        if _suits(x, places, weights) and x.shape[2] and (kernels := family_kernels("resampling")):
+            out = kernels.run_weighted_gather(x, places, weights)
         return super().weighted_gather(x, places, weights) if out is None else out
 
     def weighted_scatter(self, grad: Any, places: Any, weights: Any, size: int) -> Any:
         out = None
-        if _suits(grad, places, weights) and size:
-            from burnpy_numpy.kernels.resampling import run_weighted_scatter
-
-            out = run_weighted_scatter(grad, places, weights, size)
+        if _suits(grad, places, weights) and size and (kernels := family_kernels("resampling")):
+            out = kernels.run_weighted_scatter(grad, places, weights, size)
         return super().weighted_scatter(grad, places, weights, size) if out is None else out
 
     def gathered_products(self, grad: Any, x: Any, places: Any) -> Any:
         out = None
-        if _suits(grad, places, x) and x.shape[2]:
-            from burnpy_numpy.kernels.resampling import run_gathered_products
-
-            out = run_gathered_products(grad, x, places)
+        if _suits(grad, places, x) and x.shape[2] and (kernels := family_kernels("resampling")):
+            out = kernels.run_gathered_products(grad, x, places)
         return super().gathered_products(grad, x, places) if out is None else out
 
 
@@ -63,7 +57,6 @@ def _suits(x: Any, places: Any, y: Any) -> bool:
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
         and places.dtype is int64
-        and kernels_enabled()
     )
 
 

@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32, float64, int32, int64, kind_of
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
-from burnpy_numpy.kernels.kernel import MANY, kernels_enabled
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
 
 _WIDE = 128
 """The number of elements beside each other from which accumulating them slice by slice takes less time."""
@@ -56,11 +56,10 @@ class NumPyScans(ArrayBackend):
 
 def _scan_of(combine: str, x: Any, dim: int) -> Callable[..., tuple[Any, Any]] | None:
     """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements."""
-    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2 or not kernels_enabled():
+    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
         return None
-    from burnpy_numpy.kernels.scans import scan_of
-
-    return scan_of(combine, x, dim)
+    kernels = family_kernels("scans")
+    return None if kernels is None else kernels.scan_of(combine, x, dim)
 
 
 def _beside(x: Any, dim: int) -> int:

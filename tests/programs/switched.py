@@ -15,6 +15,6 @@ def without_kernels() -> Iterator[None]:
     """Turn kernels off, as if compiling one had failed; those that were made are there again afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "_failure", ["off for this test"])
-        for name in ("_operations", "_formulas", "_programs", "_templates"):
+        for name in ("_operations", "_formulas", "_programs", "_families", "_templates"):
             patch.setattr(kernel, name, {})
         yield

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32, float64
@@ -60,6 +61,7 @@ def forget() -> None:
 _operations: dict[tuple[Any, ...], Kernel | None] = lookup()
 _formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
 _programs: dict[Program, Kernel | None] = lookup()
+_families: dict[str, Any] = lookup()
 _templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
 _ONE, _TWO = ("full",), ("full", "full")
 
@@ -137,6 +139,15 @@ def _compiled(program: Program) -> Kernel | None:
         return None
     function = loaded(program.name, program.key, text)
     return None if function is None else Kernel(program, text, layout, function)
+
+
+def family_kernels(name: str) -> Any:
+    """Return the module of this package with a family's kernels, imported at its first use; None if kernels are off."""
+    try:
+        return _families[name]
+    except KeyError:
+        module = import_module(f"burnpy_numpy.kernels.{name}") if kernels_enabled() else None
+        return _families.setdefault(name, module)
 
 
 def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateKernel | None:

@@ -17,7 +17,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_numpy.kernels.compiler import vector_bytes
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, kernels_enabled, template_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
@@ -54,11 +54,7 @@ def group_normalize_backward(
 
 def _kernel(template: Callable[..., str], dtype: Any, eps: Any) -> TemplateKernel | None:
     """Return the kernel of a template; None if kernels are off."""
-    return (
-        template_kernel(template, dtype.name, vector_bytes() // dtype.itemsize, float(eps))
-        if kernels_enabled()
-        else None
-    )
+    return template_kernel(template, dtype.name, vector_bytes() // dtype.itemsize, float(eps))
 
 
 class _PlaneGroups:
