@@ -27,7 +27,6 @@ _LARGE = 9216
 
 _add: Any = np.add.reduce
 _multiply: Any = np.multiply
-_einsum: Any = np.einsum
 
 
 @lru_cache(64)
@@ -118,13 +117,6 @@ def total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """The sum of a float32 or float64 array over ``dims``."""
     with alone(x.size > _LARGE):
         return _total(x, dims, keepdim)
-
-
-def dots(x: Any, y: Any) -> Any:
-    """The sums of the products of the elements of rows, as a column; of float32 or float64 matrices of one shape."""
-    if x.shape[1] > _LONG:
-        return total(_multiply(x, y), (1,), True)
-    return _einsum("ij,ij->i", x, y).reshape((-1, 1))
 
 
 def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
