@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
-from burnpy_cupy.kernels.instructions import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
+from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
 from burnpy_cupy.kernels.launch import OPTIONS
 
 PART = 4096
