@@ -10,7 +10,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.operations.optimizer import split_total
+from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend

@@ -14,13 +14,14 @@ import numpy as np
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.fused import program_of
+from burnpy_array.base import NUMBERS
 from burnpy_numpy.compiled.compiler import vector_bytes
 from burnpy_numpy.compiled.emitter import emit
 from burnpy_numpy.compiled.entry import TABLE_ENTRY, Entry
 from burnpy_numpy.compiled.kernel import NamedKernel, enabled, loaded, named_kernel, ran
 from burnpy_numpy.compiled.loops import Loops
 from burnpy_numpy.compiled.vectors import Vector
-from burnpy_numpy.threads import COUNT, shared
+from burnpy_numpy.threads import COUNT, LEAST, shared
 
 PART = 1 << 14
 """The number of elements of a part of an array."""
@@ -91,7 +92,7 @@ class ListKernel:
         if parts:
             values, count = _packed(numbers, len(sizes))
             given = (5, ids, which, starts, stops, values, columns, count)
-            if COUNT == 1 or parts == 1:
+            if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
                 self._function(0, parts, *given)
             else:
                 shared(lambda begin, end: self._function(begin, end, *given), parts, PART)
@@ -100,6 +101,8 @@ class ListKernel:
 
 def _packed(numbers: tuple[Any, ...], positions: int) -> tuple[Any, int]:
     """Return numbers as doubles, and how many of them each position has for itself."""
+    if NUMBERS.issuperset(map(type, numbers)):
+        return np.array(numbers, np.float64), 0
     if any(getattr(x, "ndim", 0) for x in numbers):
         each = np.empty((positions, len(numbers)))
         for k, x in enumerate(numbers):
