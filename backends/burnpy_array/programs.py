@@ -87,7 +87,7 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
 
 
 def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
-    """A running average, see `burnpy.backend.operations.optimizer.Optimizer.average_update`."""
+    """A running average, see `burnpy.backend.operations.normalization.Normalization.average_update`."""
     return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
 
 

@@ -78,7 +78,7 @@ BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
 """The number of elements to compute with at a time, so that intermediate results stay in the cache. Threads contend for
 the interpreter's lock between calls of NumPy, so several threads need longer calls, and larger blocks, to gain."""
 
-_LEAST = 1 << 17
+LEAST = 1 << 17
 """The minimum number of elements of a part."""
 
 _workers: list[_Worker] = []
@@ -100,7 +100,7 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
     Raises:
         BaseException: the exception that ``work`` raised, after all parts have ended.
     """
-    parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // _LEAST)
+    parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // LEAST)
     if parts <= 1:
         with alone(products):
             work(0, size)

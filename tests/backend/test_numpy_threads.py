@@ -22,12 +22,20 @@ import pytest
 
 from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.optimizer import Step
+from burnpy.optim import AdamW, Step
 from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy.dense import product
+from burnpy_numpy.lists import Lists
 from burnpy_numpy.openblas import OneThread, openblas
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
+
+
+class InBlocks(NumPy):
+    """Without kernels of lists."""
+
+    foreach = Lists.foreach
+
 
 D = NumPy()
 LARGE = 1 << 20
@@ -371,8 +379,10 @@ def results() -> list[Any]:
             D.gelu_backward(g, x, True),
         ),
         *(top, D.max_pool2d_backward(D.mul(top, 2.0), x, top, *pool)),
-        *(x for (x,) in D.adam_update([x], [g], [g], [D.square(g)], step, 0.9, 0.99, 1e-8, True)),
-        *(x for (x,) in D.adam_update([x], [g], [g.copy()], [D.square(g)], owned, 0.9, 0.99, 1e-8, True)),
+        *(x for (x,) in AdamW().update(D, [x], [g], ([g], [D.square(g)]), step)),
+        *(x for (x,) in AdamW().update(D, [x], [g], ([g.copy()], [D.square(g)]), owned)),
+        *(x for (x,) in AdamW().update(InBlocks(), [x], [g], ([g], [D.square(g)]), step)),
+        *(x for (x,) in AdamW().update(InBlocks(), [x], [g], ([g.copy()], [D.square(g)]), owned)),
         *(*normal, *D.normalize_backward(g, x, weight, normal[1], normal[2], (0, 2, 3), 1e-5)),
         *(*of_rows, *D.normalize_backward(g.reshape(-1, 64), rows, scale, of_rows[1], of_rows[2], (1,), 1e-5)),
         *(D.conv2d(x, filters, *conv), D.conv2d_input(g, filters, x.shape, *conv)),

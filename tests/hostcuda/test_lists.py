@@ -11,7 +11,6 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.backend import CuPy, NumPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.optimizer import Step
 from burnpy.nn import Linear, Sequential
 from burnpy.optim import (
     AdaDelta,
@@ -25,11 +24,13 @@ from burnpy.optim import (
     RAdam,
     RmsProp,
     Sgd,
+    Step,
     clip_by_global_norm,
     clip_by_norm,
     clip_by_value,
 )
 from tests.hostcuda import simulator
+from tests.optim.updates import STEPS, UPDATES
 
 simulator.require()
 
@@ -41,13 +42,6 @@ CALLS: dict[str, tuple[int, tuple[Any, ...]]] = {
     "foreach_add": (2, (-0.7,)),
     "foreach_lerp": (2, (0.3,)),
     "foreach_clamp": (1, (0.5, 0.75)),
-    "sgd_update": (2, (Step(0.1, 2, 0.1),)),
-    "momentum_update": (3, (Step(0.1), 0.9, 0.3, True)),
-    "adam_update": (4, (Step(0.1, 2, 0.1), 0.9, 0.99, 1e-3, True)),
-    "amsgrad_update": (5, (Step(0.1, 2, 0.1, True), 0.9, 0.99, 1e-3, False)),
-    "rmsprop_update": (3, (Step(0.1), 0.9, 1e-3)),
-    "rmsprop_momentum_update": (5, (Step(0.1), 0.9, 1e-3, 0.9, True)),
-    "adagrad_update": (3, (Step(0.1, 3), 0.1, 1e-3)),
 }
 
 
@@ -66,18 +60,22 @@ def flat(found: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [*CALLS, *UPDATES])
 def test_one_launch_gives_what_numpy_gives(name: str, dtype: str) -> None:
-    count, rest = CALLS[name]
+    count, rest = CALLS[name] if name in CALLS else (2 + len(UPDATES[name].signed), ())
+
+    def computed(device: Any, lists: list[list[Any]]) -> list[Any]:
+        return flat(UPDATES[name](device, lists, STEPS[2]) if name in UPDATES else getattr(device, name)(*lists, *rest))
+
     lists = [arrays(dtype, seed) for seed in range(count)]
     given = [moved(xs) for xs in lists]
     with simulator.watched() as journal:
-        found = flat(getattr(CuPy(), name)(*given, *rest))
+        found = computed(CuPy(), given)
     copies = [line for line in journal.launches if line.startswith("cupy_copy")]
     assert len(copies) == count  # of the transposed arrays
     assert len(journal.launches) == count + 1
     assert not any(journal.counts[kind] for kind in QUIET), journal.lines
-    wanted = flat(getattr(NumPy(), name)(*lists, *rest))
+    wanted = computed(NumPy(), lists)
     rtol = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 1e-2}[dtype]
     for x, want in zip(found, wanted, strict=True):
         assert (x.shape, x.dtype) == (want.shape, want.dtype)
@@ -89,11 +87,23 @@ def test_one_launch_gives_what_numpy_gives(name: str, dtype: str) -> None:
 
 def test_owned_states_keep_their_memory_and_parameters_do_not() -> None:
     lists = [moved(arrays("float32", seed))[:-1] for seed in range(4)]
-    device: Any = CuPy()
-    found = device.adam_update(*lists, Step(0.1, owned=True), 0.9, 0.99, 1e-3, False)
+    found = UPDATES["adam"](CuPy(), lists, Step(0.1, owned=True))
     for column, states in zip(found[1:], lists[2:], strict=True):
         assert all(x is state for x, state in zip(column, states, strict=True))
     assert all(new.data.ptr != old.data.ptr for new, old in zip(found[0], lists[0], strict=True) if old.size)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_formula_may_have_more_results_than_lists(owned: bool) -> None:
+    lists = tuple([moved(arrays("float32", seed)) for seed in range(3)])
+    found = CuPy().foreach(three_each, lists, (), (), owned)
+    wanted = NumPy().foreach(three_each, tuple([arrays("float32", seed) for seed in range(3)]))
+    for x, want in zip(flat(found), flat(wanted), strict=True):
+        np.testing.assert_allclose(CuPy().to_numpy(x), want, rtol=1e-6)
+
+
+def three_each(b: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any, Any]:
+    return b.add(x, y), b.mul(x, z), b.sub(x, z)
 
 
 def test_more_arrays_than_a_table_has_and_several_dtypes() -> None:

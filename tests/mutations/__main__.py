@@ -37,7 +37,6 @@ FIRST = {
     "burnpy/autodiff": ("autodiff", "func"),
     "burnpy/backend": ("backend", "autodiff", "programs"),
     "burnpy/backend/lapack": ("linalg",),
-    "burnpy/backend/operations/optimizer": ("optim",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
     "burnpy/nn": ("nn",),

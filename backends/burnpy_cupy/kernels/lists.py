@@ -110,11 +110,11 @@ def _computed(
     """
     arrays = [_contiguous(xp, xs) for xs in lists]
     program = kernel.program
-    first, *dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
-    outs = [[xp.empty(x.shape, first) for x in arrays[0]]]
-    for old, new, dtype in zip(lists[2:], arrays[2:], dtypes, strict=False):
-        pairs = zip(old, new, strict=True)
-        outs.append([y if owned and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
+    outs: list[list[Any]] = []
+    for k, dtype in enumerate([dtype_of(program.instructions[k].dtype) for k in program.outputs]):
+        at = k + 1 if owned and 0 < k < len(lists) - 1 else 0  # of the list whose memory may be used; 0 if of none
+        pairs = zip(lists[at], arrays[at], strict=True)
+        outs.append([y if at and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
     values: list[Any] = [] if skipped is None else [skipped]
     for number in numbers:
         if isinstance(number, (int, float)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.optimizer import split_total
+from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel

@@ -14,7 +14,8 @@ import numpy as np
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.trace import formula_program
-from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_array.array_base import NUMBERS
+from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
 from burnpy_numpy.kernels.compiler import vector_bytes
 from burnpy_numpy.kernels.emitter import emit
 from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
@@ -92,7 +93,7 @@ class ListKernel:
         if parts:
             values, count = _packed(numbers, len(sizes))
             given = (5, ids, which, starts, stops, values, columns, count)
-            if COUNT == 1 or parts == 1:
+            if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
                 self._function(0, parts, *given)
             else:
                 shared(lambda begin, end: self._function(begin, end, *given), parts, PART)
@@ -101,6 +102,8 @@ class ListKernel:
 
 def _packed(numbers: tuple[Any, ...], positions: int) -> tuple[Any, int]:
     """Return numbers as doubles, and how many of them each position has for itself."""
+    if NUMBERS.issuperset(map(type, numbers)):
+        return np.array(numbers, np.float64), 0
     if any(getattr(x, "ndim", 0) for x in numbers):
         each = np.empty((positions, len(numbers)))
         for k, x in enumerate(numbers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.list_kernels import ListKernel
 
 Lists = Sequence[Sequence[Any]]
+
+_dtype, _shape, _size = attrgetter("dtype"), attrgetter("shape"), attrgetter("size")
 
 
 class CompiledLists(ArrayBackend):
@@ -41,12 +44,11 @@ class CompiledLists(ArrayBackend):
             return no_results(lists)
         if skipped is not None:  # which a device that waits for nothing has; this one does without the update
             return super().foreach(formula, lists, numbers, flags, owned, skipped)
-        if len({x.dtype for x in chain(*lists)}) > 1:
+        if len({*map(_dtype, chain(*lists))}) > 1:
             lists = [lists[0], *[self._like(xs, lists[0]) for xs in lists[1:]]]
         groups = _groups(lists)
-        kernels = {dtype: _kernel(formula, len(lists), len(numbers), dtype, flags) for dtype in groups}
         if len(groups) == 1:
-            (kernel,) = kernels.values()
+            kernel = _kernel(formula, len(lists), len(numbers), next(iter(groups)), flags)
             if kernel is None:
                 return super().foreach(formula, lists, numbers, flags, owned)
             return _computed(kernel, lists, numbers, owned)
@@ -54,7 +56,7 @@ class CompiledLists(ArrayBackend):
         for dtype, positions in groups.items():
             part = [[xs[k] for k in positions] for xs in lists]
             values = tuple([x[positions] if getattr(x, "ndim", 0) else x for x in numbers])
-            kernel = kernels[dtype]
+            kernel = _kernel(formula, len(lists), len(numbers), dtype, flags)
             if kernel is None:
                 part_results = super().foreach(formula, part, values, flags, owned)
             else:
@@ -120,19 +122,17 @@ def _kernel(formula: Formula, arrays: int, numbers: int, dtype: Any, flags: tupl
 
 def _computed(kernel: ListKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
     """Return the results of a kernel. Those after the first are in the memory of states if they are owned."""
-    count = len(lists[0])
-    arrays = _whole([*chain(*lists)])
-    states = arrays[2 * count :][: (kernel.results - 1) * count]
-    outs = [np.empty(x.shape, x.dtype) for x in arrays[:count]]
-    if owned:
-        pairs = zip(chain(*lists[2:]), states, strict=True)
-        outs += [x if x is old and x.flags.writeable else np.empty(x.shape, x.dtype) for old, x in pairs]
-    elif states:
-        outs += [np.empty(x.shape, x.dtype) for x in states]
-    starts = range(0, len(arrays), count)
-    columns = [arrays[k : k + count] for k in starts] + [outs[k : k + count] for k in starts[: kernel.results]]
-    ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(columns) * count)
-    kernel(ids, len(columns), tuple([x.size for x in outs[:count]]), numbers)
+    count, given = len(lists[0]), [*chain(*lists)]
+    arrays = _whole(given)
+    outs: list[Any] = []
+    for k, x in enumerate(arrays[:count] * kernel.results):
+        state = arrays[k + count] if owned and count <= k < len(arrays) - count else None
+        reused = state is not None and state is given[k + count] and state.flags.writeable
+        outs.append(state if reused else np.empty(x.shape, x.dtype))
+    both, starts = arrays + outs, range(0, len(arrays) + len(outs), count)
+    columns = [both[k : k + count] for k in starts]
+    ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(both))
+    kernel(ids, len(columns), tuple(map(_size, arrays[:count])), numbers)
     return tuple(columns[len(lists) :])
 
 
@@ -142,8 +142,8 @@ def _has_kernels(dtype: Any) -> bool:
 
 def _groups(lists: Lists) -> dict[Any, list[int]]:
     """Return the positions by the dtype of their arrays, or None where these differ in shape or dtype."""
-    shapes = [x.shape for x in chain(*lists)]
-    if shapes == shapes[: len(lists[0])] * len(lists) and len({x.dtype for x in chain(*lists)}) == 1:
+    shapes = [*map(_shape, chain(*lists))]
+    if shapes == shapes[: len(lists[0])] * len(lists) and len({*map(_dtype, chain(*lists))}) == 1:
         return {lists[0][0].dtype: []}
     groups: dict[Any, list[int]] = {}
     for position, (x, *ys) in enumerate(zip(*lists, strict=True)):

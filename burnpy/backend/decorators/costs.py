@@ -1,8 +1,9 @@
 """The cost of an operation, computed from the shapes and dtypes of its arguments and results alone.
 
-Floating point operations (FLOPs) are those of the operation's declaration: see `burnpy.backend.schema.Flops`. A matrix
-product of (m, k) and (k, n) has 2 m n k, a multiplication and an addition each (Golub and Van Loan, Matrix
-Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the same).
+Floating point operations (FLOPs) are those of the operation's declaration: see `burnpy.backend.schema.Flops`; those of
+a formula of lists are the sum over its operations. A matrix product of (m, k) and (k, n) has 2 m n k, a multiplication
+and an addition each (Golub and Van Loan, Matrix Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the
+same).
 
 Bytes are those of the arguments, read once, and of the results, written once; of an argument that is accessed at an
 index, those of the accessed elements; for operations that may return a view, 0. Caches and temporaries of a backend are
