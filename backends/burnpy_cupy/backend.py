@@ -25,9 +25,9 @@ from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import ATTENTION, CuPyAttention
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
 from burnpy_cupy.kernels.dense import DENSE
+from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.lists import CompiledLists
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
@@ -52,7 +52,7 @@ class CuPy(
     CuPyRecurrence,
     CuPyReduction,
     CuPyShape,
-    CompiledLists,
+    CuPyForeach,
 ):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 

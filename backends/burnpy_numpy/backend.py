@@ -16,10 +16,9 @@ from burnpy_numpy.convolution import NumPyConvolution
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.dense import NumPyDense
 from burnpy_numpy.distances import NumPyDistances
+from burnpy_numpy.foreach import NumPyForeach
 from burnpy_numpy.indexing import NumPyIndexing
-from burnpy_numpy.kernels.lists import CompiledLists
 from burnpy_numpy.linalg import NumPyLinalg
-from burnpy_numpy.lists import Lists
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.ordering import NumPyOrdering
@@ -57,8 +56,7 @@ class NumPy(
     NumPyScans,
     NumPyShape,
     NumPySoftmax,
-    CompiledLists,
-    Lists,
+    NumPyForeach,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

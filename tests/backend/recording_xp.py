@@ -300,7 +300,7 @@ def fresh_devices() -> Iterator[None]:
         off: Any = {"return_value": False}
         with (
             mock.patch("burnpy_cupy.kernels.kernel.kernels_enabled", **off),
-            mock.patch("burnpy_cupy.kernels.lists.kernels_enabled", **off),
+            mock.patch("burnpy_cupy.kernels.foreach.kernels_enabled", **off),
         ):
             yield
     finally:

@@ -26,7 +26,7 @@ from burnpy.optim import AdamW, Step
 from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy import openblas as openblas_module
 from burnpy_numpy.dense import product
-from burnpy_numpy.lists import Lists
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from burnpy_numpy.openblas import OneThread, openblas
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 
@@ -34,7 +34,7 @@ from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 class InBlocks(NumPy):
     """Without kernels of lists."""
 
-    foreach = Lists.foreach
+    foreach = NumPyForeachBlocks.foreach
 
 
 D = NumPy()

@@ -13,7 +13,7 @@ from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.conformance import suite_of, value_cases
 from burnpy.testing.extent import DECORATED, FAST, FULL, LIGHT, USUAL, Extent
-from burnpy_numpy.lists import Lists
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 
 
 class Inexact(NumPy):
@@ -212,7 +212,7 @@ def test_an_error_of_foreach_is_found(wrong: Any, said: str) -> None:
         skipped: Any = None,
     ) -> Any:
         given = numbers, flags, owned, skipped
-        return Lists.foreach(self, formula, lists, *(wrong(*given) if flags else given))
+        return NumPyForeachBlocks.foreach(self, formula, lists, *(wrong(*given) if flags else given))
 
     suite: Any = conformance_suite(type("Wrong", (NumPy,), {"foreach": foreach}), dtypes=["float32"])
     suite.setup_class()

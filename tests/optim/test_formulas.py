@@ -14,7 +14,7 @@ from burnpy.backend import Backend, Checked, Decorator, Mixed, NumPy, Profiled, 
 from burnpy.nn import Linear, Sequential
 from burnpy.optim import Adam, GradientsParams, GradScaler, Step, clip_by_global_norm
 from burnpy.testing.checks import difference
-from burnpy_numpy.lists import Lists
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from tests.optim.updates import STEPS, UPDATES, Update, lists_of
 
 SHAPES = ((2, 3), (), (0, 3), (130, 140), (260, 140))
@@ -23,7 +23,7 @@ SHAPES = ((2, 3), (), (0, 3), (130, 140), (260, 140))
 class InBlocks(NumPy):
     """Without kernels of lists."""
 
-    foreach = Lists.foreach
+    foreach = NumPyForeachBlocks.foreach
 
 
 class Composed(NumPy):

@@ -26,10 +26,10 @@ from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
-from burnpy_numpy.kernels import compiler, convolution, kernel, list_kernels, target
+from burnpy_numpy.kernels import compiler, convolution, foreach, kernel, target
 
 D: Any = NumPy()
-LOADING: tuple[Any, ...] = (kernel, list_kernels)
+LOADING: tuple[Any, ...] = (kernel, foreach)
 """The modules that load kernels by a name of their own."""
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.optim import Step
-from burnpy_numpy import lists as numpy_lists
-from burnpy_numpy.lists import Lists
+from burnpy_numpy import foreach_blocks
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from tests.optim.updates import UPDATES
 
 pytest.importorskip("llvmlite")
@@ -21,7 +21,7 @@ D: Any = NumPy()
 class Blocked(NumPy):
     """Without kernels: parameters are updated block by block."""
 
-    foreach = Lists.foreach
+    foreach = NumPyForeachBlocks.foreach
 
 
 class Composed(NumPy):
@@ -33,7 +33,7 @@ class Composed(NumPy):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the larger parameters into several blocks, the last of another size."""
-    monkeypatch.setattr(numpy_lists, "_BLOCK", 500)
+    monkeypatch.setattr(foreach_blocks, "_BLOCK", 500)
 
 
 ADAM = UPDATES["adam"]

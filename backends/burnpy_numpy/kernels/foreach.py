@@ -6,20 +6,24 @@ The arrays of a list are divided into parts of `PART` elements, whatever the num
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.lists import Formula
 from burnpy.backend.program import Program, ProgramError
 from burnpy.backend.program.trace import formula_program
-from burnpy_array.array_base import NUMBERS
+from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
 from burnpy_numpy.kernels.compiler import vector_bytes
 from burnpy_numpy.kernels.emitter import emit
 from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
-from burnpy_numpy.kernels.kernel import kernels_enabled, loaded, template_kernel
+from burnpy_numpy.kernels.kernel import loaded, lookup, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, ran
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
@@ -70,7 +74,14 @@ position, for each part its position, its start and its stop, and the numbers. T
 has, and how many numbers for itself, 0 if all have the same."""
 
 
-class ListKernel:
+_POWERS = {1.0: "abs", 2.0: "square", np.inf: "max"}
+"""The norms that are kernels, by p, with what their kernels add up or find."""
+_found: dict[tuple[Any, ...], ForeachKernel | None] = lookup()
+_size = attrgetter("size")
+Lists = Sequence[Sequence[Any]]
+
+
+class ForeachKernel:
     """The kernel of an elementwise program that runs for all positions of lists."""
 
     __slots__ = ("_function", "program", "results", "text")
@@ -123,25 +134,28 @@ def parts_of(sizes: tuple[int, ...]) -> tuple[int, Any, Any, Any, Any]:
     return len(which), which, starts, stops, firsts
 
 
-def formula_kernel(
-    formula: Formula, arrays: int, numbers: int, dtype: str, flags: tuple[bool, ...]
-) -> ListKernel | None:
-    """Return the kernel of a formula; None if kernels are off, or if it is not elementwise or no program."""
-    if not kernels_enabled():
-        return None
+def foreach_kernel(
+    formula: Formula, arrays: int, numbers: int, dtype: Any, flags: tuple[bool, ...]
+) -> ForeachKernel | None:
+    """Return the kernel of a formula of lists; None if it is not elementwise or no program, or of other dtypes."""
+    key = (formula, dtype, flags)
     try:
-        program = formula_program(formula, dtype, arrays, numbers, flags)
-        return _list_kernel(program) if program.elementwise else None
-    except ProgramError:
-        return None
+        return _found[key]
+    except KeyError:
+        kernel = None
+        if dtype is float32 or dtype is float64:
+            with suppress(ProgramError):
+                program = formula_program(formula, dtype.name, arrays, numbers, flags)
+                kernel = _program_kernel(program) if program.elementwise else None
+        return _found.setdefault(key, kernel)
 
 
 @cache
-def _list_kernel(program: Program) -> ListKernel | None:
+def _program_kernel(program: Program) -> ForeachKernel | None:
     text, _ = emit(program, vector_bytes())
     text = text.replace("define void @kernel(", "define internal void @one(") + _DRIVER + TABLE_ENTRY
     function = loaded(program.name, f"lists {program.key}", text)
-    return None if function is None else ListKernel(program, text, function)
+    return None if function is None else ForeachKernel(program, text, function)
 
 
 def norm_kernel(dtype: str, what: str) -> TemplateKernel | None:
@@ -149,7 +163,7 @@ def norm_kernel(dtype: str, what: str) -> TemplateKernel | None:
 
     It is None if kernels are off.
     """
-    return template_kernel(norm_of_parts, dtype, what, vector_bytes() // 4) if kernels_enabled() else None
+    return template_kernel(norm_of_parts, dtype, what, vector_bytes() // 4)
 
 
 def partial_norms(kernel: TemplateKernel, arrays: Sequence[Any]) -> tuple[Any, Any]:
@@ -204,3 +218,42 @@ def _add(w: Loops, what: str, total: str, x: Vector) -> None:
         return
     size = w.call("fabs", wide)
     w.set(total, w.call("maximum", so_far, size) if what == "max" else w.add(so_far, size))
+
+
+def run_foreach(kernel: ForeachKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
+    """Return the results of a kernel. Those after the first are in the memory of states if they are owned."""
+    count, given = len(lists[0]), [*chain(*lists)]
+    arrays = _whole(given)
+    outs: list[Any] = []
+    for k, x in enumerate(arrays[:count] * kernel.results):
+        state = arrays[k + count] if owned and count <= k < len(arrays) - count else None
+        reused = state is not None and state is given[k + count] and state.flags.writeable
+        outs.append(state if reused else np.empty(x.shape, x.dtype))
+    both, starts = arrays + outs, range(0, len(arrays) + len(outs), count)
+    columns = [both[k : k + count] for k in starts]
+    ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(both))
+    kernel(ids, len(columns), tuple(map(_size, arrays[:count])), numbers)
+    return tuple(columns[len(lists) :])
+
+
+def _whole(xs: Sequence[Any]) -> list[Any]:
+    """Return arrays whose elements lie side by side in order; copies of others, and of NumPy's scalars."""
+    return [x if type(x) is np.ndarray and x.flags.c_contiguous else np.array(x, order="C") for x in xs]
+
+
+def run_norms(xs: Sequence[Any], p: float) -> list[tuple[Any, Any, list[int]]] | None:
+    """Return the sums or maxima of parts of arrays, the number of each array's first part, and the arrays' positions,
+    for each dtype; None if there is no kernel."""
+    if p not in _POWERS:
+        return None
+    full = [k for k, x in enumerate(xs) if x.size]
+    arrays = [xs[k].astype(float32) if is_half(xs[k].dtype) else xs[k] for k in full]
+    parts = []
+    for dtype in dict.fromkeys([x.dtype for x in arrays]):
+        kernel = norm_kernel(dtype.name, _POWERS[p])
+        if kernel is None:
+            return None
+        own = _whole([x for x in arrays if x.dtype is dtype])
+        positions = [k for k, x in zip(full, arrays, strict=True) if x.dtype is dtype]
+        parts.append((*partial_norms(kernel, own), positions))
+    return parts

@@ -25,7 +25,7 @@ _FUNCTIONS = {
 """NumPy's functions whose results are exact or rounded once, and so the same in blocks as of whole arrays."""
 
 
-class Lists(ArrayBackend):
+class NumPyForeachBlocks(ArrayBackend):
     """Formulas of lists. Arrays of at most one block, and formulas of other functions, are computed as a whole."""
 
     def foreach(

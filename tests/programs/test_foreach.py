@@ -11,7 +11,7 @@ import pytest
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.lists import mul_each
-from burnpy_numpy.lists import Lists
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 
 D: Any = NumPy()
 bfloat16 = dtype_of("bfloat16")
@@ -20,7 +20,7 @@ bfloat16 = dtype_of("bfloat16")
 class Composed(NumPy):
     """Without kernels of lists."""
 
-    foreach = Lists.foreach
+    foreach = NumPyForeachBlocks.foreach
     foreach_norm = Backend.foreach_norm
     total_norm = Backend.total_norm
 
