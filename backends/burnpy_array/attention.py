@@ -8,10 +8,10 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.attention import allowed_keys
 from burnpy.backend.primitives import Shape
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
-class Attention(ArrayBase):
+class ArrayAttention(ArrayBase):
     """Attention and its gradient; 16-bit floats are computed in float32."""
 
     _scores_bytes = 1 << 19
@@ -86,7 +86,7 @@ class Limits:
     """
 
     def __init__(
-        self, b: Attention, lead: Shape, queries: int, keys: int, mask: Any, offset: int | None, dtype: Any
+        self, b: ArrayAttention, lead: Shape, queries: int, keys: int, mask: Any, offset: int | None, dtype: Any
     ) -> None:
         xp, self.xp, self.dtype = b.xp, b.xp, dtype
         self.own: Any = None
@@ -112,13 +112,13 @@ class Limits:
             self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), out=scores)
 
 
-def _blocks(b: Attention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:
+def _blocks(b: ArrayAttention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:
     """The start and stop of each block of the heads ``begin`` to ``end``, which have ``each`` scores."""
     step = max(1, b._scores_bytes // max(1, each * dtype.itemsize))
     return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
 
-def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
+def _forward(b: ArrayAttention, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
     limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     flat_q, flat_k, flat_v = (x.reshape((math.prod(lead), *x.shape[-2:])) for x in (q, k, v))
@@ -139,14 +139,14 @@ def _forward(b: Attention, q: Any, k: Any, v: Any, mask: Any, offset: int | None
     return out.reshape((*q.shape[:-1], v.shape[-1])), total.reshape(q.shape[:-1])
 
 
-def _sums(b: Attention, weights: Any) -> Any:
+def _sums(b: ArrayAttention, weights: Any) -> Any:
     """The sum of each query's weights, by which they are divided; 1 for a query that attends to nothing."""
     sums = b._total(weights, (2,), True)
     return b.xp.where(b.xp.equal(sums, 0), weights.dtype.type(1), sums)
 
 
 def _backward(
-    b: Attention, inputs: tuple[Any, ...], mask: Any, offset: int | None, scale: float
+    b: ArrayAttention, inputs: tuple[Any, ...], mask: Any, offset: int | None, scale: float
 ) -> tuple[Any, Any, Any]:
     grad, q, k, v, logsumexp = inputs
     xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])

@@ -15,14 +15,14 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.windows import Pair, inside, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Key, Shape
-from burnpy_array.base import ArrayBase, in_order, is_half
+from burnpy_array.array_base import ArrayBase, in_order, is_half
 
 _MAX_ROWS_BY_MEMBER = 64
 """The number of rows of the columns up to which the members of a block are multiplied one by one: that takes less time
 than transposing the larger factor or the result."""
 
 
-class Convolution(ArrayBase):
+class ArrayConvolution(ArrayBase):
     """Convolution and its gradients; 16-bit floats are computed in float32."""
 
     _columns_bytes = 1 << 20
@@ -63,7 +63,7 @@ class Windows:
 
     def __init__(
         self,
-        b: Convolution,
+        b: ArrayConvolution,
         shape: Shape,
         kernel: Shape,
         where: tuple[Pair, Pair, Pair],
@@ -115,7 +115,7 @@ class Windows:
         return flat.reshape((*_grouped(self.rows, groups), length))
 
 
-def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+def _forward(b: ArrayConvolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
     if is_half(x.dtype):
         wide = None if bias is None else bias.astype(float32)
         return _forward(b, x.astype(float32), weight.astype(float32), wide, where, groups).astype(x.dtype)
@@ -145,7 +145,9 @@ def _forward(b: Convolution, x: Any, weight: Any, bias: Any, where: tuple[Pair, 
     return out.reshape((n, o, *counts))
 
 
-def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+def _by_input(
+    b: ArrayConvolution, grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int
+) -> Any:
     if is_half(grad.dtype):
         return _by_input(b, grad.astype(float32), weight.astype(float32), shape, where, groups).astype(grad.dtype)
     xp, o = b.xp, weight.shape[0]
@@ -170,7 +172,9 @@ def _by_input(b: Convolution, grad: Any, weight: Any, shape: Shape, where: tuple
     return out
 
 
-def _by_weight(b: Convolution, grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int) -> Any:
+def _by_weight(
+    b: ArrayConvolution, grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int
+) -> Any:
     if is_half(grad.dtype):
         return _by_weight(b, grad.astype(float32), x.astype(float32), shape, where, groups).astype(grad.dtype)
     xp, o = b.xp, shape[0]

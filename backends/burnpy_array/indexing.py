@@ -1,4 +1,4 @@
-"""Selecting and writing elements by index, and accumulating into arrays in place."""
+"""Selecting and writing elements by index, and accumulating into arrays in place, and sorting."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.primitives import Key
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
-class Indexing(ArrayBase):
+class ArrayIndexing(ArrayBase):
     """Operations by index; indices are int64, in range and not negative."""
 
     def index_select(self, x: Any, dim: int, index: Any) -> Any:
@@ -100,3 +100,19 @@ def grid(xp: Any, dim: int, index: Any) -> tuple[Any, ...]:
         else:
             key.append(xp.arange(size).reshape((size, *(1,) * (len(index.shape) - other - 1))))
     return tuple(key)
+
+
+class ArrayOrdering(ArrayBase):
+    """Stable sorts, which put NaN last."""
+
+    def argsort(self, x: Any, dim: int, descending: bool) -> Any:
+        wide = self.cast(x, float32) if is_half(x.dtype) else x
+        return self._call(_order, self.xp, wide, dim, descending)
+
+
+def _order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
+    """Equal elements keep their order when descending too: both the elements and the result are reversed."""
+    if not descending:
+        return x.argsort(dim, kind="stable").astype(int64, copy=False)
+    last = x.shape[dim] - 1
+    return xp.subtract(last, xp.flip(xp.flip(x, dim).argsort(dim, kind="stable"), dim)).astype(int64, copy=False)

@@ -11,11 +11,11 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, Shape
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 from burnpy_array.reduction import count, exponents
 
 
-class Normalization(ArrayBase):
+class ArrayNormalization(ArrayBase):
     """Normalisation and its gradients; 16-bit floats are computed in float32."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
@@ -106,10 +106,10 @@ class Scaled:
         return self.xp.ldexp(x, self.xp.multiply(self.exponent, power))
 
 
-_plain = Normalization
+_plain = ArrayNormalization
 
 
-def _normalize(b: Normalization, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
+def _normalize(b: ArrayNormalization, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
     results = b._normalize(x, weight, bias, dims, eps)
     if not b._overflowed(results[2]):
         return results
@@ -119,7 +119,7 @@ def _normalize(b: Normalization, x: Any, weight: Any, bias: Any, dims: Dims, eps
 
 
 def _normalize_backward(
-    b: Normalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+    b: ArrayNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
 ) -> tuple[Any, ...]:
     if not b._overflowed(var):
         return b._normalize_backward(grad, x, weight, mean, var, dims, eps)
@@ -139,7 +139,7 @@ def _squares(b: ArrayBase, x: Any, dims: Dims) -> tuple[Any, Any]:
     return b.xp.divide(b._total(memory, dims, True), count(x, dims)), memory
 
 
-def _rms_norm(b: Normalization, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
+def _rms_norm(b: ArrayNormalization, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
     square, out = _squares(b, x, dims)
     if b._overflowed(square):
         scaled = Scaled(b, x, dims, eps)
@@ -149,7 +149,7 @@ def _rms_norm(b: Normalization, x: Any, weight: Any, dims: Dims, eps: Any) -> tu
     return (b.xp.multiply(out, weight, out),)
 
 
-def _rms_norm_backward(b: Normalization, grad: Any, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
+def _rms_norm_backward(b: ArrayNormalization, grad: Any, x: Any, weight: Any, dims: Dims, eps: Any) -> tuple[Any, ...]:
     xp = b.xp
     square, normal = _squares(b, x, dims)
     scaled = None

@@ -1,15 +1,17 @@
-"""Pointwise operations: arithmetic, comparisons and functions of one argument."""
+"""Pointwise operations: arithmetic, comparisons, functions of one and two arguments, and formulas of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from burnpy.backend.function_copy import specialised
+
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.specialised import specialised
-from burnpy_array.base import NUMBERS, ArrayBase, is_half
+from burnpy.backend.operations.lists import Formula
+from burnpy_array.array_base import NUMBERS, ArrayBase, is_half
 
 UNARY = {
     **{name: name for name in ("sign", "floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
@@ -59,15 +61,15 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 def unary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `UNARY`."""
-    return operation(_unary, name, {"FUNCTION": UNARY[name]})
+    return method_from_template(_unary, name, {"FUNCTION": UNARY[name]})
 
 
 def binary(name: str) -> Callable[..., Any]:
     """Return the method of an operation in `BINARY`."""
-    return operation(_binary, name, {"FUNCTION": BINARY[name]})
+    return method_from_template(_binary, name, {"FUNCTION": BINARY[name]})
 
 
-def operation(
+def method_from_template(
     template: Callable[..., Any], name: str, words: Mapping[str, str], namespace: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Return the method that a template makes for an operation, with the operation's docstring: see `specialised`."""
@@ -76,7 +78,7 @@ def operation(
     return method
 
 
-class Arithmetic(ArrayBase):
+class ArrayArithmetic(ArrayBase):
     """Operations of two arguments."""
 
     add, sub, mul, div = binary("add"), binary("sub"), binary("mul"), binary("div")
@@ -157,7 +159,7 @@ POWERS: dict[float, Callable[[Any, Any], Any]] = {
 """Powers computed as products, quotients and roots. A general power of negative numbers takes 60 ns per element."""
 
 
-class Unary(ArrayBase):
+class ArrayUnary(ArrayBase):
     """Operations of one argument."""
 
     neg, abs, sign = unary("neg"), unary("abs"), unary("sign")
@@ -195,3 +197,47 @@ def sigmoid(xp: Any, x: Any, out: Any = None) -> Any:
     top = xp.maximum(e, xp.greater_equal(x, 0))  # 1 in place of exp(-x), which is at most 1
     xp.add(e, 1.0, e)
     return xp.divide(top, e, e)
+
+
+class ArrayElementary(ArrayBase):
+    """Elementary functions of one argument and of two."""
+
+    tan, asin, acos, atan = unary("tan"), unary("asin"), unary("acos"), unary("atan")
+    sinh, cosh = unary("sinh"), unary("cosh")
+    asinh, acosh, atanh = unary("asinh"), unary("acosh"), unary("atanh")
+    exp2, log2, log10, trunc = unary("exp2"), unary("log2"), unary("log10"), unary("trunc")
+    atan2, hypot, copysign = binary("atan2"), binary("hypot"), binary("copysign")
+    fmax, fmin, logaddexp = binary("fmax"), binary("fmin"), binary("logaddexp")
+    gcd, lcm = binary("gcd"), binary("lcm")
+
+    def signbit(self, x: Any) -> Any:
+        return self._call(self.xp.signbit, x) if kind_of(x.dtype) == "float" else self.lt(x, 0)
+
+    def fmod(self, x: Any, y: Any) -> Any:
+        self._check_divisor(x, y, "fmod")
+        return self._binary(self.xp.fmod, x, y)
+
+
+LEAST = 2048
+"""The number of elements from which one pass takes less time than several short ones."""
+
+
+class ArrayFused(ArrayBase):
+    """Formulas in one pass over the memory, which a backend may compile, where arrays are large and alike."""
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        if not self.fuses(xs):
+            return formula(self, *xs, *numbers)
+        from burnpy.backend.program.execute import run_formula  # not imported before the first large array
+
+        return run_formula(self, formula, xs, numbers)
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return bool(xs[0].size >= LEAST and alike(xs))
+
+
+def alike(xs: Sequence[Any]) -> bool:
+    """Return whether arrays are of one shape and of one dtype that kernels have."""
+    x = xs[0]
+    shape, dtype = x.shape, x.dtype
+    return (dtype is float32 or dtype is float64) and all(y.shape == shape and y.dtype is dtype for y in xs[1:])

@@ -12,7 +12,7 @@ from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 
 
 @cache
-def program_of(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
+def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
     """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
     inputs = tuple([_input(extent, dtype) for extent in extents])
     try:
@@ -87,7 +87,7 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
 
 
 def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
-    """A running average, see `burnpy.backend.operations.optimizer.Optimizer.average_update`."""
+    """A running average, see `burnpy.backend.operations.normalization.Normalization.average_update`."""
     return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64, kind_of
 from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType
-from burnpy_array.base import ArrayBase, is_half
+from burnpy_array.array_base import ArrayBase, is_half
 
 
 def accumulator(dtype: DType) -> DType | None:
@@ -21,7 +21,7 @@ def accumulator(dtype: DType) -> DType | None:
     return float32 if is_half(dtype) else None
 
 
-class Reduction(ArrayBase):
+class ArrayReduction(ArrayBase):
     """Reductions by array methods, which are the same in NumPy and CuPy."""
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -49,7 +49,10 @@ class Reduction(ArrayBase):
         return self._call(_position, x.argmin, dim, keepdim)
 
     def cumsum(self, x: Any, dim: int) -> Any:
-        return self._call(_running, x, dim)
+        return self._call(_running, x, x.cumsum, dim)
+
+    def cumprod(self, x: Any, dim: int) -> Any:
+        return self._call(_running, x, x.cumprod, dim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(_mean, self, x, dims, keepdim)
@@ -86,9 +89,9 @@ def _position(argument: Any, dim: int, keepdim: bool) -> Any:
     return argument(dim, keepdims=keepdim)
 
 
-def _running(x: Any, dim: int) -> Any:
+def _running(x: Any, accumulate: Any, dim: int) -> Any:
     wide = accumulator(x.dtype)
-    out = x.cumsum(dim, wide)
+    out = accumulate(dim, wide)
     return out.astype(x.dtype) if wide is float32 else out
 
 

@@ -1,18 +1,64 @@
-"""Operations on shapes (views, slices, concatenation), and matrix multiplication."""
+"""Creating and converting arrays, and their shapes: views, slices, concatenation."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
-from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.primitives import Dims, Key, Shape
-from burnpy_array.base import ArrayBase, is_half
+import numpy as np
+
+from burnpy.backend.dtypes import float64, kind_of
+from burnpy.backend.primitives import Dims, DType, Key, Scalar, Shape
+from burnpy_array.array_base import ArrayBase
 
 
-class Shaping(ArrayBase):
-    """Shape operations, which return views if the library does, and matrix multiplication."""
+def canonical(array: np.ndarray[Any, Any], copy: bool | None, order: Literal["C", "K"]) -> np.ndarray[Any, Any]:
+    """Return `numpy.array` in native byte order, with the canonical dtype object, so that dtypes compare with ``is``.
+
+    C's long and long long may both be int64; NumPy treats them as equal dtypes, but they are two objects.
+    """
+    dtype = _named(array.dtype)
+    out = np.array(array, dtype, copy=copy, order=order)
+    return out if out.dtype is dtype else out.view(dtype)
+
+
+@cache
+def _named(dtype: DType) -> DType:
+    return np.dtype(dtype.name)
+
+
+class ArrayCreation(ArrayBase):
+    """Creation and conversion; each backend implements the transfers between host and device itself."""
+
+    def full(self, shape: Shape, value: Scalar, dtype: DType) -> Any:
+        return self._call(_full, self.xp, shape, value, dtype)
+
+    def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
+        return self._call(_arange, self.xp, start, stop, step, dtype)
+
+    def cast(self, x: Any, dtype: DType) -> Any:
+        return self._call(x.astype, dtype)
+
+
+def _full(xp: Any, shape: Shape, value: Scalar, dtype: DType) -> Any:
+    if value == 0 and math.copysign(1.0, value) > 0:
+        return xp.zeros(shape, dtype)  # faster: the system provides cleared memory
+    out = xp.empty(shape, dtype)
+    out.fill(value)
+    return out
+
+
+def _arange(xp: Any, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
+    if kind_of(dtype) == "int":
+        return xp.arange(start, stop, step, dtype)
+    return xp.arange(start, stop, step, float64).astype(dtype)  # in a narrow dtype rounding errors would accumulate
+
+
+class ArrayShape(ArrayBase):
+    """Shape operations, which return views if the library does."""
 
     def reshape(self, x: Any, shape: Shape) -> Any:
         return self._call(x.reshape, shape)
@@ -45,20 +91,3 @@ class Shaping(ArrayBase):
 
     def triu(self, x: Any, diagonal: int) -> Any:
         return self._call(self.xp.triu, x, diagonal)
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        if x.dtype is not y.dtype:
-            x, y = self.promote(x, y)
-        return self._call(product, self.xp, x, y)
-
-
-def product(xp: Any, x: Any, y: Any) -> Any:
-    """The matrix product of two arrays of one dtype; 16-bit floats go through float32, which is 200 times faster."""
-    if x.dtype is not float32 and x.dtype is not float64 and is_half(x.dtype):
-        return product(xp, x.astype(float32), y.astype(float32)).astype(x.dtype)
-    if y.ndim == 2:
-        if x.ndim == 2:
-            return x.dot(y)
-        if x.size and x.flags.c_contiguous:  # one large product instead of many small ones
-            return x.reshape((-1, x.shape[-1])).dot(y).reshape((*x.shape[:-1], y.shape[-1]))
-    return xp.matmul(x, y)

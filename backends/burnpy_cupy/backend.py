@@ -11,28 +11,49 @@ import numpy as np
 
 from burnpy.backend.backend import Backend, out_of_bounds
 from burnpy.backend.device_memory import DeviceMemory
-from burnpy.backend.dtypes import float32, int64, kind_of
+from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.runtime import Communicator
 from burnpy.typevars import T
-from burnpy_array.base import NUMBERS, is_half
-from burnpy_array.creation import canonical
+from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
-from burnpy_cupy import availability, exchange, memory, nccl
-from burnpy_cupy.attention import Attention
-from burnpy_cupy.compiled.lists import CompiledLists
-from burnpy_cupy.compiled.operations import Compiled
-from burnpy_cupy.convolution import Convolution
-from burnpy_cupy.deferred_checks import LateErrors
-from burnpy_cupy.differences import Differences
-from burnpy_cupy.indexing import Indexing
-from burnpy_cupy.kernels import Kernels
-from burnpy_cupy.pooling import Pooling
-from burnpy_cupy.recurrence import Recurrence
-from burnpy_cupy.streams import Stream, Streams
+from burnpy_array.shape import canonical
+from burnpy_cupy import availability, exchange, memory_pool, nccl
+from burnpy_cupy.cuda_streams import Stream, Streams
+from burnpy_cupy.deferred_checks import CHECKS, LateErrors
+from burnpy_cupy.kernels.activation import CuPyActivation
+from burnpy_cupy.kernels.attention import ATTENTION, CuPyAttention
+from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
+from burnpy_cupy.kernels.dense import DENSE
+from burnpy_cupy.kernels.foreach import CuPyForeach
+from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
+from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
+from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
+from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
+from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
+from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
+from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
+from burnpy_cupy.random import CuPyRandom
+
+ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
+RAW = ATTENTION
 
 
-class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, CompiledLists, Differences):
+class CuPy(
+    CuPyActivation,
+    CuPyAttention,
+    CuPyConvolution,
+    CuPyIndexing,
+    CuPyNormalization,
+    CuPyPointwise,
+    CuPyPooling,
+    CuPyRandom,
+    CuPyRecurrence,
+    CuPyReduction,
+    CuPyShape,
+    CuPyForeach,
+):
     """A backend that computes with CuPy arrays on one NVIDIA GPU.
 
     Errors that depend on values, such as an index out of range, are raised at the next synchronization with the GPU:
@@ -58,7 +79,7 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
         self.index = index
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
-        self._kernels = Kernels(self.xp)
+        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW, REDUCTIONS)
         self._programs = {}
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
@@ -92,7 +113,7 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
         except MemoryError as error:
             if type(error).__module__.partition(".")[0] != "cupy":  # of a signal handler, perhaps
                 raise
-            raise memory.explained(error, self) from error
+            raise memory_pool.explained(error, self) from error
 
     def _call_on_default_stream(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call f so that it waits for the work of all streams, and all streams wait for it."""
@@ -101,15 +122,15 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
 
     def memory(self) -> DeviceMemory:
         with self.xp.cuda.Device(self.index):
-            return memory.measured(self.xp)
+            return memory_pool.measured(self.xp)
 
     def reset_peak_memory(self) -> None:
         with self.xp.cuda.Device(self.index):
-            memory.measure(self.xp)
+            memory_pool.measure(self.xp)
 
     def empty_cache(self) -> None:
         with self.xp.cuda.Device(self.index):
-            memory.empty_cache(self.xp)
+            memory_pool.empty_cache(self.xp)
 
     def stream(self) -> Stream:
         return Stream(self, self._streams)
@@ -188,21 +209,13 @@ class CuPy(Attention, Convolution, Recurrence, Indexing, Pooling, Compiled, Comp
                 (self.all(self.ne(y, 0), tuple(range(y.ndim)), False),), lambda fine: None if fine else error
             )
 
-    def _erf(self, x: Any) -> Any:
-        return import_module("cupyx.scipy.special").erf(x)
-
-    def erfc(self, x: Any) -> Any:
-        return self._special("erfc", x)
-
-    def erfinv(self, x: Any) -> Any:
-        return self._special("erfinv", x)
-
-    def _special(self, name: str, x: Any) -> Any:
-        """Return a special function that CuPy has as one kernel; 16-bit floats are computed in float32."""
-        function = getattr(import_module("cupyx.scipy.special"), name)
-        if is_half(x.dtype):
-            return self.cast(self._call(function, self.cast(x, float32)), x.dtype)
-        return self._call(function, x)
+    def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Wait for what cuSOLVER says of singular matrices, which CuPy leaves unread by default."""
+        compute = super()._lapack
+        with import_module("cupyx").errstate(linalg="raise"):
+            return availability.with_library(
+                self.xp, "cuSOLVER", "decomposes matrices", lambda: compute(function, *args)
+            )
 
 
 def _event(xp: Any) -> Any:

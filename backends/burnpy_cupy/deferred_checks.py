@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
+from burnpy_cupy.kernels.library import Elementwise
 
 _MOST = 1024
 """The maximum number of pending checks. A GPU's queue holds no more launches, so the first are done by then."""
@@ -19,6 +20,22 @@ _SLOTS = 4 * _MOST
 Slot = tuple[int, int, int]
 """The contents of a slot: a value to report, the smallest index below the bounds, and the largest above them."""
 _UNTOUCHED: Slot = (0, (1 << 63) - 1, -(1 << 63))
+
+
+CHECKS = {
+    "burnpy_note": Elementwise(
+        "T value, int64 slot", "raw int64 memory", "memory[slot] = static_cast<long long>(value)"
+    ),
+    "burnpy_bounded": Elementwise(
+        "int64 index, int64 low, int64 high, int64 ignored, int64 slot",
+        "int64 inside, raw int64 memory",
+        "bool counts = index != ignored;"
+        "if (counts && index < low) atomicMin(&memory[slot + 1], index);"
+        "if (counts && index > high) atomicMax(&memory[slot + 2], index);"
+        "inside = !counts || index < low ? low : index > high ? high : index",
+    ),
+}
+"""The kernels that note a value, and the least and the greatest of indices."""
 
 
 class Check(NamedTuple):

@@ -15,7 +15,7 @@ _STREAMS = 256_000
 """The maximum number of Philox states; fewer states are faster to initialize for fewer numbers."""
 
 
-class Random(ArrayBackend):
+class CuPyRandom(ArrayBackend):
     """Random operations: the same seed gives the same numbers on every GPU, but not those of another backend."""
 
     def random_uniform(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Any:

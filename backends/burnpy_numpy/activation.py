@@ -1,19 +1,23 @@
-"""ReLU and its gradient, in as few calls of NumPy as possible, on all threads for large arrays."""
+"""Activation functions and softmax by kernels of their defaults; ReLU and few rows in as few calls as possible."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import divide, exp, log, subtract
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy_array import ArrayBackend
-from burnpy_numpy.compiled.operations import MANY, elementwise_kernel
-from burnpy_numpy.constants import constant
-from burnpy_numpy.errstate import quietly, run
-from burnpy_numpy.row_sums import row
-from burnpy_numpy.threads import shared
+from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
+from burnpy_numpy.numpy_calls import constant, quietly, run
+from burnpy_numpy.reduction import row
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.launch import Kernel
+
 
 _SMALL = 4096
 """Arrays with fewer elements are computed in one call, with the least overhead."""
@@ -21,12 +25,11 @@ _TWO_CALLS = 64
 """The number of elements from which the gradient of ReLU is a kernel: below, two calls of NumPy need no compiler."""
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 _ZERO32 = _ZERO[float32]
-
 _maximum: Any = np.maximum
 
 
-class Activation(ArrayBackend):
-    """ReLU for NumPy."""
+class NumPyActivation(ArrayBackend):
+    """Activation functions as kernels, one pass over the memory; ReLU in as few calls of NumPy as possible."""
 
     def relu(self, x: Any) -> Any:
         kernel = elementwise_kernel("relu", (), x) if x.size >= MANY else None
@@ -57,6 +60,50 @@ class Activation(ArrayBackend):
         except RuntimeError:
             return quietly(_where_nonzero, grad, out, zero)
 
+    def sigmoid(self, x: Any) -> Any:
+        kernel = elementwise_kernel("sigmoid", (), x)
+        return super().sigmoid(x) if kernel is None else kernel.alike((x,))
+
+    def gelu(self, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu", (approximate,), x)
+        return super().gelu(x, approximate) if kernel is None else kernel.alike((x,))
+
+    def gelu_backward(self, grad: Any, x: Any, approximate: bool) -> Any:
+        kernel = elementwise_kernel("gelu_backward", (approximate,), grad, x)
+        return super().gelu_backward(grad, x, approximate) if kernel is None else kernel.alike((grad, x))
+
+    def silu(self, x: Any) -> Any:
+        kernel = elementwise_kernel("silu", (), x)
+        return super().silu(x) if kernel is None else kernel.alike((x,))
+
+    def silu_backward(self, grad: Any, x: Any) -> Any:
+        kernel = elementwise_kernel("silu_backward", (), grad, x)
+        return super().silu_backward(grad, x) if kernel is None else kernel.alike((grad, x))
+
+    def softplus(self, x: Any, beta: float) -> Any:
+        kernel = elementwise_kernel("softplus", (beta,), x)
+        return super().softplus(x, beta) if kernel is None else kernel.alike((x,))
+
+    def leaky_relu(self, x: Any, negative_slope: float) -> Any:
+        kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)
+        return super().leaky_relu(x, negative_slope) if kernel is None else kernel.alike((x,))
+
+    def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+        kernel = elementwise_kernel("elu", (alpha, scale, input_scale), x)
+        return super().elu(x, alpha, scale, input_scale) if kernel is None else kernel.alike((x,))
+
+    def hardtanh(self, x: Any, low: float, high: float) -> Any:
+        kernel = elementwise_kernel("hardtanh", (low, high), x)
+        return super().hardtanh(x, low, high) if kernel is None else kernel.alike((x,))
+
+    def hardswish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("hardswish", (), x)
+        return super().hardswish(x) if kernel is None else kernel.alike((x,))
+
+    def mish(self, x: Any) -> Any:
+        kernel = elementwise_kernel("mish", (), x)
+        return super().mish(x) if kernel is None else kernel.alike((x,))
+
 
 def _relu(x: Any) -> Any:
     flat, zeros = x.reshape(-1), row(0, _SMALL, x.dtype)  # NumPy does not vectorise the maximum with a scalar
@@ -73,3 +120,79 @@ def _relu(x: Any) -> Any:
 
 def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
     return np.where(np.not_equal(out, zero), grad, zero)
+
+
+_FEW = 512
+"""The number of elements from which the arithmetic takes longer than the calls."""
+
+_largest: Any = np.maximum.reduce
+
+
+class NumPySoftmax(ArrayBackend):
+    """Softmax of rows by kernels, and of few small rows by few calls; others as in `burnpy_array`."""
+
+    def softmax(self, x: Any, dim: int) -> Any:
+        kernel = _row_kernel("softmax", dim, x)
+        if kernel is not None:
+            return kernel.alike((x,))
+        if not _few(x, dim):
+            return super().softmax(x, dim)
+        try:
+            return run(_softmax, x)
+        except RuntimeError:
+            return quietly(_softmax, x)
+
+    def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _row_kernel("softmax_backward", dim, grad, out)
+        return super().softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+
+    def log_softmax(self, x: Any, dim: int) -> Any:
+        kernel = _row_kernel("log_softmax", dim, x)
+        if kernel is not None:
+            return kernel.alike((x,))
+        if not _few(x, dim):
+            return super().log_softmax(x, dim)
+        try:
+            return run(_log_softmax, x)
+        except RuntimeError:
+            return quietly(_log_softmax, x)
+
+    def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
+        kernel = _row_kernel("log_softmax_backward", dim, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+
+
+def _row_kernel(name: str, dim: int, x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an operation along the last dimension."""
+    shape = x.shape
+    return elementwise_kernel(name, (1,), x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
+
+
+def _few(x: Any, dim: int) -> bool:
+    dtype = x.dtype
+    return (dtype is float32 or dtype is float64) and 0 < x.size < _FEW and (x.ndim == 1 or (x.ndim == 2 and dim == 1))
+
+
+def _shifted(x: Any) -> Any:
+    """Subtract the maximum of each row, which is NaN if the row contains NaN."""
+    if x.ndim == 1:
+        return subtract(x, x[x.argmax()])
+    return subtract(x, _largest(x, 1, None, None, True))
+
+
+def _sums(e: Any) -> Any:
+    """The sum of each row, in a shape that broadcasts against the rows."""
+    shape = e.shape
+    out = e.dot(row(1, shape[-1], e.dtype))
+    return out if len(shape) == 1 else out.reshape((shape[0], 1))
+
+
+def _softmax(x: Any) -> Any:
+    e = _shifted(x)
+    exp(e, e)
+    return divide(e, _sums(e), e)
+
+
+def _log_softmax(x: Any) -> Any:
+    shifted = _shifted(x)
+    return subtract(shifted, log(_sums(exp(shifted))), shifted)

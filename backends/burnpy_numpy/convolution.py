@@ -1,5 +1,8 @@
-"""Convolution of many channels, computed with the channels last: the elements of a window are then a few long runs of
-memory, and the matrix products have the layout that is fastest in OpenBLAS. Results have the usual layout (N, C, H, W).
+"""Convolution by kernels, or of many channels as products of matrices with the channels last.
+
+The elements of a window are then a few long runs of memory, and the products have the layout that is fastest in
+OpenBLAS. Results have the usual layout (N, C, H, W). With windows of one element, without padding and groups, nothing
+is laid out anew but the elements that a stride selects.
 """
 
 from __future__ import annotations
@@ -14,44 +17,68 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.base import in_order
-from burnpy_numpy.pointwise_convolution import (
-    pointwise_convolution,
-    pointwise_input_gradient,
-    pointwise_weight_gradient,
-)
-from burnpy_numpy.threads import COUNT, shared
+from burnpy_array.array_base import in_order
+from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
+from burnpy_numpy.kernels.kernel import family_kernels
 
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
-"""The size of a block's columns in bytes; `threads.BLOCK` explains why it is larger with several threads."""
+"""The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
+_TINY = 1 << 12
+"""The product of the sizes of two arrays below which nothing else is looked at."""
 
 
-class Convolution(ArrayBackend):
-    """Convolution for NumPy; few channels, groups and 16-bit floats use the implementation of `burnpy_array`."""
+class NumPyConvolution(ArrayBackend):
+    """Convolution by kernels for windows of several elements, else as products of matrices.
+
+    Few channels, groups and 16-bit floats use the implementation of `burnpy_array`.
+    """
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        if _pointwise(x, weight.shape, padding, groups):
-            return self._call(pointwise_convolution, x, weight, None, stride)
-        if fits(x, groups):
-            return self._call(_forward, x, weight, None, (stride, padding, dilation))
-        return super().conv2d(x, weight, stride, padding, dilation, groups)
+        out = self._kernel_conv2d(x, weight, None, stride, padding, dilation, groups)
+        return self._conv2d_by_products(x, weight, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        out = self._kernel_conv2d(x, weight, bias, stride, padding, dilation, groups)
+        if out is not None:
+            return out
         if _pointwise(x, weight.shape, padding, groups):
             return self._call(pointwise_convolution, x, weight, bias, stride)
         if fits(x, groups):
             return self._call(_forward, x, weight, bias, (stride, padding, dilation))
         return super().conv2d_bias(x, weight, bias, stride, padding, dilation, groups)
 
+    def _kernel_conv2d(
+        self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    ) -> Any:
+        """Return a convolution; None without a kernel for it."""
+        kernels = None if x.size * weight.size < _TINY else family_kernels("convolution")
+        if kernels is None:
+            return None
+        return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups, fits(x, groups))
+
+    def _conv2d_by_products(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        """Return a convolution as products of matrices."""
+        if _pointwise(x, weight.shape, padding, groups):
+            return self._call(pointwise_convolution, x, weight, None, stride)
+        if fits(x, groups):
+            return self._call(_forward, x, weight, None, (stride, padding, dilation))
+        return super().conv2d(x, weight, stride, padding, dilation, groups)
+
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution")):
+            many = fits(weight, groups), fits(grad, groups)
+            out = kernels.input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups, many)
+            if out is not None:
+                return out
         if _pointwise(grad, weight.shape, padding, groups):
             return self._call(pointwise_input_gradient, grad, weight, shape, stride)
         if fits(weight, groups):
@@ -67,6 +94,12 @@ class Convolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if x.size and (kernels := family_kernels("convolution")):
+            out = kernels.run_weight_gradient(
+                self, grad, x, shape, (stride, padding, dilation), groups, fits(x, groups)
+            )
+            if out is not None:
+                return out
         if grad.size and _pointwise(x, shape, padding, groups):
             return self._call(pointwise_weight_gradient, grad, x, shape, stride)
         if fits(x, groups):
@@ -221,3 +254,58 @@ def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) 
 def _rows(weight: Any) -> Any:
     """The weight as a matrix: one row per output channel, with the elements of a window, channels last."""
     return weight.transpose(0, 2, 3, 1).reshape((weight.shape[0], -1))
+
+
+def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
+    """Return the convolution of x (N, C, H, W) and weight (O, C, 1, 1) plus a bias (O,), which may be None."""
+    matrix = weight.reshape(weight.shape[:2])
+    x = x[:, :, :: stride[0], :: stride[1]]
+    members = _planes(x)
+    out = np.empty((len(x), len(matrix), members.shape[2]), x.dtype)
+
+    def work(begin: int, end: int) -> None:
+        part = out[begin:end]
+        np.matmul(matrix, members[begin:end], part)
+        if bias is not None:
+            np.add(part, bias[:, None], part)
+
+    _shared(work, out, matrix.shape[1])
+    return out.reshape((*out.shape[:2], *x.shape[2:]))
+
+
+def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
+    """Return the gradient by x of a shape."""
+    matrix, grads = weight.reshape(weight.shape[:2]).T, _planes(grad)
+    out = np.empty((len(grad), len(matrix), grads.shape[2]), grad.dtype)
+    _shared(lambda begin, end: np.matmul(matrix, grads[begin:end], out[begin:end]), out, matrix.shape[1])
+    out = out.reshape((*out.shape[:2], *grad.shape[2:]))
+    if stride == (1, 1):
+        return out
+    total = np.zeros(shape, grad.dtype)
+    total[:, :, :: stride[0], :: stride[1]] = out
+    return total
+
+
+def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
+    """Return the gradient by the weight, whose shape is given."""
+    grads, members = _planes(grad), _planes(x[:, :, :: stride[0], :: stride[1]])
+    totals: dict[int, Any] = {}
+
+    def work(begin: int, end: int) -> None:
+        total = totals[begin] = np.zeros(shape[:2], grad.dtype)
+        part = np.empty_like(total)
+        for g, member in zip(grads[begin:end], members[begin:end], strict=True):
+            np.add(total, np.dot(g, member.T, part), total)
+
+    _shared(work, grads, shape[1])
+    return in_order(totals).reshape(shape)
+
+
+def _planes(x: Any) -> Any:
+    """Return x with its planes as rows."""
+    return np.ascontiguousarray(x).reshape((*x.shape[:2], -1))
+
+
+def _shared(work: Any, x: Any, products: int) -> None:
+    """Do the work for all members of x; each element takes the given number of products."""
+    shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)

@@ -1,31 +1,78 @@
-"""Normalisation over all dimensions but the channels, block by block. A block stays in the cache from its first sum to
-its last product. Rows are normalised by programs, see `burnpy_numpy.compiled.operations`."""
+"""Normalization: rows by kernels of its default, all dimensions but the channels block by block.
+
+A block stays in the cache from its first sum to its last product.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
-from burnpy_array.base import in_order
-from burnpy_numpy.row_sums import row
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_array.array_base import in_order
+from burnpy_numpy.cpu_threads import BLOCK, shared
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
+from burnpy_numpy.reduction import row
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.launch import Kernel
+
 
 _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
+_FULL, _ROW, _COLUMN = "full", "row", "column"
 
 
-class Normalization(ArrayBackend):
-    """Normalisation for NumPy; other layouts use the implementation of `burnpy_array`."""
+class NumPyNormalization(ArrayBackend):
+    """Rows by kernels of programs, channels by those of templates or block by block; others as in `burnpy_array`."""
+
+    def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        kernel = _row_kernel("normalize", eps, dims, (x,), (weight, bias))
+        if kernel is None:
+            return super().normalize(x, weight, bias, dims, eps)
+        small = (*x.shape[: dims[0]], *(1,) * len(dims))
+        out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
+        return (out, mean, var) if _finite(var) else super().normalize(x, weight, bias, dims, eps)
+
+    def normalize_backward(
+        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+    ) -> tuple[Any, Any, Any]:
+        kernel = _row_kernel("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
+        if kernel is None or not _finite(var):
+            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
+        xs = (grad, x, weight, mean, var)
+        by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
+        return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+    def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
+        kernel = _row_kernel("rms_norm", eps, dims, (x,), (weight,))
+        if kernel is None:
+            return super().rms_norm(x, weight, dims, eps)
+        rows, columns = _rows_and_columns(x, weight)
+        (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
+        return out if _finite(out.reshape((rows, columns))[:, 0]) else super().rms_norm(x, weight, dims, eps)
+
+    def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+        kernel = _row_kernel("rms_norm_backward", eps, dims, (grad, x), (weight,))
+        if kernel is None:
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
+        by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+        if not _finite(by_weight):
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
+        return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
+            results: tuple[Any, Any, Any] | None = kernels.group_normalize(x, weight, bias, dims, eps)
+            if results is not None:
+                return results
         if are_channels(x, weight, dims) and bias.shape == weight.shape:
             return _channels(x, weight, bias, dims, eps)
         return super()._normalize(x, weight, bias, dims, eps)
@@ -33,9 +80,58 @@ class Normalization(ArrayBackend):
     def _normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
+        if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
+            results: tuple[Any, Any, Any] | None = kernels.group_normalize_backward(
+                grad, x, weight, mean, var, dims, eps
+            )
+            if results is not None:
+                return results
         if are_channels(x, weight, dims):
             return _channels_backward(grad, x, weight, mean, var, eps)
         return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
+
+
+def _row_kernel(
+    name: str,
+    eps: float,
+    dims: Dims,
+    full: tuple[Any, ...],
+    row: tuple[Any, ...],
+    column: tuple[Any, ...] = (),
+) -> Kernel | None:
+    """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
+    x = full[-1]
+    dtype, shape = x.dtype, x.shape[dims[0] :]
+    columns = math.prod(shape)
+    if (
+        x.size < LEAST
+        or not (dtype is float32 or dtype is float64)
+        or len(shape) != len(dims)
+        or columns > LONGEST
+        or full[0].shape != x.shape
+    ):
+        return None
+    for a in (*full, *row, *column):
+        if a.dtype is not dtype:
+            return None
+    for a in row:
+        if a.shape != shape:
+            return None
+    for a in column:
+        if a.size * columns != x.size:
+            return None
+    extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
+    return operation_kernel(name, extents, dtype, ((1,), eps))
+
+
+def _finite(x: Any) -> bool:
+    """Return whether an array has neither NaN nor +∞: kernels make NaN or ∞ of rows whose squares overflow."""
+    return bool(x.item(x.argmax()) < math.inf)
+
+
+def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:
+    columns = math.prod(weight.shape)
+    return x.size // columns, columns
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:

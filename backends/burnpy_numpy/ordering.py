@@ -1,25 +1,21 @@
-"""Sorting, selection by rank and cumulative extremes with NumPy's fastest functions."""
+"""Sorting, selection by rank and search with NumPy's fastest functions."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32, int32, int64, kind_of, uint32, uint64
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
-from burnpy_array.reduction import accumulator
+from burnpy_array.array_base import is_half
 
 _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""
-WIDE = 128
-"""The number of elements beside each other from which accumulating them slice by slice takes less time."""
 _LOW = np.uint64(0xFFFF_FFFF)
 
 
-class Ordering(ArrayBackend):
+class NumPyOrdering(ArrayBackend):
     """Operations whose results are those of the defaults, in a third to a tenth of the time."""
 
     def argsort(self, x: Any, dim: int, descending: bool) -> Any:
@@ -45,22 +41,6 @@ class Ordering(ArrayBackend):
                 order = self.argsort(self.gather(x, dim, index), dim, largest)
                 return self.gather(index, dim, order)
         return super().topk_index(x, dim, k, largest)
-
-    def cummax_index(self, x: Any, dim: int) -> Any:
-        return self._call(_last_equal, x, np.maximum, dim)
-
-    def cummin_index(self, x: Any, dim: int) -> Any:
-        return self._call(_last_equal, x, np.minimum, dim)
-
-    def logcumsumexp(self, x: Any, dim: int) -> Any:
-        wide = x.astype(float32) if is_half(x.dtype) else x
-        return self._call(accumulated, np.logaddexp, wide, dim, None).astype(x.dtype, copy=False)
-
-    def cumsum(self, x: Any, dim: int) -> Any:
-        return self._call(_running, np.add, x, dim)
-
-    def cumprod(self, x: Any, dim: int) -> Any:
-        return self._call(_running, np.multiply, x, dim)
 
     def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
         if values.ndim != 1:
@@ -120,36 +100,3 @@ def _beyond(x: Any, k: int, largest: bool) -> Any:
     if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
         return None
     return np.remainder(positions, count).reshape((*x.shape[:-1], k))
-
-
-def _last_equal(x: Any, f: Any, dim: int) -> Any:
-    """The index of the last element that equals the extreme so far; NaN equals NaN."""
-    extreme = accumulated(f, x, dim, None)
-    equal = np.equal(x, extreme)
-    if kind_of(x.dtype) == "float":
-        undefined = np.isnan(extreme)
-        if undefined.any():
-            np.logical_or(equal, np.isnan(x), equal)
-    narrow = int32 if x.shape[dim] < 1 << 31 else int64
-    place = np.arange(x.shape[dim], dtype=narrow).reshape((-1, *(1,) * (x.ndim - dim - 1)))
-    return accumulated(np.maximum, np.multiply(place, equal, dtype=narrow), dim, None).astype(int64)
-
-
-def _running(f: Any, x: Any, dim: int) -> Any:
-    """The cumulative sum or product, accumulated as reductions are."""
-    wide = accumulator(x.dtype)
-    out = accumulated(f, x, dim, wide)
-    return out.astype(x.dtype) if wide is float32 else out
-
-
-def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
-    """``f.accumulate(x, dim, dtype)``: of many elements beside each other, slice by slice, in a tenth of its time."""
-    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < WIDE:
-        return f.accumulate(x, dim, dtype)
-    out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
-    x = x.astype(out.dtype, copy=False)
-    lead: Any = (slice(None),) * dim
-    out[(*lead, 0)] = x[(*lead, 0)]
-    for k in range(1, x.shape[dim]):
-        f(out[(*lead, k - 1)], x[(*lead, k)], out=out[(*lead, k)])
-    return out

@@ -14,7 +14,7 @@ from burnpy_array import ArrayBackend
 Slices = Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]
 
 
-class Padding(ArrayBackend):
+class NumPyPadding(ArrayBackend):
     """Padding without intermediate arrays; what is cut off is left to the default."""
 
     def pad_ends(self, x: Any, pairs: Pairs, how: str) -> Any:

@@ -1,7 +1,8 @@
-"""Pooling block by block, on all threads for large inputs, with results written directly to the output array."""
+"""Pooling by kernels, or block by block, on all threads for large inputs, with results written where they belong."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,14 +12,15 @@ from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.threads import BLOCK, shared
-from burnpy_numpy.where import BITS
+from burnpy_numpy.cpu_threads import BLOCK, shared
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
 
 
-class Pooling(ArrayBackend):
-    """Max pooling without padding (and, for the gradient, without overlap), and adaptive average pooling.
+class NumPyPooling(ArrayBackend):
+    """Pooling by kernels, else max pooling without padding (and, for the gradient, without overlap) in blocks.
 
     Other cases use the implementation of `burnpy_array`. Adaptive averages are matrix products, in which an infinity or
     NaN would be multiplied by the zeros of other windows: if the result is not finite, it is computed again by that
@@ -27,6 +29,10 @@ class Pooling(ArrayBackend):
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
+            if out is not None:
+                return out
         if (
             x.size
             and padding == (0, 0)
@@ -38,11 +44,48 @@ class Pooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            total = kernels.run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
+            if total is not None:
+                return total
         rests = [_rest(x.shape, out.shape[2:], kernel, stride, (1, 1), n) for n in (0, 1)]
         apart = stride[0] >= kernel[0] and stride[1] >= kernel[1] and dilation == (1, 1)
         if x.size and padding == (0, 0) and apart and min(rests) >= 0:
             return self._call(_backward, grad, x, out, kernel, stride, stride == kernel and rests == [0, 0])
         return super().max_pool2d_backward(grad, x, out, kernel, stride, padding, dilation)
+
+    def avg_pool2d(
+        self,
+        x: Any,
+        kernel: Pair,
+        stride: Pair,
+        padding: Pair,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor: int | None,
+    ) -> Any:
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
+            out = kernels.run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
+            if out is not None:
+                return out
+        return super().avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+
+    def avg_pool2d_backward(
+        self,
+        grad: Any,
+        shape: Shape,
+        kernel: Pair,
+        stride: Pair,
+        padding: Pair,
+        count_include_pad: bool,
+        divisor: int | None,
+    ) -> Any:
+        if math.prod(shape) >= MANY and (kernels := family_kernels("pooling")):
+            total = kernels.run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
+            if total is not None:
+                return total
+        return super().avg_pool2d_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
 
     def adaptive_avg_pool2d(self, x: Any, size: Pair) -> Any:
         if size == (1, 1):
@@ -55,6 +98,13 @@ class Pooling(ArrayBackend):
         rows, columns = (_averages(n, k, grad.dtype) for n, k in zip(shape[2:], grad.shape[2:], strict=True))
         out = self.matmul(self.matmul(np.ascontiguousarray(rows.T), grad), columns)
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
+
+    def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            out = kernels.run_adaptive_maxima(x, size)
+            if out is not None:
+                return out
+        return super().adaptive_max_pool2d_indices(x, size)
 
 
 def _averages(n: int, k: int, dtype: DType) -> Any:

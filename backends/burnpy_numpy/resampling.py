@@ -1,5 +1,7 @@
-"""Resampling block by block, on all threads for large inputs: the elements at a tap's places are taken, weighed and
-added while they are in the cache."""
+"""Resampling block by block, on all threads for large inputs, and sums of elements at places by kernels.
+
+The elements at a tap's places are taken, weighed and added while they are in the cache.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,54 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.resampling import Sampling, Taps, taps, transposed_taps
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.base import is_half
-from burnpy_numpy.threads import BLOCK, shared
+from burnpy_array.array_base import is_half
+from burnpy_numpy.cpu_threads import BLOCK, shared
+from burnpy_numpy.kernels.kernel import family_kernels
+
+_MIN_PRODUCTS = 512
+"""The number of products from which kernels are used."""
 
 
-class Resampling(ArrayBackend):
-    """Resampling for NumPy; 16-bit floats are computed in float32."""
+class NumPyResampling(ArrayBackend):
+    """Resampling in blocks, and sums of elements at places, times weights, by kernels; 16-bit floats in float32."""
 
     def resample(self, x: Any, dim: int, size: int, how: Sampling) -> Any:
         return self._call(_resampled, x, dim, taps(x.shape[dim], size, how))
 
     def resample_backward(self, grad: Any, dim: int, size: int, how: Sampling) -> Any:
         return self._call(_resampled, grad, dim, transposed_taps(size, grad.shape[dim], how))
+
+    def weighted_gather(self, x: Any, places: Any, weights: Any) -> Any:
+        out = None
+        if _suits(x, places, weights) and x.shape[2] and (kernels := family_kernels("resampling")):
+            out = kernels.run_weighted_gather(x, places, weights)
+        return super().weighted_gather(x, places, weights) if out is None else out
+
+    def weighted_scatter(self, grad: Any, places: Any, weights: Any, size: int) -> Any:
+        out = None
+        if _suits(grad, places, weights) and size and (kernels := family_kernels("resampling")):
+            out = kernels.run_weighted_scatter(grad, places, weights, size)
+        return super().weighted_scatter(grad, places, weights, size) if out is None else out
+
+    def gathered_products(self, grad: Any, x: Any, places: Any) -> Any:
+        out = None
+        if _suits(grad, places, x) and x.shape[2] and (kernels := family_kernels("resampling")):
+            out = kernels.run_gathered_products(grad, x, places)
+        return super().gathered_products(grad, x, places) if out is None else out
+
+
+def _suits(x: Any, places: Any, y: Any) -> bool:
+    """Return whether kernels are used for two arrays of the usual dtypes and these places."""
+    return (
+        places.size * x.shape[1] >= _MIN_PRODUCTS
+        and (x.dtype is float32 or x.dtype is float64)
+        and y.dtype is x.dtype
+        and places.dtype is int64
+    )
 
 
 def _resampled(x: Any, dim: int, table: Taps) -> Any:

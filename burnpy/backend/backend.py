@@ -18,7 +18,6 @@ from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.lists import Lists
 from burnpy.backend.operations.normalization import Normalization
-from burnpy.backend.operations.optimizer import Optimizer
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
@@ -68,7 +67,6 @@ class Backend(
     LinearAlgebra,
     Decompositions,
     Lists,
-    Optimizer,
     Distances,
     Padding,
     Programs,

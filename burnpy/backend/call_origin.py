@@ -21,7 +21,7 @@ Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
 _OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.")
 """Prefixes of the file names of burnpy's own code: its folder, and the methods that are compiled at run time."""
 
-_OWN_BACKENDS = ("burnpy_array", "burnpy_numpy", "burnpy_cupy")
+_OWN_BACKENDS = frozenset(("burnpy_array", "burnpy_numpy", "burnpy_cupy"))
 """The folders of the backends that ship with burnpy."""
 
 _known: dict[str, bool] = {}  # a cache: for each file name, whether it is burnpy's own
@@ -58,8 +58,9 @@ def user_stack(limit: int | None = None) -> Stack:
         code = frame.f_code
         own = _known.get(code.co_filename)
         if own is None:
-            folder = os.path.basename(os.path.dirname(code.co_filename))
-            own = _known[code.co_filename] = code.co_filename.startswith(_OWN) or folder in _OWN_BACKENDS
+            folders = code.co_filename.split(os.sep)[-3:-1]  # a backend has files, and folders of files
+            own = code.co_filename.startswith(_OWN) or not _OWN_BACKENDS.isdisjoint(folders)
+            _known[code.co_filename] = own
         if not own:
             frames.append((code, frame.f_lineno or code.co_firstlineno))
         frame = frame.f_back

@@ -66,7 +66,7 @@ class Operation(NamedTuple):
 
     @property
     def lists(self) -> bool:
-        """True if each result is a list of primitives, as of the operations that update all parameters of a model."""
+        """True if each result is a list of primitives, as of `Backend.foreach`."""
         return "list[" in str(self.function.__annotations__["return"])
 
     @property
@@ -83,8 +83,8 @@ class Operation(NamedTuple):
         """
         if not self.consumes:
             return ()
-        steps = [value for a, value in zip(self.arguments, args, strict=True) if a.name == "step"]
-        return self.consumes if all(step.owned for step in steps) else ()
+        owned = [value for a, value in zip(self.arguments, args, strict=True) if a.name == "owned"]
+        return self.consumes if all(owned) else ()
 
     def flops(self, arguments: Sequence[Shape | None], result: Shape) -> int:
         """Return the FLOPs of a call: see `burnpy.backend.schema.Flops`.

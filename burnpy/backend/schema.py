@@ -73,7 +73,7 @@ class Traits(TypedDict, total=False):
     """The argument whose memory the result shares, unless the layout of its elements does not permit it, or copying a
     few elements takes less time."""
     consumes: str | tuple[str, ...]
-    """The arguments whose memory a result may overwrite; of an optimizer's update only where ``step.owned``. All other
+    """The arguments whose memory a result may overwrite; of `Backend.foreach` only if they are ``owned``. All other
     arguments are unchanged after a call."""
     indexed: str
     """The argument read only at the elements of an index or, if it is consumed, written there."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.backend.operations.optimizer import Step
 from burnpy.distributed.group import Group, checked_weight
 from burnpy.nn.module import Module
 from burnpy.optim.grads_params import GradientsParams
@@ -19,6 +18,7 @@ from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import levels_of
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.trees import is_tree, tree_step
+from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor

@@ -44,13 +44,6 @@ foreach_lerp torch._foreach_lerp
 foreach_cast –
 foreach_norm torch._foreach_norm
 total_norm torch.nn.utils.get_total_norm
-sgd_update torch.optim.SGD
-momentum_update torch.optim.SGD
-adam_update torch.optim.Adam
-amsgrad_update torch.optim.Adam
-rmsprop_update torch.optim.RMSprop
-rmsprop_momentum_update torch.optim.RMSprop
-adagrad_update torch.optim.Adagrad
 """
 
 _NUMPY = """

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.backend.operations.optimizer import Step, for_each_param
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.adadelta import AdaDelta
 from burnpy.optim.adagrad import AdaGrad
@@ -53,6 +52,7 @@ from burnpy.optim.schedules.simple import (
 )
 from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
+from burnpy.optim.update_step import Step, for_each_param
 
 __all__ = [
     "AdaDelta",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.operations.optimizer import decayed
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, mean_square, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,18 +74,16 @@ class AdaDelta(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        numbers = (step.lr, self.rho, 1.0 - self.rho, self.eps, step.weight_decay)
-        flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(adadelta_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+        numbers = (step.lr, self.rho, 1.0 - self.rho, self.eps)
+        return updated(device, adadelta_step, (params, grads, *states), numbers, step)
 
 
 def adadelta_step(
     b: Any, param: Float, grad: Float, square: Float, changes: Float, lr: Any, rho: Any, share: Any, eps: Any,
-    decay: Any, decays: bool, maximize: bool,
+    decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter. New values have the share 1 - rho in the averages."""
-    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=False)
-    square = b.add(b.mul(square, rho), b.mul(b.square(grad), share))
+    param, grad = decayed(b, param, grad, decay, *how)
+    square = mean_square(b, square, grad, rho, share)
     change = b.mul(b.div(b.sqrt(b.add(changes, eps)), b.sqrt(b.add(square, eps))), grad)
-    changes = b.add(b.mul(changes, rho), b.mul(b.square(change), share))
-    return b.sub(param, b.mul(change, lr)), square, changes
+    return b.sub(param, b.mul(change, lr)), square, mean_square(b, changes, change, rho, share)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.checks import at_least_zero
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,5 +69,19 @@ class AdaGrad(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and sums by the formula of the class."""
-        (totals,) = states
-        return device.adagrad_update(params, grads, totals, step, self.lr_decay, self.eps)
+        numbers = (*step.numbers(adagrad_rate, 1, self.lr_decay), self.eps)
+        return updated(device, adagrad_step, (params, grads, *states), numbers, step)
+
+
+def adagrad_rate(number: int, lr: float, lr_decay: float) -> tuple[float]:
+    """Return the rate of an update."""
+    return (lr / (1.0 + (number - 1) * lr_decay),)
+
+
+def adagrad_step(
+    b: Any, param: Float, grad: Float, total: Float, rate: Any, eps: Any, decay: Any, *how: bool
+) -> tuple[Float, Float]:
+    """Update one parameter, with the `adagrad_rate`."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    total = b.add(total, b.square(grad))
+    return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,11 +81,9 @@ class Adam(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and averages by the formula of the class."""
-        means, squares, *rest = states
-        settings = step, *self.betas, self.eps, self.decoupled
-        if rest:
-            return device.amsgrad_update(params, grads, means, squares, rest[0], *settings)
-        return device.adam_update(params, grads, means, squares, *settings)
+        (beta1, beta2), formula = self.betas, amsgrad_step if self.amsgrad else adam_step
+        numbers = (*step.numbers(adam_rates, 1, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
+        return updated(device, formula, (params, grads, *states), numbers, step, decoupled=self.decoupled)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,3 +116,36 @@ class AdamW(Adam):
     weight_decay: float = 0.01
 
     decoupled: ClassVar[bool] = True
+
+
+def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
+    """Return the bias corrections of an update: the learning rate lr / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
+    return lr / (1.0 - beta1**number), math.sqrt(1.0 - beta2**number)
+
+
+def adam_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, root: Any, share1: Any, beta2: Any,
+    share2: Any, eps: Any, decay: Any, *how: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the `adam_rates` and the shares 1 - β of the gradient in the averages."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    square = mean_square(b, square, grad, beta2, share2)
+    mean = lerp(b, mean, grad, share1)
+    return b.sub(param, _change(b, mean, square, rate, root, eps)), mean, square
+
+
+def amsgrad_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, largest: Float, rate: Any, root: Any, share1: Any,
+    beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
+) -> tuple[Float, Float, Float, Float]:  # fmt: skip
+    """Update one parameter as `adam_step` does, with the maximum of the averages of the square so far."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    square = mean_square(b, square, grad, beta2, share2)
+    mean = lerp(b, mean, grad, share1)
+    largest = b.maximum(largest, square)
+    return b.sub(param, _change(b, mean, largest, rate, root, eps)), mean, square, largest
+
+
+def _change(b: Any, mean: Float, square: Float, rate: Any, root: Any, eps: Any) -> Float:
+    """Return what is subtracted from the parameter."""
+    return b.div(b.mul(mean, rate), b.add(b.div(b.sqrt(square), root), eps))

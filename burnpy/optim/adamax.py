@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,9 +74,8 @@ class Adamax(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        numbers = (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps, step.weight_decay)
-        flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(adamax_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+        numbers = (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps)
+        return updated(device, adamax_step, (params, grads, *states), numbers, step)
 
 
 def adamax_rate(number: int, lr: float, beta1: float) -> tuple[float]:
@@ -86,10 +85,10 @@ def adamax_rate(number: int, lr: float, beta1: float) -> tuple[float]:
 
 def adamax_step(
     b: Any, param: Float, grad: Float, mean: Float, norm: Float, rate: Any, share1: Any, beta2: Any, eps: Any,
-    decay: Any, decays: bool, maximize: bool,
+    decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the corrected rate and the share 1 - beta1 of the gradient."""
-    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=False)
+    """Update one parameter, with the corrected rate and the share 1 - β₁ of the gradient."""
+    param, grad = decayed(b, param, grad, decay, *how)
     mean = lerp(b, mean, grad, share1)
     norm = b.maximum(b.mul(norm, beta2), b.add(b.abs(grad), eps))
     return b.sub(param, b.div(b.mul(mean, rate), norm)), mean, norm

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
 from burnpy.optim.checks import at_least_zero, count
@@ -19,6 +18,7 @@ from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.trees import in_tree, is_tree
+from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
@@ -194,7 +194,7 @@ class LBfgs(Optimizer):
         """Return the new model, its loss, and the record of replaced leaves."""
         rate = at_least_zero(lr, "the learning rate of LBfgs.minimize()")
         loss, param_grads = self._evaluated(model, loss_and_grads)
-        d, pending = self._pending(memory, model, param_grads)
+        _, d, pending = self._pending(memory, model, param_grads)
         point = self._point(0.0, model, loss, param_grads, pending, d)
         evaluations, most = 1, self.max_eval if self.max_eval is not None else self.max_iter * 5 // 4
         (batch,) = batches(pending, memory.states, {}, Step(rate), (), joint=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,16 +69,14 @@ class Lion(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        numbers = (step.lr, 1.0 - beta1, 1.0 - beta2, step.decay(decoupled=True))
-        flags = (bool(step.weight_decay), step.maximize)
-        return device.foreach(lion_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+        numbers = (step.lr, 1.0 - beta1, 1.0 - beta2)
+        return updated(device, lion_step, (params, grads, *states), numbers, step, decoupled=True)
 
 
 def lion_step(
-    b: Any, param: Float, grad: Float, mean: Float, lr: Any, share1: Any, share2: Any, decay: Any,
-    decays: bool, maximize: bool,
-) -> tuple[Float, Float]:  # fmt: skip
-    """Update one parameter, with the shares 1 - beta of the gradient."""
-    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled=True)
+    b: Any, param: Float, grad: Float, mean: Float, lr: Any, share1: Any, share2: Any, decay: Any, *how: bool
+) -> tuple[Float, Float]:
+    """Update one parameter, with the shares 1 - β of the gradient."""
+    param, grad = decayed(b, param, grad, decay, *how)
     sign = b.sign(lerp(b, mean, grad, share1))
     return b.sub(param, b.mul(sign, lr)), lerp(b, mean, grad, share2)

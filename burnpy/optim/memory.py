@@ -10,8 +10,8 @@ from burnpy.backend.errors import StateError
 from burnpy.backend.try_lock import TryLock
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.update_count import UpdateCount
     from burnpy.optim.state import ParamState
+    from burnpy.optim.update_count import UpdateCount
     from burnpy.tensor.tensor import Tensor
 
 

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,11 +82,9 @@ class NAdam(Optimizer):
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
-        rates = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay)
-        decoupled = self.decoupled_weight_decay
-        numbers = (*rates, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
-        flags = (bool(step.weight_decay), step.maximize, decoupled)
-        return device.foreach(nadam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+        rates, decoupled = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay), self.decoupled_weight_decay
+        numbers = (*rates, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
+        return updated(device, nadam_step, (params, grads, *states), numbers, step, decoupled=decoupled)
 
 
 def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float) -> tuple[float, float, float]:
@@ -99,12 +97,12 @@ def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float
 
 def nadam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, grad_rate: Any, mean_rate: Any, root: Any,
-    share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool,
+    share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the rates of the gradient and of its average, and the shares 1 - beta."""
-    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
+    """Update one parameter, with the `nadam_rates` and the shares 1 - β of the gradient in the averages."""
+    param, grad = decayed(b, param, grad, decay, *how)
     mean = lerp(b, mean, grad, share1)
-    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
+    square = mean_square(b, square, grad, beta2, share2)
     change = b.add(b.mul(grad, grad_rate), b.mul(mean, mean_rate))
     return b.sub(param, b.div(change, b.add(b.div(b.sqrt(square), root), eps))), mean, square
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
-from burnpy.backend.operations.optimizer import Step
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
@@ -21,10 +20,10 @@ from burnpy.optim.memory import Memory, Use
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
+from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ class Optimizer(metaclass=Explaining):
     master_weights: bool = False
 
     gated: ClassVar[bool] = False
-    """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as the device's
-    operations and `burnpy.backend.Backend.foreach` do if they are given it, and takes what depends on the number of the
+    """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as
+    `burnpy.backend.Backend.foreach` does if it is passed as ``skipped``, and takes what depends on the number of the
     update from `burnpy.optim.Step.numbers`. Otherwise, a step after `GradScaler.unscale` waits for the device."""
 
     joint: ClassVar[bool] = False
@@ -143,10 +142,10 @@ class Optimizer(metaclass=Explaining):
     ) -> tuple[Floats, ...]:
         """Return a list of the parameters' next values, followed by a list of each of the new states.
 
-        It is called once for all parameters with equal settings, so that a backend can update them in one kernel. Call
-        one operation of the device, such as ``device.adam_update``, or compute each parameter on its own with
-        `for_each_param`. The lists have one entry per parameter, in one order, and parameters may differ in shape and
-        dtype.
+        It is called once for all parameters with equal settings, so that a backend can update them in one kernel. Pass
+        a formula of one parameter to ``device.foreach`` (`burnpy.backend.Backend.foreach`), or compute each parameter
+        on its own with `for_each_param`. The lists have one entry per parameter, in one order, and parameters may
+        differ in shape and dtype.
 
         Args:
             device: a plain backend that records no graph. The arrays below are its primitives, and must not be
@@ -156,7 +155,7 @@ class Optimizer(metaclass=Explaining):
             states: a list of the state tensors for each name in `slots`.
             step: the learning rate and the other settings that all optimizers have in common. ``step.owned`` says that
                 the states may be modified in place: they are results of `initial` or of the last update and were not
-                exposed. Pass it on to the device's operations only if `initial` and `update` return new, distinct
+                exposed. Pass it on to ``device.foreach`` only if `initial` and `update` return new, distinct
                 arrays, never the parameters or the gradients. ``step.found_inf`` is for an update that is `gated`.
         """
 
@@ -219,7 +218,7 @@ class Optimizer(metaclass=Explaining):
         rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
         param_grads = self._by_param(grads, model)
         options = self._options(model)
-        device, pending = self._pending(memory, model, param_grads)
+        levels, device, pending = self._pending(memory, model, param_grads)
         # Updates of buffers may raise an error, so compute them before anything changes.
         buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
         found_inf = param_grads._found_inf  # where true, the step is to change nothing
@@ -238,43 +237,50 @@ class Optimizer(metaclass=Explaining):
             states, counts = dict(states), dict(counts)
         common, step_counts = Step(rate, 1, self.weight_decay, self.maximize, in_place, found), None
         if found is not None:
-            from burnpy.backend.operations.update_count import UpdateCounts
+            from burnpy.optim.update_count import UpdateCounts
 
             step_counts = UpdateCounts(device, found)
         slots, rounded = self.slots, memory.rounded
-        values: dict[str, Tensor[Any]] = {}
+        renewed: dict[str, Any] = {}
         for batch in batches(pending, states, options, common, unseen, self.joint, counts):
             step, members = batch
             if step_counts is not None:
                 step = step._replace(updates=step.updates or step_counts.known(step.number - 1))
-            old = [m.value for m in members]
+            _, _, old, gradients = map(list, zip(*members, strict=True))
             if self.master_weights:
                 old = masters_of(device, members, states, rounded)
             before = batch.states(states, slots, device, self.initial, old)
-            after = (old, *before) if skips else self.update(device, old, [m.grad for m in members], before, step)
+            after = (old, *before) if skips else self.update(device, old, gradients, before, step)
             batch.check(after, slots, old, name)
             names = slots
             if self.master_weights:
                 names, after = (*slots, MASTER), with_masters(device, after, members)
             for ident, value, state in batch.updated(after, states, names, device, skips):
                 states[ident] = state
-                values[ident] = new_tensor(Tensor, device, value)
+                renewed[ident] = value
             if step_counts is not None and step.updates is not None:
                 counts.update(dict.fromkeys([m.param._id for m in members], step_counts.after(step.updates)))
             if in_place:
-                unseen.update(values)
+                unseen.update(renewed)
             if self.master_weights:
                 rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
-        new = model._with_variables({**buffers, **model._renewed(values)})
+        for item in pending:
+            param, value = item.param, renewed[item.param._id]
+            for level in reversed(levels):
+                value = level.lift(value)
+            renewed[param._id] = param._with_primitive(levels[0] if levels else device, value)
+        new = model._with_variables({**buffers, **renewed})
         replaced = memory.with_replaced([item.param._value for item in pending])
         if not in_place:
-            unseen.difference_update(values)
+            unseen.difference_update(renewed)
             memory.states, memory.counts = states, counts
         memory.loaded, memory.rounded = False, rounded
         return new, replaced
 
-    def _pending(self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]) -> tuple[Any, list[Pending]]:
-        """Return the device of the update, which records nothing, and the parameters to update.
+    def _pending(
+        self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]
+    ) -> tuple[list[Any], Any, list[Pending]]:
+        """Return the levels of the model's device, the device of the update, which records nothing, and the parameters.
 
         Raises:
             StateError: the state or a loaded record is of another model, or the parameters were replaced already.
@@ -293,7 +299,7 @@ class Optimizer(metaclass=Explaining):
             raise StateError(_already(name, type(model).__name__, [item.path for item in pending]))
         if misfit is not None:
             refuse(misfit, states.get(misfit.param._id))
-        return levels[-1].inner if levels else outer, pending
+        return levels, levels[-1].inner if levels else outer, pending
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
 
@@ -355,7 +361,7 @@ class Optimizer(metaclass=Explaining):
 
     def _by_param(self, grads: object, model: Module[Any]) -> GradientsParams[Any]:
         """Return the gradients by parameter, checked to be of parameters of the model."""
-        if isinstance(grads, Gradients):
+        if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
             return GradientsParams.from_grads(grads, model)
         if not isinstance(grads, GradientsParams):
             hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
@@ -363,9 +369,9 @@ class Optimizer(metaclass=Explaining):
                 f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
                 f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
             )
-        refuse_device(model, grads.device)
-        known = {param.id for param in model.params()}
-        if not known.issuperset(grads):
+        refuse_device(model, grads._device)
+        known = {variable._id for variable in model._variables().values() if variable._learned}
+        if not known.issuperset(grads._values):
             strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
             raise ModuleError(
                 f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "

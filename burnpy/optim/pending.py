@@ -7,17 +7,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from burnpy.backend.errors import ShapeError
-from burnpy.backend.operations.optimizer import Step
 from burnpy.optim.state import ParamState, placed, refuse_shape
+from burnpy.optim.update_step import Step
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.update_count import UpdateCount
     from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
     from burnpy.nn.variable import Param
     from burnpy.optim.groups import Options
+    from burnpy.optim.update_count import UpdateCount
 
     Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
 
@@ -220,7 +220,7 @@ def batches(
         key = (*settings, number, count, None if owned else ident)
         batch = by_step.get(key)
         if batch is None:
-            step = common._replace(lr=settings[0], weight_decay=settings[1], number=number, owned=owned, updates=count)
+            step = Step(settings[0], number, settings[1], common.maximize, owned, common.found_inf, count)
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.operations.optimizer import decayed, lerp
 from burnpy.optim.checks import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,10 +81,9 @@ class RAdam(Optimizer):
         """Return the new parameters and states by the formula of the class."""
         beta1, beta2 = self.betas
         rate, scale = step.numbers(radam_rates, 1, beta1, beta2)
-        decoupled, counted = self.decoupled_weight_decay, step.updates is not None
-        numbers = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps, step.decay(decoupled))
-        flags = (bool(step.weight_decay), step.maximize, decoupled, counted or scale > 0.0, counted)
-        return device.foreach(radam_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
+        numbers, counted = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps), step.updates is not None
+        flags, decoupled = (counted or scale > 0.0, counted), self.decoupled_weight_decay
+        return updated(device, radam_step, (params, grads, *states), numbers, step, *flags, decoupled=decoupled)
 
 
 def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
@@ -100,16 +99,15 @@ def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[flo
 
 def radam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
-    share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool, rectified: bool,
-    counted: bool,
+    share2: Any, eps: Any, decay: Any, rectified: bool, counted: bool, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the corrected rate, the rectification and the shares 1 - beta.
+    """Update one parameter, with the `radam_rates` and the shares 1 - β of the gradient in the averages.
 
     If ``counted``, the device decides whether the update is rectified: where the rectification is not 0.
     """
-    param, grad = decayed(b, param, grad, decay, decays, maximize, decoupled)
+    param, grad = decayed(b, param, grad, decay, *how)
     mean = lerp(b, mean, grad, share1)
-    square = b.add(b.mul(square, beta2), b.mul(b.square(grad), share2))
+    square = mean_square(b, square, grad, beta2, share2)
     change = b.mul(mean, rate)
     if rectified:
         number = scale if hasattr(scale, "dtype") else b.full((), scale, param.dtype)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,11 +72,33 @@ class RmsProp(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and states by the formula of the class."""
-        squares, *rest = states
-        settings = step, self.alpha, self.eps
-        if not rest:
-            return device.rmsprop_update(params, grads, squares, *settings)
-        averages, buffers = rest
-        return device.rmsprop_momentum_update(
-            params, grads, squares, averages, buffers, *settings, self.momentum, self.centered
-        )
+        lists, numbers = (params, grads, *states), (step.lr, self.alpha, 1.0 - self.alpha, self.eps)
+        if len(states) == 1:
+            return updated(device, rmsprop_step, lists, numbers, step)
+        return updated(device, rmsprop_momentum_step, lists, (*numbers, self.momentum), step, self.centered)
+
+
+def rmsprop_step(
+    b: Any, param: Float, grad: Float, square: Float, lr: Any, alpha: Any, share: Any, eps: Any, decay: Any, *how: bool
+) -> tuple[Float, Float]:
+    """Update one parameter, with the share 1 - alpha of the new square."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    square = mean_square(b, square, grad, alpha, share)
+    return b.sub(param, b.div(b.mul(grad, lr), b.add(b.sqrt(square), eps))), square
+
+
+def rmsprop_momentum_step(
+    b: Any, param: Float, grad: Float, square: Float, average: Float, velocity: Float, lr: Any, alpha: Any, share: Any,
+    eps: Any, momentum: Any, decay: Any, centered: bool, *how: bool,
+) -> tuple[Float, Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the share 1 - alpha of new values in the averages."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    square = mean_square(b, square, grad, alpha, share)
+    if centered:
+        average = lerp(b, average, grad, share)
+        scale = b.sqrt(b.sub(square, b.square(average)))
+    else:
+        average = b.add(average, 0.0)
+        scale = b.sqrt(square)
+    velocity = b.add(b.mul(velocity, momentum), b.div(grad, b.add(scale, eps)))
+    return b.sub(param, b.mul(velocity, lr)), square, average, velocity

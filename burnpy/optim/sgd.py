@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.operations.optimizer import momentum_step
 from burnpy.optim.checks import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.update_step import decayed, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.optimizer import Step
+    from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,17 +82,30 @@ class Sgd(Optimizer):
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return the new parameters and velocities by the formula of the class."""
+        lists = (params, grads, *states)
         if not self.momentum:
-            return (device.sgd_update(params, grads, step),)
-        if self.dampening and step.updates is not None:
-            numbers = (step.lr, self.momentum, *step.numbers(_share, 0, self.dampening), step.weight_decay)
-            flags = (bool(step.weight_decay), step.maximize, self.nesterov)
-            return device.foreach(momentum_step, (params, grads, *states), numbers, flags, step.owned, step.found_inf)
-        dampening = self.dampening if step.number > 1 else 0.0
-        (velocities,) = states
-        return device.momentum_update(params, grads, velocities, step, self.momentum, dampening, self.nesterov)
+            return updated(device, sgd_step, lists, (step.lr,), step)
+        share = step.numbers(momentum_share, 0, self.dampening) if self.dampening else (1.0,)
+        return updated(device, momentum_step, lists, (step.lr, self.momentum, *share), step, self.nesterov)
 
 
-def _share(number: int, lr: float, dampening: float) -> tuple[float]:
+def momentum_share(number: int, lr: float, dampening: float) -> tuple[float]:
     """Return the share of the gradient in the velocity: all of the first."""
     return (1.0 - dampening if number > 1 else 1.0,)
+
+
+def sgd_step(b: Any, param: Float, grad: Float, lr: Any, decay: Any, *how: bool) -> tuple[Float]:
+    """Update one parameter."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    return (b.sub(param, b.mul(grad, lr)),)
+
+
+def momentum_step(
+    b: Any, param: Float, grad: Float, velocity: Float, lr: Any, momentum: Any, share: Any, decay: Any, nesterov: bool,
+    *how: bool,
+) -> tuple[Float, Float]:  # fmt: skip
+    """Update one parameter, with the `momentum_share` of the gradient."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    velocity = b.add(b.mul(velocity, momentum), b.mul(grad, share))
+    change = b.add(grad, b.mul(velocity, momentum)) if nesterov else velocity
+    return b.sub(param, b.mul(change, lr)), velocity

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.specialised import specialised
+from burnpy.backend.function_copy import specialised
 from burnpy.typevars import F
 
 C = TypeVar("C", bound=type)

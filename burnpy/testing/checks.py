@@ -42,7 +42,7 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
     """Check that values, shapes and dtypes are the reference's, arguments unchanged, and memory newly allocated."""
     on, arguments = device_at(level, device), arguments_of(row.operation.name, example, dtype, layout)
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
-    primitives, reused = arguments.primitives(on, tracked), row.reuses(row.examples[example])
+    primitives, reused = arguments.primitives(on, tracked), row.consumes
     computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
     placed = _primitives(primitives)
     storages = [_storage(on, a) for k, a in placed if k not in reused] if row.fresh else []

@@ -16,7 +16,7 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.cases import PROPERTIES, ROWS
@@ -26,6 +26,7 @@ from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
 from burnpy.testing.checks import LEVELS, TYPICAL, check_derivatives, check_promotion, check_values, promoting
 from burnpy.testing.extent import FAST, FULL, Extent
 from burnpy.testing.failures import every_case
+from burnpy.testing.formulas import check_formulas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -117,6 +118,14 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                     with case(level):
                         one_of = plain if level == "plain" else None if extent.mixed else TYPICAL
                         check_promotion(self.device, level, ROWS[name], supported, one_of)
+
+        def test_formulas(self) -> None:
+            """A formula of lists has the values of its operations, and changes owned states alone."""
+            with every_case() as case:
+                for name_of_dtype, dtype in supported.items():
+                    if kind_of(dtype) == "float":
+                        with case(name_of_dtype):
+                            check_formulas(self.device, dtype)
 
         def test_negative_dims(self) -> None:
             """Tensors count a negative dim from the end."""

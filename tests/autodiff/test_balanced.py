@@ -452,5 +452,5 @@ def test_costs_come_from_the_declarations() -> None:
     assert cost("sum", x, (1,), False) == PASS * 32
     assert cost("index_select", x, 0, np.zeros(3, np.int64)) == PASS * 24
     assert cost("mT", x) == 0
-    for name in ("accumulate", "adam_update", "random_normal", "full", "argmax", "eq"):
+    for name in ("accumulate", "average_update", "random_normal", "full", "argmax", "eq"):
         assert cost_of(operations()[name]) is None, name

@@ -11,7 +11,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.optimizer import Step
+from burnpy.optim.update_step import Step
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradgradcheck
 from tests.rows import every_row

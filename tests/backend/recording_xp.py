@@ -22,12 +22,12 @@ from scipy.special import erf, erfc, erfinv
 
 from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
-from burnpy_cupy.attention import Attention
-from burnpy_cupy.convolution import Convolution
-from burnpy_cupy.indexing import Indexing
-from burnpy_cupy.pooling import Pooling
-from burnpy_cupy.products import Products
-from burnpy_cupy.recurrence import Recurrence
+from burnpy_cupy.kernels.attention import CuPyAttention
+from burnpy_cupy.kernels.convolution import CuPyConvolution
+from burnpy_cupy.kernels.dense import CuPyDense
+from burnpy_cupy.kernels.indexing import CuPyIndexing
+from burnpy_cupy.kernels.pooling import CuPyPooling
+from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -177,7 +177,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_bounded": _bounded,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
-"""What `burnpy_cupy.kernels` and `burnpy_cupy.index_reduce` compute, by name."""
+"""What the kernels that `burnpy_cupy.kernels.library` finds compute, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:
@@ -282,7 +282,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (Products, Attention, Convolution, Recurrence, Indexing, Pooling):
+    for family in (CuPyDense, CuPyAttention, CuPyConvolution, CuPyRecurrence, CuPyIndexing, CuPyPooling):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 
@@ -299,8 +299,8 @@ def fresh_devices() -> Iterator[None]:
     try:
         off: Any = {"return_value": False}
         with (
-            mock.patch("burnpy_cupy.compiled.operations.enabled", **off),
-            mock.patch("burnpy_cupy.compiled.lists.enabled", **off),
+            mock.patch("burnpy_cupy.kernels.kernel.kernels_enabled", **off),
+            mock.patch("burnpy_cupy.kernels.foreach.kernels_enabled", **off),
         ):
             yield
     finally:

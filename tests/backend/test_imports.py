@@ -77,6 +77,17 @@ def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
     assert not found & {"burnpy.autodiff.codegen", "burnpy.autodiff.rule_table", "burnpy.backend.entries"}
 
 
+def test_small_arrays_import_the_look_up_of_kernels_and_no_other_module_of_theirs() -> None:
+    found = loaded("""
+import numpy as np
+from burnpy.backend import NumPy
+b, x = NumPy(), np.ones((2, 2), np.float32)
+b.relu(b.add(x, b.matmul(x, x)))
+b.max_pool2d(b.conv2d(x[None, None], x[None, None], (1, 1), (1, 1), (1, 1), 1), (2, 2), (2, 2), (0, 0), (1, 1), False)
+""")
+    assert {name for name in found if name.startswith("burnpy_numpy.kernels.")} == {"burnpy_numpy.kernels.kernel"}
+
+
 @pytest.mark.parametrize(
     "package",
     [

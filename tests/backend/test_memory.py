@@ -65,9 +65,9 @@ def test_it_cannot_be_changed_and_says_its_numbers() -> None:
 
 
 def test_a_device_that_measures_nothing_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    from burnpy_numpy import memory
+    from burnpy_numpy import allocator
 
-    monkeypatch.setattr(memory, "_PROCESS", tmp_path / "none")
+    monkeypatch.setattr(allocator, "_PROCESS", str(tmp_path / "none"))
     for ask in (NumPy().memory, NumPy().reset_peak_memory, Autodiff(NumPy).memory):
         with pytest.raises(DeviceError, match="NumPy does not measure its memory; CuPy does"):
             ask()

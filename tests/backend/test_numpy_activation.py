@@ -1,14 +1,17 @@
-"""GELU on the NumPy backend: its precision and the edges of float32."""
+"""GELU on the NumPy backend: its precision and the edges of float32; softmax of few elements is that of many."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import float32
+from burnpy_array import ArrayBackend
 
 D = NumPy()
 INF, NAN, TINY, HUGE = math.inf, math.nan, 1e-45, 3e38
@@ -64,3 +67,50 @@ def test_edges(approximate: bool) -> None:
     np.testing.assert_array_equal(back[[0, 1, 4, 5, 6, 9, 10]], [0.5, 0.5, NAN, 0.5, 0.5, 1, 0])
     if not approximate:
         np.testing.assert_array_equal(back[[7, 8]], [1, 0])
+
+
+EXTREMES = [0.0, 1.0, -1.0, 88.0, -103.0, 3e38, -3e38, np.inf, -np.inf, np.nan]
+
+
+class General(NumPy):
+    """Softmax in the general way."""
+
+    softmax = ArrayBackend.softmax
+    log_softmax = ArrayBackend.log_softmax
+
+
+def arrangements(rows: list[tuple[float, ...]], dtype: str) -> list[tuple[Any, int]]:
+    """A vector, and matrices in several layouts, each with the dimension of its rows."""
+    x = np.array(rows, dtype)
+    return [(x[0], 0), (x, 1), (np.asfortranarray(x), 1), (x[::-1, ::-1], 1), (x, 0), (x[:, None], 2)]
+
+
+@pytest.mark.parametrize("operation", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_softmax_of_few_elements_is_like_that_of_many(operation: str, dtype: str, length: int) -> None:
+    rough = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    for row in itertools.product(EXTREMES if length < 3 else EXTREMES[3::2], repeat=length):
+        with np.errstate(over="ignore"):
+            cases = arrangements([row, (1.0,) * length], dtype)
+        for x, dim in cases:
+            before = x.copy()
+            got, wanted = (getattr(device, operation)(x, dim) for device in (NumPy(), General()))
+            assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(got, wanted, rough, rough, err_msg=f"{row}, {x.shape}, {dim}")
+            np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+def test_softmax_of_nothing_is_nothing(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, np.float32)
+    assert NumPy().softmax(x, len(shape) - 1).shape == shape
+    assert NumPy().log_softmax(x, len(shape) - 1).shape == shape
+
+
+def test_softmax_while_the_quiet_context_is_in_use() -> None:
+    from burnpy_numpy.numpy_calls import run
+
+    x = np.array([1.0, -np.inf], np.float32)
+    assert run(NumPy().softmax, x, 0).tolist() == [1.0, 0.0]
+    assert run(NumPy().log_softmax, x, 0).tolist() == [0.0, -np.inf]

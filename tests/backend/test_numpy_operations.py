@@ -358,7 +358,7 @@ def test_large_linear_maps_are_products_and_sums(shape: tuple[int, ...], columns
 
 def test_large_linear_maps_do_without_openblas(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, bias = np.ones((1024, 8), np.float32), np.ones((8, 256), np.float32), np.ones(256, np.float32)
-    monkeypatch.setattr("burnpy_numpy.matmul.gemm", lambda _: None)
+    monkeypatch.setattr("burnpy_numpy.dense.gemm", lambda _: None)
     assert (NumPy().linear(x, weight, bias) == 9.0).all()
 
 
@@ -366,5 +366,5 @@ def test_large_linear_maps_give_the_same_on_several_threads(monkeypatch: pytest.
     rng = np.random.default_rng(0)
     x, weight, bias = (rng.normal(size=s).astype(np.float32) for s in ((4096, 32), (32, 128), (128,)))
     wanted = NumPy().linear(x, weight, bias)
-    monkeypatch.setattr("burnpy_numpy.threads.COUNT", 3)
+    monkeypatch.setattr("burnpy_numpy.cpu_threads.COUNT", 3)
     np.testing.assert_allclose(NumPy().linear(x, weight, bias), wanted, rtol=1e-5, atol=1e-5)

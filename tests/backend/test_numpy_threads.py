@@ -22,12 +22,20 @@ import pytest
 
 from burnpy.backend import NumPy, try_lock
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.optimizer import Step
+from burnpy.optim import AdamW, Step
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy import openblas as openblas_module
-from burnpy_numpy import threads
-from burnpy_numpy.matmul import product
+from burnpy_numpy.dense import product
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from burnpy_numpy.openblas import OneThread, openblas
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
+
+
+class InBlocks(NumPy):
+    """Without kernels of lists."""
+
+    foreach = NumPyForeachBlocks.foreach
+
 
 D = NumPy()
 LARGE = 1 << 20
@@ -296,7 +304,7 @@ import gc, random, signal, sys
 import numpy as np
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 
 class Alarm(BaseException):
     pass
@@ -371,8 +379,10 @@ def results() -> list[Any]:
             D.gelu_backward(g, x, True),
         ),
         *(top, D.max_pool2d_backward(D.mul(top, 2.0), x, top, *pool)),
-        *(x for (x,) in D.adam_update([x], [g], [g], [D.square(g)], step, 0.9, 0.99, 1e-8, True)),
-        *(x for (x,) in D.adam_update([x], [g], [g.copy()], [D.square(g)], owned, 0.9, 0.99, 1e-8, True)),
+        *(x for (x,) in AdamW().update(D, [x], [g], ([g], [D.square(g)]), step)),
+        *(x for (x,) in AdamW().update(D, [x], [g], ([g.copy()], [D.square(g)]), owned)),
+        *(x for (x,) in AdamW().update(InBlocks(), [x], [g], ([g], [D.square(g)]), step)),
+        *(x for (x,) in AdamW().update(InBlocks(), [x], [g], ([g.copy()], [D.square(g)]), owned)),
         *(*normal, *D.normalize_backward(g, x, weight, normal[1], normal[2], (0, 2, 3), 1e-5)),
         *(*of_rows, *D.normalize_backward(g.reshape(-1, 64), rows, scale, of_rows[1], of_rows[2], (1,), 1e-5)),
         *(D.conv2d(x, filters, *conv), D.conv2d_input(g, filters, x.shape, *conv)),
@@ -408,7 +418,7 @@ def test_many_threads_of_the_user(count: int) -> None:
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, sys
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy.openblas import OneThread, openblas
 threads.COUNT = 2
 seen = []
@@ -437,7 +447,7 @@ def test_a_fork_amid_an_operation_is_no_silent_wrong_number() -> None:
     code = """
 import os, sys, threading
 from burnpy.backend import errors
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 threads.COUNT = 2
 began, forked, caller, child = threading.Event(), threading.Event(), threading.get_ident(), 0
 def work(start, stop):
@@ -484,7 +494,9 @@ def test_how_many(environment: dict[str, str], count: int | None) -> None:
 def test_openblas_shares_the_processors_of_a_host_with_other_ranks() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in threads._VARIABLES}
     environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1000000"
-    code = "import burnpy_numpy.threads, burnpy_numpy.openblas as o; print(o.openblas().get() if o.openblas() else 1)"
+    code = (
+        "import burnpy_numpy.cpu_threads, burnpy_numpy.openblas as o; print(o.openblas().get() if o.openblas() else 1)"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy_numpy import pointwise_convolution, threads
+from burnpy_numpy import convolution
+from burnpy_numpy import cpu_threads as threads
 from tests.rows import every_row
 
 D = NumPy()
@@ -59,6 +60,6 @@ def test_parts_of_the_batch_give_the_same_numbers(monkeypatch: pytest.MonkeyPatc
         for part in reversed(range(size)):
             work(part, part + 1)
 
-    monkeypatch.setattr(pointwise_convolution, "shared", in_parts)
+    monkeypatch.setattr(convolution, "shared", in_parts)
     for found, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

@@ -14,7 +14,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import dtype_of, float16, float32, float64, int32
-from burnpy_numpy.errstate import run
+from burnpy_numpy.numpy_calls import run
 
 D = NumPy()
 

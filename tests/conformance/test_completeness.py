@@ -44,11 +44,8 @@ BY_DEFAULT = {
 """Differentiable operations without a rule, apart from those that end in _backward, of second derivatives."""
 
 REACHED = {
-    "adagrad_update": "step(optim.AdaGrad())",
-    "adam_update": "step(optim.Adam())",
     "adaptive_max_pool2d_indices": "functional.adaptive_max_pool2d(image, 1)",
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
-    "amsgrad_update": "step(optim.Adam(amsgrad=True))",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",
     "cast": "x.to_dtype('float64')",
     "clamp_between": "x.clamp(x, x)",
@@ -68,7 +65,6 @@ REACHED = {
     "max_dim": "x.max(1)",
     "max_pool2d_indices": "functional.max_pool2d(image, 2, return_indices=True)",
     "min_dim": "x.min(1)",
-    "momentum_update": "step(optim.Sgd(momentum=0.9))",
     "pad_ends": "functional.pad(x, (1, 1), mode='reflect')",
     "random_integers": "IntTensor[Counted].randint(0, 9, (2,))",
     "random_mask": "functional.dropout(x, 0.5)",
@@ -76,9 +72,6 @@ REACHED = {
     "random_permutation": "IntTensor[Counted].permutation(3)",
     "random_uniform": "Tensor[Counted].uniform((2,))",
     "resample": "functional.interpolate(image, 3)",
-    "rmsprop_momentum_update": "step(optim.RmsProp(momentum=0.9))",
-    "rmsprop_update": "step(optim.RmsProp())",
-    "sgd_update": "step(optim.Sgd())",
     "rnn": "nn.Rnn(3, 2, device=Counted)(x.unsqueeze(0))",
     "slice": "x[0]",
     "slice_scatter": "x.at[0].set(1.0)",

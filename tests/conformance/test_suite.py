@@ -13,6 +13,7 @@ from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.conformance import suite_of, value_cases
 from burnpy.testing.extent import DECORATED, FAST, FULL, LIGHT, USUAL, Extent
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 
 
 class Inexact(NumPy):
@@ -188,6 +189,35 @@ def test_an_error_of_one_layout_is_found_in_dtypes_that_have_one_layout_for_each
     suite.setup_class()
     with pytest.raises(AssertionError, match=r"1 of \d+ cases failed: float16, plain\n"), np.errstate(all="ignore"):
         suite().test_values(name="cumsum")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda numbers, flags, owned, skipped: (numbers, flags, owned, None), "skipped=True: 6 of 6 elements differ"),
+        (lambda numbers, flags, owned, skipped: (numbers, (False,), owned, skipped), "up=True, .* elements differ"),
+        (lambda numbers, flags, owned, skipped: ((0.5, 0.9), flags, owned, skipped), r"array\(\[.* elements differ"),
+        (lambda numbers, flags, owned, skipped: (numbers, flags, True, skipped), "owned=False, .* was changed"),
+    ],
+    ids=["skipped", "flags", "numbers", "owned"],
+)
+def test_an_error_of_foreach_is_found(wrong: Any, said: str) -> None:
+    def foreach(
+        self: Any,
+        formula: Any,
+        lists: Any,
+        numbers: Any = (),
+        flags: Any = (),
+        owned: bool = False,
+        skipped: Any = None,
+    ) -> Any:
+        given = numbers, flags, owned, skipped
+        return NumPyForeachBlocks.foreach(self, formula, lists, *(wrong(*given) if flags else given))
+
+    suite: Any = conformance_suite(type("Wrong", (NumPy,), {"foreach": foreach}), dtypes=["float32"])
+    suite.setup_class()
+    with pytest.raises(AssertionError, match=said):
+        suite().test_formulas()
 
 
 def test_every_operation_has_a_row() -> None:

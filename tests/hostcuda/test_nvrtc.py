@@ -26,8 +26,8 @@ from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
 
-from burnpy_cupy.compiled.emitter import emit  # noqa: E402
-from burnpy_cupy.kernels import CATS  # noqa: E402
+from burnpy_cupy.kernels.emitter import emit  # noqa: E402
+from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
 ARCHITECTURES = (90, *(pytest.param(other, marks=pytest.mark.long) for other in (80, 100)))
 """One architecture by default; the long form compiles for the others too."""
@@ -93,7 +93,8 @@ def test_the_compiler_can_refuse() -> None:
 
 
 def test_ours_are_among_them() -> None:
-    from burnpy_cupy.kernels import ELEMENTWISE, RAW, REDUCTIONS
+    from burnpy_cupy.backend import ELEMENTWISE, RAW
+    from burnpy_cupy.kernels.reduction import REDUCTIONS
 
     met = " ".join(sources())
     assert [name for name in (*ELEMENTWISE, *RAW, *REDUCTIONS) if name not in met] == []

@@ -15,8 +15,8 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.compiled import kernel as kernels  # noqa: E402
-from burnpy_cupy.compiled.geometry import along, flat, matrix, transposed  # noqa: E402
+from burnpy_cupy.kernels import launch as kernels  # noqa: E402
+from burnpy_cupy.kernels.row_geometry import along, flat, matrix, transposed  # noqa: E402
 
 ULPS = {"float64": 4e-16, "float32": 2.4e-7, "float16": 1e-3, "bfloat16": 8e-3}
 """The unit in the last place, relative to a number, with the error of CUDA's functions left to a factor."""
@@ -163,7 +163,7 @@ def test_an_index_out_of_range_is_told_late() -> None:
 
 
 def test_without_kernels_the_array_functions_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy_cupy.compiled.operations.enabled", lambda: False)
+    monkeypatch.setattr("burnpy_cupy.kernels.kernel.kernels_enabled", lambda: False)
     monkeypatch.setattr(CuPy(), "_programs", {})
     x = drawn((4, 5))
     (got,), ran = launched("softmax", x, 1)

@@ -37,14 +37,13 @@ FIRST = {
     "burnpy/autodiff": ("autodiff", "func"),
     "burnpy/backend": ("backend", "autodiff", "programs"),
     "burnpy/backend/lapack": ("linalg",),
-    "burnpy/backend/operations/optimizer": ("optim",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
     "burnpy/nn": ("nn",),
     "burnpy/optim": ("optim",),
     "burnpy/tensor": ("tensor",),
     "backends": ("backend", "programs", "tensor"),
-    "backends/burnpy_numpy/compiled": ("programs",),
+    "backends/burnpy_numpy/kernels": ("programs",),
 }
 """The folders of tests that concern a folder or file."""
 PYTEST = ("-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")

@@ -25,7 +25,7 @@ WEIGHTS = {
     "burnpy/tensor": 4,
     "backends/burnpy_array": 4,
     "backends/burnpy_numpy": 3,
-    "backends/burnpy_numpy/compiled": 3,
+    "backends/burnpy_numpy/kernels": 3,
 }
 """The folders that are mutated, each with those below it that are not listed, and their shares of the places."""
 

@@ -17,7 +17,7 @@ from benchmarks.peers.ours import Mlp
 from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, stack, where
 from burnpy.backend import NumPy
 from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
-from burnpy_numpy.compiled.kernel import enabled
+from burnpy_numpy.kernels.kernel import kernels_enabled
 
 Train = Autodiff[NumPy]
 
@@ -93,7 +93,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_is_few_calls(name: str) -> None:
-    if not enabled():
+    if not kernels_enabled():
         pytest.skip("without llvmlite, or with BURNPY_COMPILE=0, there are no kernels")
     f, plain, tracked = OPERATIONS[name]
     x, index = Tensor[NumPy].ones((2, 4)), IntTensor[NumPy].from_data([0, 1])

@@ -13,10 +13,10 @@ import pytest
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The kernels that run during a test, in order."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel
+    from burnpy_numpy.kernels import launch
 
     found: list[Any] = []
-    monkeypatch.setattr(kernel, "executed", [found])
+    monkeypatch.setattr(launch, "executed", [found])
     return found
 
 
@@ -24,15 +24,14 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache folder; what this process knew of kernels is forgotten before and after."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.compiled import kernel, lookups
+    from burnpy_numpy.kernels import kernel
 
     folder = tmp_path / "kernels"
     monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))
     monkeypatch.setenv("BURNPY_COMPILE", "1")
-    monkeypatch.setattr(kernel, "_kernels", {})
     monkeypatch.setattr(kernel, "_failure", [])
     kernel._setting.cache_clear()
-    lookups.forget()
+    kernel.forget()
     yield folder
     kernel._setting.cache_clear()
-    lookups.forget()
+    kernel.forget()

@@ -19,28 +19,29 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
-import burnpy_numpy.compiled
+import burnpy_numpy.kernels
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import float32
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
-from burnpy_numpy.compiled import compiler, convolution, kernel, list_kernels, target
+from burnpy_numpy import convolution as numpy_convolution
+from burnpy_numpy.kernels import compiler, convolution, foreach, kernel, target
 
 D: Any = NumPy()
-LOADING: tuple[Any, ...] = (kernel, list_kernels)
+LOADING: tuple[Any, ...] = (kernel, foreach)
 """The modules that load kernels by a name of their own."""
 
 
 def templates() -> set[str]:
     """The names of all templates: public functions of the modules of kernels that write a text for a dtype."""
     found: set[str] = set()
-    for module in pkgutil.iter_modules(burnpy_numpy.compiled.__path__, "burnpy_numpy.compiled."):
-        if module.name.endswith("_kernels"):
-            for name, function in inspect.getmembers(import_module(module.name), inspect.isfunction):
-                given = function.__annotations__
-                if function.__module__ == module.name and name[0] != "_" and given.get("return") == "str":
-                    found |= {name} & {name if "dtype" in given else ""}
+    for module in pkgutil.iter_modules(burnpy_numpy.kernels.__path__, "burnpy_numpy.kernels."):
+        for name, function in inspect.getmembers(import_module(module.name), inspect.isfunction):
+            given = [*function.__annotations__]
+            is_public = function.__module__ == module.name and name[0] != "_"
+            if is_public and given[:1] in (["dtype"], ["kind"]) and function.__annotations__["return"] == "str":
+                found.add(name)
     return found
 
 
@@ -61,7 +62,7 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
 
 def check_all() -> None:
     """Call operations with all examples of the conformance suite in float32, and with more."""
-    convolution._MIN_PRODUCTS = convolution._TINY = 1
+    convolution._MIN_PRODUCTS = numpy_convolution._TINY = 1
     for row in ROWS.values():
         if "float" in row.kinds:
             for example in row.examples:

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy_array import ArrayBackend
-from burnpy_numpy import threads
+from burnpy_numpy import cpu_threads as threads
 
 pytest.importorskip("llvmlite")
 

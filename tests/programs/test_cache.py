@@ -24,27 +24,28 @@ WANTED = X / (1 + np.exp(-X))
 
 def run() -> list[str]:
     """Make the kernel as a new process would, use it, and return whether it was compiled or loaded."""
-    kernel: Any = import_module("burnpy_numpy.compiled.kernel")
+    kernel: Any = import_module("burnpy_numpy.kernels.kernel")
+    compiler: Any = import_module("burnpy_numpy.kernels.compiler")
     seen: list[str] = []
-    real = kernel.compile_text
+    real = compiler.compile_text
 
     def noting(text: str) -> bytes:
         seen.append("compiled")
         return bytes(real(text))
 
-    kernel._kernels.clear()
-    kernel.compile_text = noting
+    kernel._programs.clear()
+    compiler.compile_text = noting
     try:
-        found = kernel.kernel_of(PROGRAM)
+        found = kernel.program_kernel(PROGRAM)
     finally:
-        kernel.compile_text = real
+        compiler.compile_text = real
     assert found is not None
     np.testing.assert_allclose(found([X], (), *X.shape)[0], WANTED, rtol=1e-5)
     return seen or ["loaded"]
 
 
 def failure() -> str | None:
-    kernel: Any = import_module("burnpy_numpy.compiled.kernel")
+    kernel: Any = import_module("burnpy_numpy.kernels.kernel")
     found: str | None = kernel.failure()
     return found
 
@@ -123,7 +124,7 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_only(
 
 
 def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.compiled import cache
+    from burnpy_numpy.kernels import cache
 
     for name in ("BURNPY_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
@@ -134,7 +135,7 @@ def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypat
 
 
 def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.compiled import kernel
+    from burnpy_numpy.kernels import compiler, kernel, launch
 
     device = NumPy()
     device.gelu(X, False)
@@ -142,13 +143,13 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
     def failing(text: str) -> Any:
         raise RuntimeError("no such processor")
 
-    monkeypatch.setattr(kernel, "compile_text", failing)
+    monkeypatch.setattr(compiler, "compile_text", failing)
     with pytest.warns(RuntimeWarning, match="silu failed: no such processor") as found:
         out = device.silu(X)
     assert len(found) == 1
     np.testing.assert_allclose(out, WANTED, rtol=1e-5)
     noted: list[Any] = []
-    monkeypatch.setattr(kernel, "executed", [noted])
+    monkeypatch.setattr(launch, "executed", [noted])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         device.gelu(X, False)
@@ -160,10 +161,10 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
 def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite
 
-    from burnpy_numpy.compiled import compiler, kernel
+    from burnpy_numpy.kernels import compiler, kernel
 
     monkeypatch.setattr(llvmlite, "__version__", "0.41.1")
-    monkeypatch.setattr(kernel, "llvm", compiler.llvm.__wrapped__)
+    monkeypatch.setattr(compiler, "llvm", compiler.llvm.__wrapped__)
     device = NumPy()
     message = r"as llvmlite 0\.41\.1 is installed and kernels need 0\.50 or newer"
     with pytest.warns(RuntimeWarning, match=message):
@@ -171,12 +172,12 @@ def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkey
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_allclose(device.sigmoid(X) * X, WANTED, rtol=1e-5)
-    assert not kernel.enabled()
+    assert not kernel.kernels_enabled()
     assert not kernels.exists()
 
 
 def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
-    from burnpy_numpy.compiled.compiler import OLDEST
+    from burnpy_numpy.kernels.compiler import OLDEST
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]

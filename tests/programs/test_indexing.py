@@ -12,7 +12,9 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import indexing, kernel, operations
+from burnpy_numpy import indexing
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 11), 1), "vector": ((12,), 0)}
@@ -25,9 +27,7 @@ def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without(operation: str, *args: Any) -> Any:
     """The result without kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_failure", ["off for this test"])
-        patch.setattr(operations, "_templates", {})
+    with without_kernels():
         return getattr(D, operation)(*args)
 
 
@@ -114,8 +114,8 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(kernel, "shared", by_ones)
-    monkeypatch.setattr(kernel, "COUNT", 2)
-    monkeypatch.setattr(kernel, "_SHARED", 0)
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), wanted)
     assert max(ranges) > 1

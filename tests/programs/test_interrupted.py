@@ -17,19 +17,19 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import cache, kernel
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels import cache, compiler, kernel, launch
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 D = NumPy()
 X = np.linspace(-2, 2, 64 * 100, dtype=np.float32).reshape(64, 100)
 WANTED = X / (1 + np.exp(-X))
 STEPS = {
-    "the import of llvmlite": (kernel, "llvm"),
+    "the import of llvmlite": (compiler, "llvm"),
     "the key": (kernel, "_environment"),
     "the cache's reading": (cache, "read"),
-    "the compiler": (kernel, "compile_text"),
+    "the compiler": (compiler, "compile_text"),
     "the cache's writing": (cache, "write"),
-    "the loader": (kernel, "load"),
+    "the loader": (compiler, "load"),
 }
 
 
@@ -65,7 +65,7 @@ def test_what_a_handler_raises_arrives(
         D.silu(X)
     assert caught.traceback[-1].name == "handler"
     noted: list[Any] = []
-    monkeypatch.setattr(kernel, "executed", [noted])
+    monkeypatch.setattr(launch, "executed", [noted])
     np.testing.assert_allclose(D.silu(X), WANTED, rtol=1e-5)
     assert kernel.failure() is None
     assert [k.program.name for k in noted] == ["silu"]
@@ -76,7 +76,7 @@ def test_a_lack_of_memory_arrives(kernels: Path, monkeypatch: pytest.MonkeyPatch
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kernel, "compile_text", failing)
+        patch.setattr(compiler, "compile_text", failing)
         with pytest.raises(MemoryError):
             D.silu(X)
     assert kernel.failure() is None
@@ -117,9 +117,9 @@ for name, delay in zip(names, itertools.cycle((0.004, 0.08, 0.012, 0.03)), stric
         assert "from the handler" in str(error), error
         arrived += 1
 
-from burnpy_numpy.compiled import kernel
+from burnpy_numpy.kernels import kernel
 
-assert kernel.enabled() and kernel.failure() is None, kernel.failure()
+assert kernel.kernels_enabled() and kernel.failure() is None, kernel.failure()
 print(arrived)
 """
 
@@ -154,7 +154,7 @@ PROGRAMS = {
     "fork": """
 import os, signal, threading, time
 from burnpy.backend.errors import StateError
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 children = []
 signal.signal(signal.SIGUSR1, lambda number, frame: children.append(os.fork()))
@@ -173,7 +173,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
 """,
     "limit": """
 import threading
-from burnpy_numpy.compiled.undisturbed import undisturbed
+from burnpy_numpy.kernels.undisturbed import undisturbed
 
 threading.stack_size(1 << 46)  # more than there is memory for
 try:

@@ -17,8 +17,9 @@ from burnpy.backend.program.execute import execute
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel as kernels
-from burnpy_numpy.compiled.emitter import CHUNK, emit
+from burnpy_numpy.kernels import launch
+from burnpy_numpy.kernels.emitter import CHUNK, emit
+from burnpy_numpy.kernels.kernel import program_kernel, template_kernel
 
 D = NumPy()
 VALUES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, -1e-40, 1e30, -1e30, math.inf, -math.inf, math.nan, 3.0, 1e-310]
@@ -28,8 +29,8 @@ def full(dtype: str) -> Input:
     return Input(Extent.FULL, dtype)
 
 
-def kernel_of(program: Program) -> Any:
-    found = kernels.kernel_of(program)
+def made(program: Program) -> Any:
+    found = program_kernel(program)
     assert found is not None, program
     return found
 
@@ -67,7 +68,7 @@ EXACT: dict[str, Callable[..., Any]] = {
 def test_arithmetic_is_numpys_bit_for_bit(name: str, dtype: str) -> None:
     program = trace(EXACT[name], (full(dtype), full(dtype)), name=name)
     x, y = pairs(dtype)
-    (found,) = kernel_of(program)([x, y], (), *x.shape)
+    (found,) = made(program)([x, y], (), *x.shape)
     with np.errstate(all="ignore"):
         (wanted,) = execute(D, program, [x, y], ())
     np.testing.assert_array_equal(found, wanted)
@@ -82,7 +83,7 @@ def test_casts_round_as_numpy_does() -> None:
         lambda b, x: b.cast(b.mul(b.cast(x, np.dtype("float32")), 1.1), np.dtype("float64")), (full("float64"),)
     )
     x = np.array([*VALUES, 1e300, 0.1, 1 + 2**-30])
-    (found,) = kernel_of(program)([x.reshape(1, -1)], (), 1, x.size)
+    (found,) = made(program)([x.reshape(1, -1)], (), 1, x.size)
     with np.errstate(all="ignore"):
         wanted = (x.astype("f4") * np.float32(1.1)).astype("f8")
     np.testing.assert_array_equal(found[0], wanted)
@@ -94,7 +95,7 @@ def test_bools_go_in_and_out() -> None:
     )
     mask = np.random.default_rng(0).integers(0, 2, (5, 37)).astype(bool)
     x = np.ones((5, 37), np.float32)
-    kept, flipped = kernel_of(program)([mask, x], (), 5, 37)
+    kept, flipped = made(program)([mask, x], (), 5, 37)
     np.testing.assert_array_equal(kept, mask.astype("f4"))
     np.testing.assert_array_equal(flipped, ~mask)
 
@@ -102,7 +103,7 @@ def test_bools_go_in_and_out() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_length_and_nothing_beyond_it(dtype: str) -> None:
     program = trace(Backend.silu, (full(dtype),))
-    run = kernel_of(program)
+    run = made(program)
     for length in range(1, 70):
         x = np.linspace(-2, 2, length).astype(dtype)
         room = np.full(length + 70, 9.0, dtype)
@@ -130,7 +131,7 @@ EXTENTS = {"f": Extent.FULL, "r": Extent.ROW, "c": Extent.COLUMN, "i": Extent.CO
 def test_rows_of_every_length(name: str, kinds: str, rest: tuple[Any, ...], dtype: str) -> None:
     inputs = tuple(Input(EXTENTS[kind], "int64" if kind == "i" else dtype) for kind in kinds)
     program = trace(getattr(Backend, name), inputs, *rest)
-    run = kernel_of(program)
+    run = made(program)
     generator = np.random.default_rng(1)
     for rows, columns in [(1, 1), (3, 2), (5, 7), (2, 16), (130, 17), (3, 33), (260, 3), (4, 1000), (1, 64)]:
         xs = []
@@ -155,7 +156,7 @@ def test_rows_of_every_length(name: str, kinds: str, rest: tuple[Any, ...], dtyp
 
 
 def test_rows_with_nan_and_infinity() -> None:
-    run = kernel_of(trace(Backend.softmax, (full("float32"),), 1))
+    run = made(trace(Backend.softmax, (full("float32"),), 1))
     x = np.zeros((6, 21), np.float32)
     x[0, 20] = x[1, 3] = np.nan
     x[2, 5] = np.inf
@@ -179,10 +180,10 @@ def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: p
     }[name]
     program = trace(function, tuple(Input(EXTENTS[kind], "float32") for kind in kinds), name=name)
     xs = [generator.uniform(0.2, 1, EXTENTS[kind].shape(rows, columns)).astype("f4") for kind in kinds]
-    run = kernel_of(program)
+    run = made(program)
     whole = run(xs, (), rows, columns)
-    monkeypatch.setattr(kernels, "COUNT", 2)
-    monkeypatch.setattr(kernels, "_SHARED", 0)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     for parts in (2, 3, 5):
 
         def in_parts(work: Any, size: int, each: float = 1, parts: int = parts) -> None:
@@ -190,7 +191,7 @@ def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: p
             for begin, end in reversed(list(pairwise(edges))):
                 work(begin, end)
 
-        monkeypatch.setattr(kernels, "shared", in_parts)
+        monkeypatch.setattr(launch, "shared", in_parts)
         for a, b in zip(whole, run(xs, (), rows, columns), strict=True):
             np.testing.assert_array_equal(a, b)
     if name == "sums":
@@ -201,7 +202,7 @@ def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: p
 
 def test_numbers_are_read_at_each_call() -> None:
     program = trace(lambda b, x, s: b.mul(x, s), (full("float32"), Input(Extent.SCALAR, "float32")))
-    run = kernel_of(program)
+    run = made(program)
     x = np.ones((2, 9), np.float32)
     for number in (0.1, -2.0, 1e300):
         with np.errstate(over="ignore"):
@@ -211,7 +212,7 @@ def test_numbers_are_read_at_each_call() -> None:
 def test_an_output_may_have_the_memory_of_an_input() -> None:
     program = trace(lambda b, x, y: (b.add(x, y), b.sub(x, y)), (full("float64"), full("float64")))
     x, y = np.arange(40.0).reshape(1, 40), np.ones((1, 40))
-    kernel_of(program).into([x, y, x, y], (), 1, 40)
+    made(program).into([x, y, x, y], (), 1, 40)
     np.testing.assert_array_equal(x[0], np.arange(40) + 1)
     np.testing.assert_array_equal(y[0], np.arange(40) - 1)
 
@@ -229,7 +230,7 @@ def test_what_kernels_cannot_do_is_left_to_the_interpreter(f: Callable[..., Any]
     program = trace(f, (full("float32"),))
     with pytest.raises(ProgramError, match=message):
         emit(program, 64)
-    assert kernels.kernel_of(program) is None
+    assert program_kernel(program) is None
     x = np.random.default_rng(0).standard_normal((70, 90)).astype("f4")
     (found,) = execute(D, program, [x], ())
     np.testing.assert_array_equal(D.run(program, [x], ())[0], found)
@@ -270,7 +271,7 @@ def test_layout_does_not_change_a_bit() -> None:
 
 
 def test_arrays_of_other_sizes_are_never_read() -> None:
-    run = kernel_of(trace(Backend.rms_norm, (full("float32"), Input(Extent.ROW, "float32")), (1,), 0.1))
+    run = made(trace(Backend.rms_norm, (full("float32"), Input(Extent.ROW, "float32")), (1,), 0.1))
     x, weight = np.ones((64, 80), np.float32), np.ones(80, np.float32)
     for wrong in ([x, weight[:79]], [x[:63], weight], [x, weight.astype(np.float64)]):
         with pytest.raises(ProgramError, match="kernel rms_norm got"):
@@ -288,9 +289,9 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
 
 
 def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
-    from burnpy_numpy.compiled.pooling_kernels import avg_pool
+    from burnpy_numpy.kernels.pooling import avg_pool
 
-    kernel = kernels.named_kernel(avg_pool, "float32", 2, 2, False)
+    kernel = template_kernel(avg_pool, "float32", 2, 2, False)
     assert kernel is not None
     x, shares, out = (np.zeros(16, np.float32) for _ in range(3))
     sizes: list[Any] = [4, 4, 2, 2, 2, 2, 0, 0, 1, "1"]

@@ -13,8 +13,8 @@ from burnpy.backend import operations as declared
 pytest.importorskip("llvmlite")
 
 from burnpy_array.pointwise import BINARY, UNARY
-from burnpy_numpy import ufuncs
-from burnpy_numpy.compiled import kernel, operations
+from burnpy_numpy import pointwise
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 BY_NAME = declared()
@@ -193,7 +193,7 @@ def results(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES)
-def test_kernels_agree_with_numpy(case: str, dtype: str, noted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_agree_with_numpy(case: str, dtype: str, noted: list[Any]) -> None:
     name, args, used = CASES[case]
     given = tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype == np.float64 else a for a in args)
     before = [a.copy() for a in given if isinstance(a, np.ndarray)]
@@ -201,11 +201,9 @@ def test_kernels_agree_with_numpy(case: str, dtype: str, noted: list[Any], monke
     assert tuple(k.program.name for k in noted) == used
     for a, b in zip([a for a in given if isinstance(a, np.ndarray)], before, strict=True):
         np.testing.assert_array_equal(a, b)
-    monkeypatch.setattr(kernel, "_failure", ["off for this test"])
-    monkeypatch.setattr(operations, "_found", {})
-    monkeypatch.setattr(operations, "_templates", {})
     noted.clear()
-    wanted = results(name, given)
+    with without_kernels():
+        wanted = results(name, given)
     assert not noted
     rough = 3e-5 if dtype == "float32" else 1e-12
     for a, b in zip(found, wanted, strict=True):
@@ -236,7 +234,7 @@ def test_a_target_out_of_range_is_never_read(wrong: int, noted: list[Any]) -> No
 
 def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequences are divided among threads, and those of two blocks are computed by two of them."""
-    from burnpy_numpy.compiled import recurrence as module
+    from burnpy_numpy.kernels import recurrence as module
 
     given = recurrence(4, 4, lengths=LENGTHS)
     forward = [given[a.name] for a in BY_NAME["lstm"].arguments]
@@ -253,7 +251,7 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [*sorted(ufuncs.COMPILED - {"logaddexp"})])
+@pytest.mark.parametrize("name", [*sorted(pointwise.COMPILED - {"logaddexp"})])
 def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -> None:
     limits: Any = np.finfo(dtype)
     high = float(np.log(limits.max))

@@ -11,7 +11,9 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.compiled import kernel, operations, scans
+from burnpy_numpy import scans
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
@@ -31,7 +33,7 @@ OPERATIONS = ("cumsum", "cumprod", "cummax", "cummin", "cummax_index", "cummin_i
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "MANY", 1)
-    monkeypatch.setattr(scans, "WIDE", 1 << 40)
+    monkeypatch.setattr(scans, "_WIDE", 1 << 40)
 
 
 def drawn(shape: tuple[int, ...], dtype: str, special: bool = False) -> Any:
@@ -45,9 +47,7 @@ def drawn(shape: tuple[int, ...], dtype: str, special: bool = False) -> Any:
 
 def without(operation: str, *args: Any) -> Any:
     """The result without kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "_failure", ["off for this test"])
-        patch.setattr(operations, "_templates", {})
+    with without_kernels():
         return getattr(D, operation)(*args)
 
 
@@ -103,9 +103,9 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(kernel, "shared", by_ones)
-    monkeypatch.setattr(kernel, "COUNT", 2)
-    monkeypatch.setattr(kernel, "_SHARED", 0)
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
     same_bits(D.cumsum(x, dim), wanted)
     assert max(ranges) > 1
 

@@ -21,8 +21,8 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
-from burnpy_numpy.compiled import compiler, kernel, recurrence, target, windows
-from burnpy_numpy.compiled.emitter import emit
+from burnpy_numpy.kernels import compiler, convolution_tables, kernel, recurrence, target
+from burnpy_numpy.kernels.emitter import emit
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +124,7 @@ def test_native_needs_fused_multiplication_and_addition() -> None:
 def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the target as for a new process."""
     monkeypatch.setenv("BURNPY_TARGET", name)
-    kernel._kernels.clear()
+    kernel._programs.clear()
     for cached in (target.target, kernel._setting, kernel._environment):
         cached.cache_clear()
 
@@ -159,7 +159,7 @@ def test_each_target_has_entries_of_its_own_in_the_cache(settable: Path, monkeyp
     for _ in range(2):
         for name in able:
             use(name, monkeypatch)
-            found = kernel.kernel_of(PROGRAM)
+            found = kernel.program_kernel(PROGRAM)
             assert found is not None
             np.testing.assert_allclose(found([X], (), *X.shape)[0], X / (1 + np.exp(-X)), rtol=1e-5)
         assert len([*settable.iterdir()]) == len(set(able.values())) == len(able)
@@ -179,14 +179,14 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) ->
 @pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     to = chosen(triple, name)
-    for module in (target, compiler, windows):
+    for module in (target, compiler, convolution_tables, recurrence):
         monkeypatch.setattr(module, "target", lambda: to)
     wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith("aarch64")
     assert compiler.vector_bytes() == 2 * wide
     where = (1, 1), (1, 1), (1, 1)
-    found = windows.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
+    found = convolution_tables.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
     assert found.width == wide // 4
     channels, vectors = found.block
     assert (channels * vectors + vectors + 1 > 16) is many
-    assert recurrence._Blocks(24, 256, 4, "lstm", False).rows == (6 if many else 3)
-    assert recurrence._Blocks(24, 256, 4, "lstm", True).wide == (4 if many else 2) * wide // 4
+    assert recurrence.SequenceBlocks(24, 256, 4, "lstm", False).rows == (6 if many else 3)
+    assert recurrence.SequenceBlocks(24, 256, 4, "lstm", True).wide == (4 if many else 2) * wide // 4

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy.backend import Backend, NumPy
-from burnpy.backend.operations.optimizer import Step
-from burnpy_numpy import lists as numpy_lists
-from burnpy_numpy.lists import Lists
+from burnpy.optim import Step
+from burnpy_numpy import foreach_blocks
+from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
+from tests.optim.updates import UPDATES
 
 pytest.importorskip("llvmlite")
 
@@ -21,7 +21,7 @@ D: Any = NumPy()
 class Blocked(NumPy):
     """Without kernels: parameters are updated block by block."""
 
-    foreach = Lists.foreach
+    foreach = NumPyForeachBlocks.foreach
 
 
 class Composed(NumPy):
@@ -33,18 +33,10 @@ class Composed(NumPy):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the larger parameters into several blocks, the last of another size."""
-    monkeypatch.setattr(numpy_lists, "_BLOCK", 500)
+    monkeypatch.setattr(foreach_blocks, "_BLOCK", 500)
 
 
-UPDATES: dict[str, tuple[int, tuple[Any, ...]]] = {
-    "sgd_update": (0, ()),
-    "momentum_update": (1, (0.9, 0.3, True)),
-    "adam_update": (2, (0.9, 0.99, 1e-8, False)),
-    "amsgrad_update": (3, (0.9, 0.99, 1e-8, True)),
-    "rmsprop_update": (1, (0.9, 1e-8)),
-    "rmsprop_momentum_update": (3, (0.9, 1e-8, 0.9, True)),
-    "adagrad_update": (1, (0.01, 1e-8)),
-}
+ADAM = UPDATES["adam"]
 STEPS = [Step(0.1), Step(0.1, 7, 0.01), Step(0.1, 3, 0.0, True), Step(0.01, 2, 0.1, True)]
 
 
@@ -56,23 +48,21 @@ def lists(states: int, dtype: str) -> list[list[Any]]:
 
 
 def flat(found: Any) -> list[Any]:
-    columns: Any = found if type(found) is tuple else (found,)
-    return [x for column in columns for x in column]
+    return [x for column in found for x in column]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", UPDATES)
 def test_updates_are_numpys_bit_for_bit(name: str, dtype: str, noted: list[Any]) -> None:
-    states, rest = UPDATES[name]
-    blocked: Callable[..., Any] = getattr(Blocked(), name)
-    composed: Callable[..., Any] = getattr(Composed(), name)
+    update = UPDATES[name]
     for step in STEPS:
-        given = lists(states, dtype)
+        given = lists(len(update.signed), dtype)
         before = [x.copy() for column in given for x in column]
         noted.clear()
-        found = flat(getattr(D, name)(*given, step, *rest))
+        found = flat(update(D, given, step))
         assert len(noted) == 1  # for all parameters
-        for a, b, c in zip(found, flat(blocked(*given, step, *rest)), flat(composed(*given, step, *rest)), strict=True):
+        others = [flat(update(device, given, step)) for device in (Blocked(), Composed())]
+        for a, b, c in zip(found, *others, strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype)
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
@@ -82,9 +72,9 @@ def test_updates_are_numpys_bit_for_bit(name: str, dtype: str, noted: list[Any])
 
 def test_owned_states_are_updated_in_their_memory(noted: list[Any]) -> None:
     given = lists(2, "float32")
-    wanted = flat(D.adam_update(*given, Step(0.1), 0.9, 0.99, 1e-8, False))
+    wanted = flat(ADAM(D, given, Step(0.1)))
     params = [x.copy() for x in given[0]]
-    found = D.adam_update(*given, Step(0.1, owned=True), 0.9, 0.99, 1e-8, False)
+    found = ADAM(D, given, Step(0.1, owned=True))
     for a, b in zip(flat(found), wanted, strict=True):
         np.testing.assert_array_equal(a, b)
     for k in range(4):
@@ -98,19 +88,19 @@ def test_owned_states_are_updated_in_their_memory(noted: list[Any]) -> None:
 def test_a_learning_rate_makes_no_new_kernel(noted: list[Any]) -> None:
     given = lists(2, "float32")
     for number in range(1, 4):
-        D.adam_update(*given, Step(0.1 / number, number), 0.9, 0.99, 1e-8, False)
+        ADAM(D, given, Step(0.1 / number, number))
     assert len(set(map(id, noted))) == 1
 
 
 def test_strides_and_other_dtypes(noted: list[Any]) -> None:
     wide = [np.random.default_rng(k).uniform(0.1, 1, (6, 10)).astype("f4")[:, ::2].T for k in range(4)]
-    one = flat(D.adam_update(*[[x] for x in wide], Step(0.1, owned=True), 0.9, 0.99, 1e-8, False))
-    same = flat(D.adam_update(*[[x.copy()] for x in wide], Step(0.1), 0.9, 0.99, 1e-8, False))
+    one = flat(ADAM(D, [[x] for x in wide], Step(0.1, owned=True)))
+    same = flat(ADAM(D, [[x.copy()] for x in wide], Step(0.1)))
     for a, b in zip(one, same, strict=True):
         np.testing.assert_array_equal(a, b)
     noted.clear()
     mixed = [[x, x.astype(np.float16)] for x in wide]
-    found = D.sgd_update(mixed[0], mixed[1], Step(0.1))
+    (found,) = UPDATES["sgd"](D, mixed[:2], Step(0.1))
     assert [x.dtype for x in found] == [np.float32, np.float16]
     assert len(noted) == 1  # of float32
-    assert D.sgd_update([], [], Step(0.1)) == []
+    assert UPDATES["sgd"](D, [[], []], Step(0.1)) == ([],)

@@ -150,17 +150,18 @@ class Checked(Decorator[I], Generic[I]):
             allowed = _allowed.get()
             nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
             if nan or inf:
-                for k, result in enumerate(out if len(op.results) > 1 else (out,)):
+                results = out if out.__class__ is tuple else (out,)
+                for k, result in enumerate(results):
+                    which = f"result {k}" if len(results) > 1 else "a result"
                     for x in result if op.lists else (result,):
                         if is_float(x):
-                            self._check(op, args, k, x, nan, inf)
+                            self._check(op, args, which, x, nan, inf)
         return out
 
-    def _check(self, op: Operation, args: tuple[Any, ...], k: int, result: Any, nan: bool, inf: bool) -> None:
+    def _check(self, op: Operation, args: tuple[Any, ...], which: str, result: Any, nan: bool, inf: bool) -> None:
         bad = non_finite_in(self.inner, result, nan, inf)
         if bad is None:
             return
-        which = f"result {k}" if len(op.results) > 1 else "a result"
         consumed = op.consumed(args)
         arguments = [
             line

@@ -2,20 +2,24 @@
 
 A subclass overrides `Decorator.around`, which receives the operation's entry in the schema, the inner backend's method
 and the arguments, and returns the results. It defines no operations: they are generated from the schema, derived ones
-too, so that a softmax that the inner backend implements is a single call. The primitives are the inner backend's.
+too, so that a softmax that the inner backend implements is a single call. So is a formula of lists, such as an
+optimizer's update: `burnpy.backend.decorators.formula_operations` makes its entry. The primitives are the inner
+backend's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.decorators.formula_operations import formula_operation
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.operations.lists import Formula
-from burnpy.backend.primitives import Float, Int, Value
+from burnpy.backend.primitives import Bool, Float, Int, Value
 from burnpy.backend.schema import declarations
 from burnpy.typevars import I_co
 
@@ -77,13 +81,28 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """As the inner backend computes it, by the operation `run`, which passes `around`."""
         if not self.fuses(xs):
             return formula(self, *xs, *numbers)
-        from burnpy.backend.program.fused import in_one_pass
+        from burnpy.backend.program.execute import run_formula
 
-        return in_one_pass(self, formula, xs, numbers)
+        return run_formula(self, formula, xs, numbers)
 
     def fuses(self, xs: Sequence[Float]) -> bool:
         """As of the inner backend."""
         return self.inner.fuses(xs)
+
+    def foreach(
+        self,
+        formula: Formula,
+        lists: Sequence[Sequence[Float]],
+        numbers: tuple[Any, ...] = (),
+        flags: tuple[bool, ...] = (),
+        owned: bool = False,
+        skipped: Bool | None = None,
+    ) -> tuple[list[Float], ...]:
+        """As the inner backend computes it, by one operation of the formula's name, which passes `around`."""
+        primitives = tuple([hasattr(number, "dtype") for number in numbers])
+        op = formula_operation(formula, len(lists), primitives, flags, skipped is not None)
+        args = (*lists, *numbers, owned, *([] if skipped is None else [skipped]))
+        return self.around(op, partial(op.function, self.inner), args)  # type: ignore[no-any-return]  # of the operation
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return ``f(*args)``, the inner backend's ``op``. The arguments are complete, in the schema's order."""

@@ -275,7 +275,7 @@ class Profile:
         sums: dict[tuple[str, Direction, str, Line | None], list[float]] = {}
         costs: dict[Any, Cost] = {}
         for e in tuple(self._events):
-            shapes = (e.op.name, e.given, e.results)
+            shapes = (id(e.op), e.given, e.results)
             spent = costs.get(shapes)
             if spent is None:
                 spent = costs[shapes] = cost(e.op, e.given, e.results)

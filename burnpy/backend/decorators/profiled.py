@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any, Generic, final
 
-from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import op_context, recorders, user_stack
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.profile import Event, Profile, metas
@@ -22,7 +21,8 @@ class Profiled(Decorator[I], Generic[I]):
 
     It goes inside `Autodiff`, which sets the rule whose gradient is being computed: ``Autodiff[Profiled[NumPy]]``.
     The calls are stored in the `Profile` of the ``with`` block, not in the device; outside of a block nothing is
-    recorded. A derived operation that the inner backend implements itself is one call.
+    recorded. A derived operation that the inner backend implements itself is one call, and so is a formula of lists,
+    such as an optimizer's ``adam_step``.
 
     FLOPs and bytes are computed from shapes and dtypes, see `burnpy.backend.decorators.profile`. Times are the inner
     device's: on the CPU those of each call; on a GPU from events recorded before and after it, without synchronizing.
@@ -79,14 +79,10 @@ class Profiled(Decorator[I], Generic[I]):
         host = None if inner.eager_checks else (begin, perf_counter_ns())
         context = op_context.get()
         stack = context.stack or (user_stack(1) if any(p.lines for p in profiles) else ())
-        kinds = zip(args, _primitives[op.name], strict=True)
-        arguments = tuple([metas((a,)) if is_primitive else () for a, is_primitive in kinds])
+        kinds = zip(args, op.arguments, strict=True)
+        arguments = tuple([() if argument.kind is None else metas((a,)) for a, argument in kinds])
         results = tuple([metas((x,)) for x in (out if out.__class__ is tuple else (out,))])
         event = Event(op, context, stack, threading.current_thread(), inner, start, stop, host, arguments, results)
         for profile in profiles:
             profile.add(event)
         return out
-
-
-_primitives = {name: tuple([a.kind is not None for a in op.arguments]) for name, op in operations().items()}
-"""For each operation, which of its arguments are primitives."""

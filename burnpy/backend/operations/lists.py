@@ -37,9 +37,10 @@ class Lists(OperationsBase):
     ) -> tuple[list[Float], ...]:
         """Compute a formula of the first members of all lists, of the second, and so on; return a list of each result.
 
-        This is no operation of the schema, but how operations on lists are computed: the default calls the formula for
-        one position after another. A backend that overrides it may trace the formula as a program, for which numbers
-        are inputs and flags are not, and run it for all positions in one kernel.
+        This is no operation of the schema, but how operations on lists and updates of optimizers are computed: the
+        default calls the formula for one position after another. A backend that overrides it may trace the formula as a
+        program, for which numbers are inputs and flags are not, and run it for all positions in one kernel. Decorators
+        handle it as one operation of the formula's name.
 
         Args:
             formula: an elementwise function of a backend, of one member of each list, of numbers and of flags, which
@@ -135,9 +136,14 @@ def one_position(
     """Compute a formula of the members at one position, with operations of ``b``; 16-bit floats in float32."""
     dtype = row[0].dtype
     wide = float32 if dtype.itemsize == 2 else dtype
-    scalars = [number if type(number) in _NUMBERS else _at(b, number, position, wide) for number in numbers]
-    results = formula(b, *[x if x.dtype == wide else b.cast(x, wide) for x in row], *scalars, *flags)
+    arrays = [x if x.dtype == wide else b.cast(x, wide) for x in row]
+    results = formula(b, *arrays, *numbers_at(b, numbers, position, wide), *flags)
     return results if wide == dtype else tuple([b.cast(x, dtype) for x in results])
+
+
+def numbers_at(b: Any, numbers: tuple[Any, ...], position: int, dtype: DType) -> list[Any]:
+    """Return the numbers of a formula at a position: Python numbers, and primitives in a dtype."""
+    return [number if type(number) in _NUMBERS else _at(b, number, position, dtype) for number in numbers]
 
 
 def _at(b: Any, number: Float, position: int, dtype: DType) -> Float:

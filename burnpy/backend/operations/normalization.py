@@ -1,15 +1,18 @@
 """Normalization: one operation for layer, batch, group and instance norms, which differ in the dimensions of the mean
-and in the shape of the weight; and the root mean square norm, which subtracts no mean."""
+and in the shape of the weight; the root mean square norm, which subtracts no mean; and batch norm's running statistics.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.base import OperationsBase
-from burnpy.backend.primitives import Dims, Float, Shape
-from burnpy.backend.schema import GENERAL, derived
+from burnpy.backend.primitives import Dims, Float, Int, Shape
+from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
 
 def normalize_vjp(
@@ -107,6 +110,31 @@ class Normalization(OperationsBase):
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
         by_weight = self.sum_to(self.mul(grad, normal), weight.shape)
         return self.mul(self.sub(weighted, along), scale), by_weight
+
+    @derived(NONDIFFERENTIABLE, flops=4)
+    def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
+        """Running averages of buffers: average · (1 - share) + mean · share.
+
+        Each total is a vector: the sum of some values, flat, and then their number. The mean is the one by the other.
+        """
+        new = []
+        for average, total in zip(averages, totals, strict=True):
+            values, number = split_total(self, total)
+            mean = self.reshape(self.div(values, number), average.shape)
+            new.append(self.add(self.mul(average, 1.0 - share), self.mul(mean, share)))
+        return new
+
+    @derived(NONDIFFERENTIABLE, flops=2)
+    def count_update(self, count: Int, total: Float) -> Int:
+        """Add the number of values of a total, as in `average_update`, to a 0-d count of int64, rounded to an int."""
+        number = self.reshape(split_total(self, total)[1], ())
+        return self.discrete.add(count, self.to_int(self.round(number), int64))
+
+
+def split_total(b: Any, total: Float) -> tuple[Float, Float]:
+    """Return the sum of values, which is flat, and their number, of shape (1,), from one vector of both."""
+    size = total.shape[0] - 1
+    return b.slice(total, (slice(0, size, 1),)), b.slice(total, (slice(size, size + 1, 1),))
 
 
 def _scale(b: Normalization, square: Float, eps: float) -> Float:

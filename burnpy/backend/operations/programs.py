@@ -32,7 +32,7 @@ class Programs(OperationsBase):
         """Compute an elementwise formula of float primitives.
 
         This is no operation of the schema. The default calls the formula; a backend that overrides it may trace it as a
-        program (`burnpy.backend.program.fused`), so that it is one pass over the memory.
+        program (`burnpy.backend.program.trace.formula_program`), so that it is one pass over the memory.
 
         Args:
             formula: a function ``f(b, *xs, *numbers)`` of a backend, which returns a tuple of results. It computes

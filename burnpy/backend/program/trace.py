@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import Context
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
 from burnpy.backend.entries import operation
+from burnpy.backend.operations.lists import Formula
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.program.program import Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.schema import declarations
@@ -53,6 +56,17 @@ def _traced(
         [x.position for x in (results if type(results) is tuple else (results,))]
     )  # a Symbol is a tuple too
     return Program(name, inputs, tuple(tracer.instructions), outputs)
+
+
+@lru_cache(256)
+def formula_program(formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = ()) -> Program:
+    """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
+
+    Raises:
+        ProgramError: the formula cannot be written as a program.
+    """
+    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
+    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to what is traced
 
 
 class Symbol(NamedTuple):

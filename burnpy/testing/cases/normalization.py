@@ -1,4 +1,4 @@
-"""Examples of normalization."""
+"""Examples of normalization and of running statistics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.samples import Large, x
+from burnpy.testing.cases.samples import Index, Large, Values, x
 from burnpy.testing.cases.table import row
 
 
@@ -95,4 +95,22 @@ row(
         *((Large(s, -1.0, 1.0), Large(s), Large(w, 0.3, 2.0), dims, _EPS) for s, w, dims in _LARGE),
     ],
     loose=64,
+)
+row(
+    "average_update",
+    lambda averages, totals, share: [
+        a * (1 - share) + (t[:-1] / t[-1]).reshape(a.shape) * share for a, t in zip(averages, totals, strict=True)
+    ],
+    [
+        ([], [], 0.1),
+        ([x(3), x(), x(2, 3)], [x(4, low=0.5), x(2, low=0.5), x(7, low=0.5)], 0.1),
+        ([x(0), x(3)], [x(1, low=0.5), x(4, low=0.5)], 1.0),
+        ([Large((3000,))], [Large((3001,), 0.5, 2.0)], 0.25),
+    ],
+    loose=4,
+)
+row(
+    "count_update",
+    lambda count, total: count + np.rint(total[-1]).astype(np.int64),
+    [(Index(5), Values((0.5, 2.0))), (Index(0), Values((1.0,))), (Index(3), Values((7.0, 7.0, 0.99)))],
 )

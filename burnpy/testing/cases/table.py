@@ -53,14 +53,8 @@ class Row:
     @property
     def consumes(self) -> tuple[int, ...]:
         """The positions of the arguments whose memory the operation may reuse; for lists, the memory of all members."""
-        return self._positions(self.operation.consumes)
-
-    def reuses(self, example: Example) -> tuple[int, ...]:
-        """Return the positions of the arguments whose memory a call may reuse: see `Operation.consumed`."""
-        return self._positions(self.operation.consumed(example))
-
-    def _positions(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(k for k, argument in enumerate(self.operation.arguments) if argument.name in names)
+        consumes = self.operation.consumes
+        return tuple(k for k, argument in enumerate(self.operation.arguments) if argument.name in consumes)
 
     def flat_results(self, results: Any) -> list[tuple[int, Any]]:
         """Return each primitive among the results of a call, with the position of its result."""

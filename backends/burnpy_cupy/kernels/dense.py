@@ -1,0 +1,126 @@
+"""Matrix products and linear layers by cuBLAS, dropout's scaling and losses as programs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.entries import Operation
+from burnpy.backend.primitives import DType
+from burnpy_cupy import gemm
+from burnpy_cupy.kernels.kernel import CuPyPrograms
+from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import along, flat
+
+DENSE = {
+    "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
+}
+_FULL, _COLUMN = "full", "column"
+
+
+class CuPyDense(CuPyPrograms):
+    """Products, which accumulate 16-bit floats in float32.
+
+    A method ``_name_as`` computes the product ``name`` with a result of the dtype that is its last argument.
+    """
+
+    _kernels: Kernels
+
+    @staticmethod
+    def tf32(enabled: bool = True) -> AbstractContextManager[None]:
+        """Compute products of float32 in TF32 within a context, in the present thread or coroutine.
+
+        TF32 has the range of float32 and 10 bits of precision instead of 23; sums remain float32. Tensor cores multiply
+        it several times as fast. It is off by default, holds for matrix products, convolutions and attention, forward
+        and backward alike, and has no effect on GPUs older than compute capability 8.0. CuPy's environment variable
+        CUPY_TF32 is not consulted.
+
+        Args:
+            enabled: False computes in float32 within an outer ``tf32``.
+
+        ::
+
+            with CuPy.tf32():
+                grads = loss(model(x)).backward()
+        """
+        return gemm.tf32(enabled)
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        method = getattr(self, f"_{op.name}_as", None)
+        return super().product_in_float32(op, args) if method is None else method(*args, float32)
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        if x.dtype is not y.dtype:
+            x, y = self.promote(x, y)
+        if kind_of(x.dtype) != "float":
+            return self._call(self.xp.matmul, x, y)
+        return self._call(gemm.product, self.xp, x, y, x.dtype)
+
+    def _matmul_as(self, x: Any, y: Any, dtype: DType) -> Any:
+        if x.dtype is not y.dtype:
+            x, y = self.promote(x, y)
+        return self._call(gemm.product, self.xp, x, y, dtype)
+
+    def _matmul_nt_as(self, x: Any, y: Any, dtype: DType) -> Any:
+        return self._matmul_as(x, self.mT(y), dtype)
+
+    def _matmul_tn_as(self, x: Any, y: Any, dtype: DType) -> Any:
+        return self._matmul_as(self.mT(x), y, dtype)
+
+    def linear(self, x: Any, weight: Any, bias: Any) -> Any:
+        return self._linear_as(x, weight, bias, x.dtype)
+
+    def _linear_as(self, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
+        return self._biased(self._matmul_as(x, weight, float32 if dtype.itemsize == 2 else dtype), bias, dtype)
+
+    def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
+        """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""
+        out = product if product.dtype is dtype else self._call(self.xp.empty, product.shape, dtype)
+        self._call(self._kernels["burnpy_bias"], product, bias, out)
+        return out
+
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        kernel = None
+        if x.size and x.shape == mask.shape:
+            kernel = self._operation_kernel("masked_scale", (_FULL, "mask", "scalar"), x.dtype)
+        if kernel is None:
+            return super().masked_scale(x, mask, scale)
+        return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
+
+    def masked_mean(self, x: Any, mask: Any) -> Any:
+        geometry, kernel = flat(x.size), None
+        if x.size and geometry.occupies:
+            kernel = self._operation_kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype)
+        if kernel is None:
+            return super().masked_mean(x, mask)
+        return self._call(kernel, [x, mask], (), geometry, x.shape, ())[0]
+
+    def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
+        geometry, kernel = flat(mask.size), None
+        if mask.size and geometry.occupies:
+            kernel = self._operation_kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype)
+        if kernel is None:
+            return super().masked_mean_backward(grad, mask)
+        return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        geometry = along(x.shape, (dim,))
+        kernel = None
+        if geometry is not None and index.size == geometry.rows:
+            kernel = self._operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        if geometry is None or kernel is None:
+            return super().cross_entropy(x, index, dim)
+        losses, total = self._call(kernel, [x, index], (), geometry, x.shape, index.shape)
+        return losses, total.reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        geometry = along(x.shape, (dim,))
+        kernel = None
+        if geometry is not None and grad.size == logsumexp.size == index.size == geometry.rows:
+            dtypes = (grad.dtype, x.dtype, logsumexp.dtype)
+            kernel = self._operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), *dtypes[:1])
+            kernel = kernel if dtypes[0] is dtypes[1] is dtypes[2] else None
+        if geometry is None or kernel is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        return self._call(kernel, [grad, x, logsumexp, index], (), geometry, x.shape, ())[0]

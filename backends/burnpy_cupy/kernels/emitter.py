@@ -1,0 +1,349 @@
+"""A program as CUDA source: one kernel, in which some threads compute each row.
+
+For each step from sums of a row to values that need them, the threads of a row go through its columns once; what they
+add up is reduced by shuffles in a warp, and through shared memory in a block. Each thread adds `_RUN` elements before
+it adds those sums, so that the rounding of a long row grows as slowly as NumPy's.
+
+A kernel's parameters are its arrays, the outputs, its numbers as doubles, and the sizes of `Geometry`; only "planes"
+needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of some columns.
+
+Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that hold their results.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burnpy.backend.program import Extent, Instruction, Program, ProgramError
+from burnpy.backend.program.schedule import Schedule
+
+MEMORY = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "int64": "long long",
+    "int32": "int",
+}
+"""The types of arrays by their dtype; the 16-bit ones are classes of CuPy's headers."""
+REGISTER = MEMORY | {"float16": "float", "bfloat16": "float"}
+"""The types of computed values by their dtype: 16-bit floats are computed in float32, and rounded when stored."""
+HEADERS = {"float16": "cupy/float16.cuh", "bfloat16": "cupy/bfloat16.cuh"}
+
+FUNCTIONS = """
+#define BURNPY_INFINITY __longlong_as_double(0x7ff0000000000000LL)
+#define BURNPY_NAN __longlong_as_double(0x7ff8000000000000LL)
+template <class T> __device__ inline T maximum_of(T a, T b) { return a > b || a != a ? a : b; }
+template <class T> __device__ inline T minimum_of(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> __device__ inline T sign_of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x != x ? x : T(0); }
+template <class T> __device__ inline T sigmoid_of(T x) {
+  const T e = exp(-fabs(x));
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
+}
+"""
+"""Functions that CUDA lacks: extrema that are NaN where an argument is, signs, and a sigmoid that does not overflow."""
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/",
+          "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+          "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}  # fmt: skip
+_CALLS = {
+    **{name: name for name in ("floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "erf")},
+    **{name: f"{name}_of" for name in ("maximum", "minimum", "sign", "sigmoid")},
+    "abs": "fabs",
+    "round": "rint",
+}
+
+
+def expression(step: Instruction, args: list[str], dtypes: list[str]) -> str:
+    """Return an instruction as an expression of its arguments.
+
+    Args:
+        step: the instruction: an elementwise one, a constant, a conversion or ``expand``.
+        args: the names of its arguments.
+        dtypes: their dtypes.
+
+    Raises:
+        ProgramError: there is no such expression.
+    """
+    op, _, _, dtype, value = step
+    kind = REGISTER[dtype]
+    if op == "constant":
+        return f"({kind}){_number(str(value), dtype)}"
+    if op == "cast":
+        converted = f"({kind}){args[0]}" if dtype != "bool" else f"{args[0]} != 0"
+        narrows = dtype in HEADERS and dtypes[0] != dtype
+        return f"(float){dtype}((float){args[0]})" if narrows else converted
+    if op in _INFIX:
+        return f"{args[0]} {_INFIX[op]} {args[1]}"
+    if op in _CALLS:
+        return f"{_CALLS[op]}({', '.join(args)})"
+    if op == "where":
+        return f"{args[0]} ? {args[1]} : {args[2]}"
+    if op == "neg":
+        return f"-{args[0]}"
+    if op == "bitwise_not" and dtype == "bool":
+        return f"!{args[0]}"
+    if op == "expand":
+        return args[0]
+    raise ProgramError(f"CUDA kernels do not compute {op} of {dtype}")
+
+
+def _number(value: str, dtype: str) -> str:
+    """Return a constant of a program as a literal of C++."""
+    if "float" not in dtype:
+        return f"{value}LL"
+    number = float.fromhex(value)
+    if math.isnan(number):
+        return "BURNPY_NAN"
+    if math.isinf(number):
+        return "BURNPY_INFINITY" if number > 0 else "-BURNPY_INFINITY"
+    return repr(number)
+
+
+_RUN = 32
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+_ADDRESS = {
+    "plain": "row * columns + column",
+    "transposed": "column * rows + row",
+    "planes": "row / inner_row * step0 + row % inner_row * step1 + column / inner_column * step2"
+    " + column % inner_column * step3",
+}
+_PLACES = {
+    "grid": ("0", "blockIdx.x * (index_t)blockDim.x + threadIdx.x", "gridDim.x * (index_t)blockDim.x"),
+    "warp": ("blockIdx.x * (index_t)blockDim.y + threadIdx.y", "threadIdx.x", "32"),
+    "block": ("blockIdx.x", "threadIdx.x", "blockDim.x"),
+    "lanes": ("blockIdx.x * (index_t)blockDim.x + threadIdx.x", "threadIdx.y", "blockDim.y"),
+}
+"""For each kind of `Threads`: the row of a thread, its number among those of the row, and how many these are."""
+_COMBINED = {"sum": "a + b", "amax": "maximum_of(a, b)"}
+_IDENTITY = {"sum": "0", "amax": "-BURNPY_INFINITY"}
+_REDUCTIONS = {
+    "warp": """
+template <class T> __device__ inline T all_OP(T a) {
+  for (int mask = 16; mask; mask >>= 1) {
+    const T b = __shfl_xor_sync(0xffffffffu, a, mask);
+    a = COMBINED;
+  }
+  return a;
+}
+""",
+    "block": """
+template <class T> __device__ inline T all_OP(T a) {
+  __shared__ T parts[32];
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  a = warp_OP(a);
+  __syncthreads();  // the parts of the reduction before have been read
+  if (lane == 0) parts[warp] = a;
+  __syncthreads();
+  return warp_OP(lane < blockDim.x / 32 ? parts[lane] : T(IDENTITY));
+}
+""",
+    "lanes": """
+template <class T> __device__ inline T all_OP(T x) {
+  __shared__ T parts[32 * 32];
+  const unsigned at = threadIdx.y * 32 + threadIdx.x;
+  __syncthreads();  // the parts of the reduction before have been read
+  parts[at] = x;
+  for (unsigned half = blockDim.y / 2; half; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half) {
+      const T a = parts[at], b = parts[at + half * 32];
+      parts[at] = COMBINED;
+    }
+  }
+  __syncthreads();
+  return parts[threadIdx.x];
+}
+""",
+}
+"""Functions that give all threads of a row the sum or the maximum of their values."""
+
+
+def emit(program: Program, name: str, address: str, kind: str, *, wide: bool = False, chunked: bool = False) -> str:
+    """Return the source of a kernel.
+
+    Args:
+        program: a program without sums over rows.
+        name: the name of the kernel.
+        address: see `Geometry.address`.
+        kind: see `Threads.kind`.
+        wide: whether positions are ints of 64 bits.
+        chunked: whether columns are divided among blocks; sums are stored as they are computed, in float32 if of 16
+            bits, at ``chunk · stride + row``.
+
+    Raises:
+        ProgramError: kernels do not have its instructions.
+    """
+    return _Emitter(program, kind, chunked).text(name, address, wide)
+
+
+class _Emitter:
+    """The state of emitting one program."""
+
+    def __init__(self, program: Program, kind: str, chunked: bool) -> None:
+        self.program, self.steps, self.kind, self.chunked = program, program.instructions, kind, chunked
+        self.schedule = Schedule(program, FLOATS, ints=True)
+        if any(self.schedule.over_rows(k) for k in self.schedule.live):
+            raise ProgramError("a CUDA kernel adds up columns, not rows")
+        self.lines: list[str] = []
+        self.fixed: set[int] = set()
+        """The values that are the same in all columns and are computed."""
+
+    def text(self, name: str, address: str, wide: bool) -> str:
+        """Return the source."""
+        row, lane, lanes = _PLACES[self.kind]
+        sizes = self._sizes(address)
+        self._write(f"const index_t {', '.join(f'{size} = {size}_' for size in sizes)};")
+        self._write(f"const index_t wanted = {row};")
+        self._write("const bool inside = wanted < rows;")
+        self._write("const index_t row = inside ? wanted : rows - 1;")
+        self._write(f"const index_t lane = {lane}, lanes = {lanes};")
+        if self.chunked:
+            self._write("const index_t begin = blockIdx.y * span, end = min(begin + span, columns);")
+        else:
+            self._write("const index_t begin = 0, end = columns;")
+        self._fix(0)
+        for stage in range(self.schedule.stages - 1):
+            self._reduce(stage)
+            self._fix(stage + 1)
+        self._store_columns()
+        self._store_elements()
+        dtypes = {step.dtype for step in self.steps}
+        operations = sorted({self.steps[k].op for k in self.schedule.live if self.schedule.over_columns(k)})
+        source = [
+            *[f"#include <{header}>" for dtype, header in HEADERS.items() if dtype in dtypes],
+            f"typedef {'long long' if wide else 'int'} index_t;",
+            FUNCTIONS,
+            *[reduction for op in operations for reduction in self._reductions(op)],
+            f'extern "C" __global__ void {name}({", ".join(self._parameters(address))}) {{',
+            *[f"  {line}" for line in self.lines],
+            "}",
+            "",
+        ]
+        return "\n".join(source).replace("ADDRESS", _ADDRESS[address])
+
+    def _reductions(self, op: str) -> list[str]:
+        """Return the functions that reduce by an operation."""
+        functions = [_REDUCTIONS[self.kind]]
+        if self.kind == "block":
+            functions.insert(0, _REDUCTIONS["warp"].replace("all_", "warp_"))
+        return [
+            text.replace("OP", op).replace("COMBINED", _COMBINED[op]).replace("IDENTITY", _IDENTITY[op])
+            for text in functions
+        ]
+
+    def _parameters(self, address: str) -> list[str]:
+        """Return the parameters of the kernel."""
+        inputs = list(enumerate(self.program.inputs))
+        arrays = [(k, dtype) for k, (extent, dtype) in inputs if extent is not Extent.SCALAR]
+        parameters = [f"const {MEMORY[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
+        types = REGISTER if self.chunked else MEMORY
+        outputs = [self.steps[k].dtype for k in self.program.outputs]
+        parameters += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
+        parameters += [f"const double number{k}" for k, (extent, _) in inputs if extent is Extent.SCALAR]
+        return parameters + [f"const long long {size}_" for size in self._sizes(address)]
+
+    def _sizes(self, address: str) -> list[str]:
+        """Return the names of the sizes."""
+        planes = ["inner_row", "inner_column", "step0", "step1", "step2", "step3"] if address == "planes" else []
+        return ["rows", "columns", *planes, *(["span", "stride"] if self.chunked else [])]
+
+    def _write(self, line: str) -> None:
+        self.lines.append(line)
+
+    def _fix(self, depth: int) -> None:
+        """Write the values of extents SCALAR and COLUMN that need as many passes over the columns as are done."""
+        for k in self.schedule.live:
+            if not self.steps[k].extent.over_columns and self.schedule.depth[k] == depth and k not in self.fixed:
+                self._define(k)
+                self.fixed.add(k)
+
+    def _define(self, k: int) -> None:
+        """Write the definition of a value."""
+        step = self.steps[k]
+        kind = REGISTER[step.dtype]
+        if step.op == "gather":
+            self._gather(k)
+            return
+        if step.op == "input":
+            text = self._input(k)
+        elif step.op == "length":
+            text = f"({kind}){'columns' if step.value == 1 else 'rows'}"
+        elif step.op == "index":
+            text = f"({kind}){'column' if step.value == 1 else 'row'}"
+        else:
+            text = expression(step, [f"v{a}" for a in step.args], [self.steps[a].dtype for a in step.args])
+        self._write(f"const {kind} v{k} = {text};")
+
+    def _input(self, k: int) -> str:
+        """Return the expression of an input."""
+        _, _, extent, dtype, number = self.steps[k]
+        if extent is Extent.SCALAR:
+            return f"({REGISTER[dtype]})number{number}"
+        place = {Extent.FULL: "at", Extent.ROW: "column", Extent.COLUMN: "row"}[extent]
+        return f"in{number}[{place}]"
+
+    def _gather(self, k: int) -> None:
+        """Write the value of a full instruction at the one column that an int names."""
+        source, index = self.steps[k].args
+        self._write(f"{REGISTER[self.steps[k].dtype]} v{k};")
+        self._write("{")
+        self._write(f"const index_t column = (index_t)v{index}, at = ADDRESS;")
+        self._elements([source])
+        self._write(f"v{k} = v{source};")
+        self._write("}")
+
+    def _elements(self, roots: list[int]) -> None:
+        """Write all values at one column that some need."""
+        for k in sorted(self.schedule.needed(roots)):
+            self._define(k)
+
+    def _reduce(self, stage: int) -> None:
+        """Write a pass over the columns that computes the sums and maxima of one depth."""
+        reductions = self.schedule.reductions(stage)
+        kinds = {k: REGISTER[self.steps[k].dtype] for k in reductions}
+        identity = {k: _IDENTITY[self.steps[k].op] for k in reductions}
+        for k in reductions:
+            self._write(f"{kinds[k]} total{k} = {identity[k]};")
+        self._write(f"for (index_t first = begin + lane; first < end; first += {_RUN} * lanes) {{")
+        for k in reductions:
+            self._write(f"{kinds[k]} run{k} = {identity[k]};")
+        self._write("#pragma unroll 4")
+        self._write(f"for (index_t column = first; column < min(end, first + {_RUN} * lanes); column += lanes) {{")
+        self._write("const index_t at = ADDRESS;")
+        self._elements([self.steps[k].args[0] for k in reductions])
+        for k in reductions:
+            self._write(f"run{k} = {self._combined(k, f'run{k}', f'v{self.steps[k].args[0]}')};")
+        self._write("}")
+        for k in reductions:
+            self._write(f"total{k} = {self._combined(k, f'total{k}', f'run{k}')};")
+        self._write("}")
+        for k in reductions:
+            self._write(f"const {kinds[k]} v{k} = all_{self.steps[k].op}(total{k});")
+            self.fixed.add(k)
+
+    def _combined(self, k: int, a: str, b: str) -> str:
+        return f"{a} + {b}" if self.steps[k].op == "sum" else f"maximum_of({a}, {b})"
+
+    def _store_columns(self) -> None:
+        """Write the stores of outputs that are one number for each row."""
+        for number, k in enumerate(self.program.outputs):
+            if self.steps[k].extent is Extent.COLUMN:
+                place = "blockIdx.y * stride + row" if self.chunked else "row"
+                self._write(f"if (inside && lane == 0) out{number}[{place}] = v{k};")
+
+    def _store_elements(self) -> None:
+        """Write the last pass over the columns: the outputs that have a value for each element."""
+        outputs = [(number, k) for number, k in enumerate(self.program.outputs) if self.steps[k].extent is Extent.FULL]
+        if not outputs:
+            return
+        self._write("if (!inside) return;")
+        self._write("#pragma unroll 4")
+        self._write("for (index_t column = begin + lane; column < end; column += lanes) {")
+        self._write("const index_t at = ADDRESS;")
+        self._elements([k for _, k in outputs])
+        for number, k in outputs:
+            self._write(f"out{number}[at] = v{k};")
+        self._write("}")

@@ -1,0 +1,232 @@
+"""Operations on lists, such as updates of all parameters, in few launches."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.operations.lists import Formula, no_results
+from burnpy.backend.primitives import DType
+from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy_array import ArrayBackend
+from burnpy_array.array_base import is_half
+from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
+from burnpy_cupy.kernels.foreach_norms import run_norms
+from burnpy_cupy.kernels.foreach_tables import THREADS, TableBatch, batches, contiguous, table_source
+from burnpy_cupy.kernels.launch import OPTIONS, kernels_enabled, ran
+
+_AHEAD = 4
+"""The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""
+Lists = Sequence[Sequence[Any]]
+
+
+class CuPyForeach(ArrayBackend):
+    """A formula of lists is one launch for each dtype and some 40 to 160 arrays; a norm is one more.
+
+    Arrays that are not C-contiguous are copied first. 16-bit floats are computed in float32, powers added up in
+    float64.
+    """
+
+    def foreach(
+        self,
+        formula: Formula,
+        lists: Lists,
+        numbers: tuple[Any, ...] = (),
+        flags: tuple[bool, ...] = (),
+        owned: bool = False,
+        skipped: Any = None,
+    ) -> tuple[list[Any], ...]:
+        if not kernels_enabled():
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
+        groups: dict[tuple[DType, ...], list[int]] = {}
+        for position, row in enumerate(zip(*lists, strict=True)):
+            groups.setdefault(tuple([x.dtype for x in row]), []).append(position)
+        if not groups:
+            return no_results(lists)
+        gated = skipped is not None
+        held = tuple(["" if isinstance(number, (int, float)) else number.dtype.name for number in numbers])
+        columns: list[list[Any]] = []
+        for dtypes, positions in groups.items():
+            kernel = None
+            if not is_half(dtypes[0]) or len(set(dtypes)) == 1:
+                names = tuple([dtype.name for dtype in dtypes])
+                kernel = foreach_kernel(self.xp, formula, names, held, flags, gated)
+            part = [[xs[k] for k in positions] for xs in lists]
+            if kernel is None:
+                values = tuple([x if not h or not x.ndim else x[positions] for h, x in zip(held, numbers, strict=True)])
+                part_results = super().foreach(formula, part, values, flags, owned, skipped)
+            else:
+                part_results = self._call(_run_foreach, self.xp, kernel, part, positions, numbers, owned, skipped)
+            columns = columns or [[None] * len(lists[0]) for _ in part_results]
+            for column, results in zip(columns, part_results, strict=True):
+                for k, result in zip(positions, results, strict=True):
+                    column[k] = result
+        return tuple(columns)
+
+    def foreach_cast(self, xs: Sequence[Any], dtype: DType) -> list[Any]:
+        if not kernels_enabled():
+            return super().foreach_cast(xs, dtype)
+        return self.foreach(_cast_to(dtype.name), (xs,))[0]
+
+    def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
+        if p not in (1, 2, math.inf) or not kernels_enabled():
+            return super().foreach_norm(xs, p)
+        return self._call(run_norms, self.xp, xs, float(p), True)
+
+    def total_norm(self, xs: Sequence[Any], p: float) -> Any:
+        if p not in (1, 2, math.inf) or not kernels_enabled():
+            return super().total_norm(xs, p)
+        return self._call(run_norms, self.xp, xs, float(p), False)
+
+
+@cache
+def _cast_to(dtype: str) -> Formula:
+    """Return the formula that converts to a dtype."""
+
+    def cast_each(b: Any, x: Any) -> tuple[Any]:
+        return (b.cast(x, dtype_of(dtype)),)
+
+    return cast_each
+
+
+def _run_foreach(
+    xp: Any,
+    kernel: ForeachKernel,
+    lists: Lists,
+    positions: Sequence[int],
+    numbers: tuple[Any, ...],
+    owned: bool,
+    skipped: Any,
+) -> tuple[list[Any], ...]:
+    """Return the results of a kernel. Those after the first are in the memory of states if they are owned.
+
+    The lists have the members at some positions alone; an array of numbers has one for all positions.
+    """
+    arrays = [contiguous(xp, xs) for xs in lists]
+    program = kernel.program
+    outs: list[list[Any]] = []
+    for k, dtype in enumerate([dtype_of(program.instructions[k].dtype) for k in program.outputs]):
+        at = k + 1 if owned and 0 < k < len(lists) - 1 else 0  # of the list whose memory may be used; 0 if of none
+        pairs = zip(lists[at], arrays[at], strict=True)
+        outs.append([y if at and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
+    values: list[Any] = [] if skipped is None else [skipped]
+    for number in numbers:
+        if isinstance(number, (int, float)):
+            values.append(float(number))
+        else:
+            values += [number, number.strides[0] // number.itemsize if number.ndim else 0]
+    for batch in batches([*arrays, *outs], positions):
+        kernel.launch(batch, values)
+        ran(kernel)
+    return tuple(outs)
+
+
+class ForeachKernel(NamedTuple):
+    """A kernel of a formula, for arrays of one dtype, as `burnpy.backend.explain` lists it."""
+
+    program: Program
+    text: str
+    function: Any  #: cupy.RawKernel
+
+    def launch(self, batch: TableBatch, numbers: Sequence[Any]) -> None:
+        """Compute one batch."""
+        self.function((batch.parts,), (THREADS,), (batch.table, *numbers))
+
+
+@cache
+def foreach_kernel(
+    xp: Any, formula: Formula, dtypes: tuple[str, ...], numbers: tuple[str, ...], flags: tuple[bool, ...], gated: bool
+) -> ForeachKernel | None:
+    """Return the kernel of a formula; None if it is not elementwise, or has instructions that kernels have not.
+
+    Args:
+        xp: the module cupy.
+        formula: the formula.
+        dtypes: the dtype of the arrays of each list; all but the first are converted to the first dtype.
+        numbers: for each number "" if it is Python's, else the dtype of the array that holds it.
+        flags: its flags.
+        gated: whether the kernel takes a bool by which it copies parameters and states instead.
+    """
+    first, arrays = dtype_of(dtypes[0]), len(dtypes)
+    inputs = [Input(Extent.FULL, dtype) for dtype in dtypes] + [Input(Extent.SCALAR, dtypes[0])] * len(numbers)
+
+    def converted(b: Any, *args: Any) -> tuple[Any, ...]:
+        return formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])
+
+    try:
+        program = trace(converted, tuple(inputs), *flags, name=formula.__name__)
+        if not program.elementwise:
+            return None
+        name = f"burnpy_each_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
+        text = _text(program, name, arrays, numbers, gated)
+    except ProgramError:
+        return None
+    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS))
+
+
+def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], gated: bool) -> str:
+    """Return the source of an elementwise program for all arrays of lists."""
+    steps = program.instructions
+    columns = arrays + len(program.outputs)
+    parameters = ["const burnpy_table table", *(["const bool* const skipped"] if gated else [])]
+    before: list[str] = []
+    inside: list[str] = []
+    for k, held in enumerate(numbers):
+        if held:
+            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const long long step{k}")
+            before.append(
+                f"const double number{arrays + k} = ({REGISTER[held]})numbers{k}[table.positions[row] * step{k}];"
+            )
+        else:
+            parameters.append(f"const double number{arrays + k}")
+    for k, step in enumerate(steps):
+        kind = REGISTER[step.dtype]
+        if step.op == "input":
+            scalar = step.extent is Extent.SCALAR
+            text = f"({kind})number{step.value}" if scalar else f"({kind})x{step.value}[k]"
+        else:
+            text = expression(step, [f"v{a}" for a in step.args], [steps[a].dtype for a in step.args])
+        (before if step.extent is Extent.SCALAR else inside).append(f"const {kind} v{k} = {text};")
+    pointers = [f"in{k}" for k in range(arrays)] + [f"out{k}" for k in range(len(program.outputs))]
+    dtypes = [steps[k].dtype for k in program.outputs]
+    kinds = [f"const {MEMORY[given.dtype]}" for given in program.inputs[:arrays]] + [MEMORY[dtype] for dtype in dtypes]
+    for k, (pointer, kind) in enumerate(zip(pointers, kinds, strict=True)):
+        before.append(f"{kind}* const {pointer} = ({kind}*)arrays[{k}];")
+    inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]
+    if gated:
+        before.append("const bool copies = *skipped;")
+        copied = [f"out{k}[at] = x{k + (k > 0)}[k];" for k in range(len(program.outputs))]
+        inside = [f"if (copies) {{ {' '.join(copied)} continue; }}", *inside]
+    used = {step.dtype for step in steps}
+    source = [
+        *[f"#include <{header}>" for dtype, header in HEADERS.items() if dtype in used],
+        FUNCTIONS,
+        table_source(columns),
+        f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
+        "  BURNPY_FIND",
+        *[f"  {line}" for line in before],
+        f"  for (long long first = start + threadIdx.x; first < end; first += {_AHEAD * THREADS}) {{",
+        *[f"    {MEMORY[given.dtype]} x{k}[{_AHEAD}];" for k, given in enumerate(program.inputs[:arrays])],
+        *_each_ahead([f"x{k}[k] = in{k}[at];" for k in range(arrays)]),
+        *_each_ahead(inside),
+        "  }",
+        "}",
+        "",
+    ]
+    return "\n".join(source)
+
+
+def _each_ahead(lines: list[str]) -> list[str]:
+    """Return the loop over the elements that a thread has at a time."""
+    return [
+        "#pragma unroll",
+        f"    for (int k = 0; k < {_AHEAD}; k++) {{",
+        f"      const long long at = first + k * {THREADS};",
+        "      if (at >= end) break;",
+        *[f"      {line}" for line in lines],
+        "    }",
+    ]

@@ -1,0 +1,222 @@
+"""Selecting and adding by index in one launch each, and adding to slices in place.
+
+A thread writes one element of the result, but for ``burnpy_scatter_add``, where several may add to one place: they do
+so by atomic additions, in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from burnpy.backend.dtypes import (
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    kind_of,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from burnpy.backend.primitives import Key, Shape
+from burnpy_array import ArrayBackend
+from burnpy_array.indexing import writable
+from burnpy_cupy.kernels.library import Elementwise, Kernels
+
+_PLACE = """
+ptrdiff_t at[_ind.ndim];
+for (int d = 0; d < _ind.ndim; d++) at[d] = _ind.get()[d];
+"""
+"""The indices of the element; the index along ``dim`` is then replaced."""
+
+_RUNS = """
+const long long chunk = i / width, column = i % width, start = chunk * length, count = sorted.size();
+const long long stop = min(start + length, count);
+"""
+"""A thread has one column of a chunk of the sorted indices, in which equal ones follow each other as runs."""
+
+_RUN_SUMS = f"""{_RUNS}
+F total = F(0);
+bool begins = chunk == 0 || sorted[start - 1] != sorted[start];  // whether the run began in this chunk
+for (long long p = start; p < stop; p++) {{
+  const long long index = sorted[p];
+  total += static_cast<F>(rows[order[p] * width + column]);
+  const bool ends = p + 1 == count || sorted[p + 1] != index;
+  if (!ends && p + 1 < stop) continue;
+  if (begins && ends) {{
+    if (index != padding) out[index * width + column] = static_cast<T>(total);
+  }} else parts[(chunk * 2 + (begins ? 1 : 0)) * width + column] = total;
+  total = F(0);
+  begins = true;
+}}
+"""
+"""A run within the chunk is added up and written; of one that reaches beyond it, the sum of its part is kept: in the
+first place if it began before, or in the second. So a row of the result is written by one thread for each column."""
+
+_JOINED_RUNS = f"""{_RUNS}
+const long long index = sorted[stop - 1];
+const bool goes_on = stop < count && sorted[stop] == index;
+const bool began_before = chunk > 0 && sorted[start] == index && sorted[start - 1] == index;
+if (goes_on && !began_before && index != padding) {{
+  F total = parts[(chunk * 2 + 1) * width + column];
+  for (long long c = chunk + 1; c * length < count && sorted[c * length] == index; c++)
+    total += parts[c * 2 * width + column];
+  out[index * width + column] = static_cast<T>(total);
+}}
+"""
+"""The chunk in which a run began adds up its parts, from left to right."""
+
+INDEXING = {
+    "burnpy_run_sums": Elementwise(
+        "raw int64 sorted, raw int64 order, raw T rows, int64 width, int64 length, int64 padding",
+        "raw T out, raw F parts",
+        _RUN_SUMS,
+    ),
+    "burnpy_joined_runs": Elementwise(
+        "raw int64 sorted, raw F parts, int64 width, int64 length, int64 padding", "raw T out", _JOINED_RUNS
+    ),
+    "burnpy_gather": Elementwise(
+        "raw T x, int64 index, int32 dim", "T out", f"{_PLACE}at[dim] = index; out = x[at];", reduce_dims=False
+    ),
+    "burnpy_scatter_add": Elementwise(
+        "T src, int64 index, int32 dim",
+        "raw T out",
+        f"{_PLACE}at[dim] = index; atomicAdd(&out[at], src);",
+        reduce_dims=False,
+    ),
+}
+_CHUNK = 32
+"""The number of sorted indices whose rows one thread adds up."""
+_ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
+"""The accumulation dtype for dtypes that CuPy's `add.at` does not support, or rounds at each addition."""
+
+
+class CuPyIndexing(ArrayBackend):
+    """Operations by index; indices are int64, in range and not negative."""
+
+    _kernels: Kernels
+
+    def gather(self, x: Any, dim: int, index: Any) -> Any:
+        if not index.ndim:
+            return super().gather(x, dim, index)
+        out = self._call(self.xp.empty, index.shape, x.dtype)
+        self._call(self._kernels["burnpy_gather"], x, index, dim, out)
+        return out
+
+    def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        if not index.ndim or x.dtype not in (float32, float64, int32, int64):
+            return super().scatter_add(x, dim, index, src)
+        out = self._call(self.xp.array, x, order="C")
+        wrapped = uint64 if x.dtype is int64 else x.dtype  # the same sums, for which CUDA has an atomic addition
+        self._call(self._kernels["burnpy_scatter_add"], src.view(wrapped), index, dim, out.view(wrapped))
+        return out
+
+    def embedding_backward(self, grad: Any, index: Any, shape: Shape, padding: int | None) -> Any:
+        return self._call(_embedding_backward, self, grad, index, shape, -1 if padding is None else padding)
+
+    def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
+        if total.dtype is not grad.dtype or not writable(total, total.shape):
+            return super().accumulate_slice(total, key, grad)
+        part = total[key]
+        self._call(self.xp.add, part, grad, part)
+        return total
+
+    def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
+        """Give every duplicate of an index the slice of its last occurrence, as CuPy writes duplicates in any order."""
+        return self._call(_last_slices, self.xp, src, dim, index, size)
+
+    def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
+
+    def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+        self._call(reduce_at, self.xp, out, dim, index, src, reduce)
+
+
+def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, padding: int) -> Any:
+    """Add up the rows of each index in the order in which they come, so that the bits are the same in every run."""
+    xp, width = b.xp, shape[1]
+    out = xp.zeros(shape, grad.dtype)
+    if not grad.size:
+        return out
+    flat = index.reshape(-1)
+    order = flat.argsort()
+    ordered = flat.take(order)
+    chunks = -(-flat.size // _CHUNK)
+    parts = xp.empty((chunks, 2, width), float64 if grad.dtype is float64 else float32)
+    rows, numbers, size = grad.reshape((flat.size, width)), (width, _CHUNK, padding), chunks * width
+    b._kernels["burnpy_run_sums"](ordered, order, rows, *numbers, out, parts, size=size)
+    if chunks > 1:
+        b._kernels["burnpy_joined_runs"](ordered, parts, *numbers, out, size=size)
+    return out
+
+
+def _last_slices(xp: Any, src: Any, dim: int, index: Any, size: int) -> Any:
+    last = xp.zeros((size,), uint64)
+    xp.maximum.at(last, index, xp.arange(0, index.shape[0], 1, uint64))
+    return src.take(last.take(index, 0).astype(int64), dim)
+
+
+def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
+    if out.dtype is int64:
+        xp.add.at(out.view(uint64), key, src.view(uint64))
+    elif out.dtype in _ADDABLE or out.dtype.kind == "V":  # narrow ints and 16-bit floats
+        wide = out.astype(_ADDABLE.get(out.dtype, float32))
+        xp.add.at(wide, key, src.astype(wide.dtype))
+        out[...] = wide
+    else:
+        xp.add.at(out, key, src)
+
+
+_COMBINED = {
+    "prod": "current * value",
+    "amin": "value < current || value != value ? value : current",
+    "amax": "value > current || value != value ? value : current",
+}
+"""The C expressions that replace ``current``; a NaN stays, as comparisons with it are false."""
+
+_REDUCE = """
+{bits}* const target = reinterpret_cast<{bits}*>(&out[place]);
+{bits} seen = *target, before;
+do {{
+    before = seen;
+    const T current = reinterpret_cast<const T&>(before);
+    const T combined = {combined};
+    const {bits} after = reinterpret_cast<const {bits}&>(combined);
+    if (after == before) break;
+    seen = atomicCAS(target, before, after);
+}} while (seen != before);
+"""
+"""The kernel: compare and swap, repeated until no other thread has changed the element in between. Source: NVIDIA,
+CUDA C++ Programming Guide, atomic functions."""
+
+
+def reduce_at(xp: Any, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+    """Reduce the slices of src along ``dim`` into the slices of ``out`` at ``index``, in place; out is contiguous."""
+    if out.dtype.itemsize < 4:  # atomicCAS supports 4 and 8 bytes
+        wide = out.astype(_reducible(out.dtype))
+        reduce_at(xp, wide, dim, index, src.astype(wide.dtype), reduce)
+        out[...] = wide
+        return
+    outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
+    rows = xp.add(xp.arange(0, outer * size, size).reshape((outer, 1, 1)), index.reshape((1, -1, 1)))
+    place = xp.add(xp.multiply(rows, inner), xp.arange(inner).reshape((1, 1, inner)))
+    _reducing_kernel(xp, reduce, out.dtype.itemsize)(place, src.reshape(place.shape), out)
+
+
+def _reducible(dtype: Any) -> Any:
+    if kind_of(dtype) == "float":
+        return float32
+    return int32 if dtype.kind == "i" else uint32
+
+
+@cache
+def _reducing_kernel(xp: Any, reduce: str, itemsize: int) -> Any:
+    bits = "unsigned int" if itemsize == 4 else "unsigned long long"
+    source = _REDUCE.format(bits=bits, combined=_COMBINED[reduce])
+    return xp.ElementwiseKernel("int64 place, T value", "raw T out", source, f"burnpy_index_{reduce}_{itemsize}")

@@ -1,0 +1,110 @@
+"""From an operation to its kernel, and operations that run as programs, in one launch, or three if they add up rows.
+
+Empty arrays, and what no `Geometry` describes, use the methods of `burnpy_array`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.primitives import DType
+from burnpy.backend.program import Extent, Program, ProgramError
+from burnpy_array import ArrayBackend
+from burnpy_array.programs import operation_program
+from burnpy_cupy.kernels.launch import Kernel, kernels_enabled
+from burnpy_cupy.kernels.row_geometry import along, flat, matrix
+
+
+class CuPyPrograms(ArrayBackend):
+    """The kernels of programs, which are traced from the defaults of operations, and `run`."""
+
+    _programs: dict[tuple[Any, ...], Kernel | None]
+
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        given, rows, columns = program.bind(xs, numbers)
+        geometry = flat(rows * columns) if program.elementwise else matrix(rows, columns)
+        kernel = None
+        if rows * columns and (program.elementwise or geometry.occupies):
+            kernel = self._program_kernel(program)
+        if kernel is None:
+            return super().run(program, xs, numbers)
+        xs = self._checked(program, given, columns)
+        return self._call(kernel, xs, numbers, geometry, (rows, columns), (rows, 1))  # type: ignore[no-any-return]  # as the kernel returns it
+
+    def _elementwise_kernel(self, name: str, xs: Sequence[Any], rest: tuple[Any, ...]) -> Kernel | None:
+        """Return the kernel of an operation whose arrays have one shape and one dtype."""
+        x = xs[0]
+        if not x.size or any(y.shape != x.shape or y.dtype is not x.dtype for y in xs[1:]):
+            return None
+        return self._operation_kernel(name, ("full",) * len(xs), x.dtype, rest)
+
+    def _operation_kernel(
+        self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...] = ()
+    ) -> Kernel | None:
+        """Return the kernel of an operation; None if it has none, or kernels are off. See `operation_program`."""
+        key = (name, extents, dtype.name, *rest)
+        try:
+            return self._programs[key]
+        except KeyError:
+            program = operation_program(name, extents, dtype.name, rest) if kind_of(dtype) == "float" else None
+            kernel = self._programs[key] = None if program is None else self._program_kernel(program)
+            return kernel
+
+    def _program_kernel(self, program: Program) -> Kernel | None:
+        """Return the kernel of a program; None if it has none, or kernels are off."""
+        key = (program.key,)
+        if key not in self._programs:
+            try:
+                self._programs[key] = Kernel(self.xp, program) if kernels_enabled() else None
+            except ProgramError:
+                self._programs[key] = None
+        return self._programs[key]
+
+    def _checked(self, program: Program, given: list[Any], columns: int) -> list[Any]:
+        """Return the inputs that are arrays, with indices of gathers within bounds; those beyond are a late error."""
+
+        def refused(_: int) -> ProgramError:
+            return ProgramError(f"program {program.name} got an index out of the range of its {columns} columns")
+
+        for step in program.instructions:
+            if step.op == "gather":
+                source = program.instructions[step.args[1]]
+                if source.op != "input" or not isinstance(source.value, int):
+                    raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
+                given[source.value] = self.bounded(given[source.value], 0, columns - 1, refused)
+        return [x for x, (extent, _) in zip(given, program.inputs, strict=True) if extent is not Extent.SCALAR]
+
+
+def elementwise_method(name: str, arrays: int = 1) -> Callable[..., Any]:
+    """Return the method of an elementwise operation of some arrays and of parameters that are part of its program."""
+
+    def method(self: CuPyPrograms, *args: Any) -> Any:
+        xs, rest = args[:arrays], args[arrays:]
+        kernel = self._elementwise_kernel(name, xs, rest)
+        if kernel is None:
+            return getattr(ArrayBackend, name)(self, *args)
+        return self._call(kernel, xs, (), flat(xs[0].size), xs[0].shape, ())[0]
+
+    return _documented(method, name)
+
+
+def along_method(name: str, arrays: int = 1) -> Callable[..., Any]:
+    """Return the method of an operation of some arrays along a dimension."""
+
+    def method(self: CuPyPrograms, *args: Any) -> Any:
+        *xs, dim = args
+        geometry = along(xs[0].shape, (dim,)) if xs[0].ndim else None
+        kernel = None if geometry is None else self._elementwise_kernel(name, xs, (1,))
+        if geometry is None or kernel is None:
+            return getattr(ArrayBackend, name)(self, *args)
+        return self._call(kernel, xs, (), geometry, xs[0].shape, ())[0]
+
+    return _documented(method, name)
+
+
+def _documented(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__, method.__doc__ = name, getattr(Backend, name).__doc__
+    return method

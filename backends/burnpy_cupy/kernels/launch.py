@@ -1,0 +1,243 @@
+"""`Kernel`: a program that runs on the GPU, as one launch, or as up to three if it has sums over rows.
+
+Which sources run, and by how many threads, depends on the program, on shapes and on settings alone. CuPy compiles a
+source by NVRTC when it is first launched, and keeps the machine code in its own cache. Products and sums are not
+contracted to fused ones (``--fmad=false``), so that a kernel rounds as the operations do which it replaces. CuPy adds
+``-ftz=true`` to the options of all kernels, which sets subnormal float32 numbers to zero.
+
+A program with sums over rows is divided into `Passes`: kernels that each need no other's sums over rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.primitives import Shape
+from burnpy.backend.program import Extent, Input, Instruction, Program, ProgramError, trace
+from burnpy.backend.program.explain import executed
+from burnpy.backend.program.schedule import Schedule
+from burnpy_array.array_base import is_half
+from burnpy_cupy.kernels.emitter import FLOATS, emit
+from burnpy_cupy.kernels.row_geometry import Geometry, transposed
+
+OPTIONS = ("--fmad=false",)
+_CHUNK = 128
+"""The least number of rows that a block adds up."""
+_BLOCKS = 512
+"""About the number of blocks that sums over rows are divided among."""
+
+
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
+
+
+@cache
+def kernels_enabled() -> bool:
+    """Return whether programs run as kernels: ``BURNPY_COMPILE=0`` turns that off."""
+    return os.environ.get("BURNPY_COMPILE", "1") != "0"
+
+
+class Source(NamedTuple):
+    """A kernel as `burnpy.backend.explain` lists it, and as CuPy launches it."""
+
+    program: Program
+    text: str
+    launch: Any  #: cupy.RawKernel
+
+
+class Kernel:
+    """A program as kernels. Its arrays are CuPy's, its numbers Python's.
+
+    Args:
+        xp: the module cupy.
+        program: the program.
+
+    Raises:
+        ProgramError: kernels do not have the program's instructions.
+    """
+
+    def __init__(self, xp: Any, program: Program) -> None:
+        self._xp, self.program = xp, program
+        self._passes = divide(program)
+        for each in (self._passes.by_rows, self._passes.by_columns):
+            if each is not None:
+                emit(each, "burnpy_program", "plain", "block")  # which raises an error now rather than when it runs
+        self._sources: dict[tuple[Any, ...], Source] = {}
+
+    def __call__(
+        self, xs: Sequence[Any], numbers: Sequence[float], geometry: Geometry, full: Shape, column: Shape
+    ) -> list[Any]:
+        """Launch the kernels, on the current GPU, and return the outputs.
+
+        Args:
+            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
+            numbers: the inputs that are numbers.
+            geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
+            full: the shape of the outputs that have a value for each element.
+            column: the shape of those that have one for each row.
+
+        Raises:
+            ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
+        """
+        xs = self._contiguous(xs, geometry)
+        passes, others, carried = self._passes, iter(()), []
+        if passes.by_rows is not None:
+            count = passes.is_sum.count(False)
+            shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
+            results = self._by_rows(passes.by_rows, xs, numbers, geometry, full, shapes)
+            others, carried = iter(results[:count]), results[count:]
+        if passes.by_columns is None:
+            return list(others)
+        sums = iter(self._by_columns(passes.by_columns, [*xs, *carried], numbers, geometry))
+        return [next(sums if is_sum else others) for is_sum in passes.is_sum]
+
+    def _contiguous(self, xs: Sequence[Any], geometry: Geometry) -> list[Any]:
+        """Return the arrays in row-major order; refuse those that do not fit."""
+        arrays = [given for given in self.program.inputs if given.extent is not Extent.SCALAR]
+        out = []
+        for x, (extent, dtype) in zip(xs, arrays, strict=True):
+            size = (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
+            if x.size != size or x.dtype is not dtype_of(dtype):
+                raise ProgramError(
+                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
+                )
+            out.append(x if x.flags.c_contiguous else self._xp.ascontiguousarray(x))
+        return out
+
+    def _by_rows(
+        self,
+        program: Program,
+        xs: list[Any],
+        numbers: Sequence[float],
+        geometry: Geometry,
+        full: Shape,
+        columns: list[Shape],
+    ) -> list[Any]:
+        """Return the outputs that are no sums over rows: in the shape ``full``, or in their own of ``columns``."""
+        results = []
+        for k, column in zip(program.outputs, columns, strict=True):
+            step = program.instructions[k]
+            shape = full if step.extent is Extent.FULL else column
+            size = geometry.rows * (geometry.columns if step.extent is Extent.FULL else 1)
+            if math.prod(shape) != size:
+                raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
+            results.append(self._xp.empty(shape, dtype_of(step.dtype)))
+        self._launch(program, [*xs, *results, *map(float, numbers)], geometry, 1, 0)
+        return results
+
+    def _by_columns(self, program: Program, xs: list[Any], numbers: Sequence[float], geometry: Geometry) -> list[Any]:
+        """Return the sums over rows: those of chunks of rows, and then, if there are several chunks, their sums."""
+        turned = transposed(geometry.rows, geometry.columns)
+        dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
+        count, size = len(dtypes), turned.rows
+        chunks = min(-(-turned.columns // _CHUNK), max(1, _BLOCKS // -(-size // 32)))
+        given = [*map(float, numbers)]
+        if chunks == 1:
+            results = [self._xp.empty((size,), dtype) for dtype in dtypes]
+            self._launch(program, [*xs, *results, *given], turned, 1, 0)
+            return results
+        wide = float32 if is_half(dtypes[0]) else dtypes[0]
+        parts = self._xp.empty((chunks, count, size), wide)
+        self._launch(program, [*xs, *[parts[0, k] for k in range(count)], *given], turned, chunks, count * size)
+        results = self._xp.empty((count, size), dtypes[0])
+        self._launch(_total(wide.name, dtypes[0].name), [parts, results], transposed(chunks, count * size), 1, 0)
+        return [results[k] for k in range(count)]
+
+    def _launch(self, program: Program, args: list[Any], geometry: Geometry, chunks: int, stride: int) -> None:
+        """Launch one kernel, and tell `explain`."""
+        threads = geometry.threads(program.elementwise)
+        key = (program.key, geometry.address, threads.kind, geometry.wide, chunks > 1)
+        source = self._sources.get(key)
+        if source is None:
+            source = self._sources[key] = self._source(program, geometry, threads.kind, chunks > 1)
+        sizes = [geometry.rows, geometry.columns]
+        if geometry.address == "planes":
+            sizes += [*geometry.inner, *geometry.steps]
+        if chunks > 1:
+            sizes += [-(-geometry.columns // chunks), stride]
+        source.launch((threads.blocks(geometry), chunks), (threads.x, threads.y), (*args, *sizes))
+        ran(source)
+
+    def _source(self, program: Program, geometry: Geometry, kind: str, chunked: bool) -> Source:
+        name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
+        text = emit(program, name, geometry.address, kind, wide=geometry.wide, chunked=chunked)
+        return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
+
+
+@cache
+def _total(wide: str, dtype: str) -> Program:
+    """Return the program that adds up columns of one dtype and returns the sums in another."""
+    add: Callable[..., Any] = lambda b, x: b.cast(b.sum(x, (1,), True), dtype_of(dtype))  # noqa: E731
+    return trace(add, (Input(Extent.FULL, wide),), name="sum of chunks")
+
+
+_TURNED = {Extent.ROW: Extent.COLUMN, Extent.COLUMN: Extent.ROW}
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The kernels of a program.
+
+    The second program has rows and columns exchanged, so that what it computes are sums of its own columns. Its inputs
+    are those of the whole, and the sums and maxima over columns that it needs, which the first one returns last.
+    """
+
+    by_rows: Program | None  #: the outputs that are no sums over rows, and then the values that the second one needs
+    by_columns: Program | None  #: the sums over rows
+    is_sum: tuple[bool, ...]  #: for each output of the whole, whether the second program returns it
+
+
+def divide(program: Program) -> Passes:
+    """Return the kernels of a program.
+
+    Raises:
+        ProgramError: they cannot compute it.
+    """
+    schedule = Schedule(program, FLOATS, ints=True)
+    steps = program.instructions
+    is_sum = tuple([schedule.over_rows(k) for k in program.outputs])
+    sums = [k for k in program.outputs if schedule.over_rows(k)]
+    if any(steps[k].extent is not Extent.ROW for k in sums):
+        raise ProgramError("a CUDA kernel does not add up all elements")
+    carried = _carried(program, schedule, sums)
+    outputs = [k for k in program.outputs if not schedule.over_rows(k)] + carried
+    by_rows = Program(program.name, program.inputs, steps, tuple(outputs)) if outputs else None
+    return Passes(by_rows, _turned(program, sums, carried) if sums else None, is_sum)
+
+
+def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
+    """Return the sums and maxima over columns that sums over rows are computed of."""
+    positions: set[int] = set()
+    stack = [a for k in sums for a in program.instructions[k].args]
+    while stack:
+        k = stack.pop()
+        if schedule.over_columns(k) or program.instructions[k].op == "gather":
+            positions.add(k)
+        else:
+            stack += program.instructions[k].args
+    return sorted(positions)
+
+
+def _turned(program: Program, sums: list[int], carried: list[int]) -> Program:
+    """Return the program of the sums over rows with rows and columns exchanged; carried values are inputs."""
+    inputs = [Input(_TURNED.get(extent, extent), dtype) for extent, dtype in program.inputs]
+    steps = []
+    for k, step in enumerate(program.instructions):
+        extent, value = _TURNED.get(step.extent, step.extent), step.value
+        if step.op in ("sum", "amax", "length", "index") and isinstance(value, int):
+            value = 1 - value
+        if k in carried:
+            steps.append(Instruction("input", (), extent, step.dtype, len(inputs)))
+            inputs.append(Input(extent, step.dtype))
+        else:
+            steps.append(Instruction(step.op, step.args, extent, step.dtype, value))
+    return Program(f"{program.name}, sums over rows", tuple(inputs), tuple(steps), tuple(sums))

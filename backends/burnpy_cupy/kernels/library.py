@@ -1,0 +1,126 @@
+"""Kernels written by hand: the arguments that CuPy makes them from, and `Kernels`, which finds them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from burnpy.backend.primitives import DType
+
+INDEX = "typedef int index_t;\n"
+"""A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
+
+MINUS_INFINITY = "#define MINUS_INFINITY __int_as_float(0xff800000)\n"
+"""A part of the preamble; NVRTC does not know C's INFINITY."""
+
+SUM = """
+template <typename T> struct burnpy_sum { typedef float type; };
+template <> struct burnpy_sum<double> { typedef double type; };
+"""
+"""A part of the preamble: the type in which sums of T are accumulated, float32 for 16-bit floats."""
+
+SUM_TYPE = "typedef typename burnpy_sum<T>::type F;\n"
+
+_LONG_INDEX = "typedef long long index_t;\n"
+
+
+class Elementwise(NamedTuple):
+    """The arguments of `cupy.ElementwiseKernel`."""
+
+    inputs: str
+    outputs: str
+    code: str
+    preamble: str = ""
+    reduce_dims: bool = True  #: whether CuPy may join dimensions of contiguous arrays, so that ``_ind`` has fewer
+
+    def for_many(self) -> Elementwise:
+        """The same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
+        inputs, preamble = self.inputs.replace("int32", "int64"), self.preamble.replace(INDEX, _LONG_INDEX)
+        return self._replace(inputs=inputs, preamble=preamble)
+
+
+class Raw(NamedTuple):
+    """The source of a `cupy.RawKernel` with one function, for types that it names by capital letters."""
+
+    source: str
+
+    def typed(self, **types: str) -> str:
+        """Return the whole source for types of CUDA."""
+        return "".join(
+            [*_HEADERS, *(f"typedef {t} {letter};\n" for letter, t in types.items()), MINUS_INFINITY, self.source]
+        )
+
+
+_HEADERS = [f"#include <cupy/{name}.cuh>\n" for name in ("carray", "float16", "bfloat16")]
+
+
+class Reduction(NamedTuple):
+    """The arguments of `cupy.ReductionKernel`."""
+
+    inputs: str
+    outputs: str
+    map: str
+    reduce: str
+    post: str
+    identity: str
+    type: str
+    preamble: str
+
+
+_MANY = 1 << 31
+_FOR_MANY = "_many"
+_OPTIONS = ("--fmad=false",)
+"""Options of raw kernels: a score is rounded before its maximum is subtracted, as it was when the maximum was found."""
+_C = {"float32": "float", "float64": "double"}
+"""CUDA's names of dtypes, where they differ."""
+
+
+class Kernels:
+    """The kernels by name, created on first access; CuPy compiles each for the dtypes it is called with.
+
+    Args:
+        xp: the module cupy.
+        elementwise: the elementwise kernels of all families.
+        raw: their raw kernels.
+        reductions: their reductions.
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        elementwise: Mapping[str, Elementwise],
+        raw: Mapping[str, Raw],
+        reductions: Mapping[str, Reduction],
+    ) -> None:
+        self._xp, self._elementwise, self._raw, self._reductions = xp, elementwise, raw, reductions
+        self._kernels: dict[str, Any] = {}
+
+    def counting(self, name: str, *arrays: Any) -> Any:
+        """Return an elementwise kernel that counts elements of these arrays, in 32 bits where these are enough."""
+        return self[name if max(x.size for x in arrays) < _MANY else f"{name}{_FOR_MANY}"]
+
+    def typed(self, name: str, **types: DType) -> Any:
+        """Return a raw kernel for the dtypes that its source names by letters."""
+        key = " ".join([name, *(t.name for t in types.values())])
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            source = self._raw[name].typed(**{letter: _C.get(t.name, t.name) for letter, t in types.items()})
+            kernel = self._kernels[key] = self._xp.RawKernel(source, name, _OPTIONS)
+        return kernel
+
+    def __getitem__(self, name: str) -> Any:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            # two threads at once may create it twice, which is harmless: the kernels are equal
+            kernel = self._kernels[name] = self._created(name)
+        return kernel
+
+    def _created(self, name: str) -> Any:
+        base = name.removesuffix(_FOR_MANY)
+        if base in self._elementwise:
+            e = self._elementwise[base] if base == name else self._elementwise[base].for_many()
+            return self._xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)
+        r = self._reductions[name]
+        return self._xp.ReductionKernel(
+            r.inputs, r.outputs, r.map, r.reduce, r.post, r.identity, name, reduce_type=r.type, preamble=r.preamble
+        )

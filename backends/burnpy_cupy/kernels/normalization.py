@@ -1,0 +1,116 @@
+"""Normalization, its gradients and running statistics, as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.normalization import split_total
+from burnpy.backend.primitives import Dims, Shape
+from burnpy_cupy.kernels.kernel import CuPyPrograms
+from burnpy_cupy.kernels.launch import Kernel
+from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
+
+NORMALIZATION = {
+    "burnpy_count": Elementwise(
+        "int64 count, raw T total, int64 last", "int64 sum", "sum = count + llrint(static_cast<double>(total[last]))"
+    ),
+}
+_FULL, _ROW, _COLUMN = "full", "row", "column"
+
+
+class CuPyNormalization(CuPyPrograms):
+    """Normalization of rows, or of groups of dimensions, and running statistics."""
+
+    _kernels: Kernels
+
+    def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        chosen = self._normalizing_kernel("normalize", (x,), (weight, bias), (), dims, eps)
+        if chosen is None:
+            return super().normalize(x, weight, bias, dims, eps)
+        kernel, geometry = chosen
+        out, mean, var = self._call(kernel, [x, weight, bias], (), geometry, x.shape, _small(x.shape, dims))
+        return out, mean, var
+
+    def normalize_backward(
+        self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+    ) -> tuple[Any, Any, Any]:
+        chosen = self._normalizing_kernel("normalize_backward", (grad, x), (weight,), (mean, var), dims, eps)
+        if chosen is None:
+            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
+        kernel, geometry = chosen
+        xs = [grad, x, weight, mean, var]
+        by_x, by_weight, by_bias = self._call(kernel, xs, (), geometry, x.shape, weight.shape)
+        return by_x, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+    def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
+        chosen = self._normalizing_kernel("rms_norm", (x,), (weight,), (), dims, eps)
+        if chosen is None:
+            return super().rms_norm(x, weight, dims, eps)
+        kernel, geometry = chosen
+        return self._call(kernel, [x, weight], (), geometry, x.shape, ())[0]
+
+    def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+        chosen = self._normalizing_kernel("rms_norm_backward", (grad, x), (weight,), (), dims, eps)
+        if chosen is None:
+            return super().rms_norm_backward(grad, x, weight, dims, eps)
+        kernel, geometry = chosen
+        by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
+        return by_x, by_weight.reshape(weight.shape)
+
+    def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
+        return [self._moved_average(*pair, share) for pair in zip(averages, totals, strict=True)]
+
+    def _moved_average(self, average: Any, total: Any, share: float) -> Any:
+        kernel = None
+        if average.size and average.dtype is total.dtype:
+            extents = (_FULL, _FULL, _COLUMN, "scalar", "scalar")
+            kernel = self._operation_kernel("moved_average", extents, average.dtype)
+        if kernel is None:
+            return super().average_update([average], [total], share)[0]
+        xs, numbers = [average, *split_total(self, total)], (1.0 - share, share)
+        return self._call(kernel, xs, numbers, flat(average.size), average.shape, ())[0]
+
+    def count_update(self, count: Any, total: Any) -> Any:
+        if total.dtype.kind == "V":
+            total = self.cast(total, float32)
+        return self._call(self._kernels["burnpy_count"], count, total, total.shape[0] - 1)
+
+    def _normalizing_kernel(
+        self,
+        name: str,
+        full: tuple[Any, ...],
+        weights: tuple[Any, ...],
+        small: tuple[Any, ...],
+        dims: Dims,
+        eps: float,
+    ) -> tuple[Kernel, Geometry] | None:
+        """Return the kernel of a normalization and its geometry, for weights of each column, or of each row."""
+        x, weight = full[-1], weights[0]
+        geometry = along(x.shape, dims)
+        if (
+            geometry is None
+            or any(a.dtype is not x.dtype for a in (*full, *weights, *small))
+            or any(a.shape != x.shape for a in full)
+            or any(a.shape != weight.shape for a in weights)
+            or any(a.size != geometry.rows for a in small)
+        ):
+            return None
+        if weight.shape == x.shape[dims[0] :] and len(dims) == len(weight.shape):
+            extent = _ROW
+        elif weight.size == geometry.rows and all(
+            weight.shape[d - x.ndim] == 1 for d in dims if d >= x.ndim - weight.ndim
+        ):
+            extent = _COLUMN
+        else:
+            return None
+        extents = (_FULL,) * len(full) + (extent,) * len(weights) + (_COLUMN,) * len(small)
+        kernel = self._operation_kernel(name, extents, x.dtype, ((1,), eps))
+        return None if kernel is None else (kernel, geometry)
+
+
+def _small(shape: Shape, dims: Dims) -> Shape:
+    """Return a shape with dims of size 1."""
+    return tuple([1 if d in dims else n for d, n in enumerate(shape)])

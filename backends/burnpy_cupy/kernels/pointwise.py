@@ -1,0 +1,102 @@
+"""Pointwise functions: programs, and functions that CuPy computes in another way than NumPy or not for every dtype."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from burnpy.backend.dtypes import float32, kind_of, uint16
+from burnpy.backend.primitives import Scalar
+from burnpy_array.array_base import NUMBERS, is_half
+from burnpy_cupy.kernels.kernel import CuPyPrograms, elementwise_method
+from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.row_geometry import flat
+
+_DIVISION = """
+template <typename T> struct burnpy_wide { typedef float type; };
+template <> struct burnpy_wide<double> { typedef double type; };
+template <typename F> __device__ F burnpy_divmod(F a, F b, F& quotient) {
+  F modulus = fmod(a, b);
+  quotient = a / b;
+  if (b == F(0)) return modulus;
+  F exact = (a - modulus) / b;
+  if (modulus == F(0)) modulus = copysign(F(0), b);
+  else if ((b < F(0)) != (modulus < F(0))) modulus += b, exact -= F(1);
+  if (exact == F(0)) quotient = copysign(F(0), quotient);
+  else {
+    quotient = floor(exact);
+    if (exact - quotient > F(0.5)) quotient += F(1);
+  }
+  return modulus;
+}
+"""
+"""NumPy's ``npy_divmod``. CuPy's own quotient is floor(x / y), which is 10 for 1.0 // 0.1, and 1 % inf is NaN."""
+
+_DIVIDE = """
+typedef burnpy_wide<T>::type F;
+F quotient;
+F modulus = burnpy_divmod(static_cast<F>(x), static_cast<F>(y), quotient);
+"""
+POINTWISE = {
+    "burnpy_floor_divide": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION),
+    "burnpy_remainder": Elementwise("T x, T y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
+    "burnpy_floor_divide_by": Elementwise(
+        "T x, float64 y", "T z", _DIVIDE + "z = static_cast<T>(quotient);", _DIVISION
+    ),
+    "burnpy_remainder_by": Elementwise("T x, float64 y", "T z", _DIVIDE + "z = static_cast<T>(modulus);", _DIVISION),
+}
+
+
+class CuPyPointwise(CuPyPrograms):
+    """Special functions and clamping as programs, and functions that CuPy computes in another way than NumPy."""
+
+    _kernels: Kernels
+
+    rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
+    lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
+
+    def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
+        kernel = None
+        if x.size and low is not None and high is not None and kind_of(x.dtype) == "float":
+            kernel = self._operation_kernel(
+                "clamped", ("full", "scalar", "scalar"), x.dtype
+            )  # as the bounds may change
+        if kernel is None:
+            return super().clamp(x, low, high)
+        return self._call(kernel, [x], (low, high), flat(x.size), x.shape, ())[0]
+
+    def _erf(self, x: Any) -> Any:
+        return import_module("cupyx.scipy.special").erf(x)
+
+    def erfc(self, x: Any) -> Any:
+        return self._special("erfc", x)
+
+    def erfinv(self, x: Any) -> Any:
+        return self._special("erfinv", x)
+
+    def _special(self, name: str, x: Any) -> Any:
+        """Return a special function that CuPy has as one kernel; 16-bit floats are computed in float32."""
+        function = getattr(import_module("cupyx.scipy.special"), name)
+        if is_half(x.dtype):
+            return self.cast(self._call(function, self.cast(x, float32)), x.dtype)
+        return self._call(function, x)
+
+    def floor_divide(self, x: Any, y: Any) -> Any:
+        return self._divided("floor_divide", x, y) if kind_of(x.dtype) == "float" else super().floor_divide(x, y)
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        return self._divided("remainder", x, y) if kind_of(x.dtype) == "float" else super().remainder(x, y)
+
+    def _divided(self, operation: str, x: Any, y: Any) -> Any:
+        name = f"burnpy_{operation}"
+        if type(y) in NUMBERS:
+            name, y = f"{name}_by", float(x.dtype.type(y))
+        elif x.dtype is not y.dtype:
+            x, y = self.promote(x, y)
+        return self._call(self._kernels[name], x, y)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        if x.dtype.kind != "V":
+            return super().where(condition, x, y)
+        y = self._number(y, x.dtype) if type(y) in NUMBERS else y
+        return self._call(self.xp.where, condition, x.view(uint16), y.view(uint16)).view(x.dtype)

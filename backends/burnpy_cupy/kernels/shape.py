@@ -1,0 +1,72 @@
+"""Ranges, concatenation and triangles, of all dtypes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from burnpy.backend.dtypes import kind_of, uint8, uint16, uint32, uint64
+from burnpy.backend.primitives import DType, Scalar
+from burnpy_array import ArrayBackend
+from burnpy_cupy.kernels.library import Elementwise, Kernels
+
+_BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+"""The unsigned dtype by size in bytes, in which int ranges are computed modulo 2ⁿ."""
+
+
+def _cat(count: int) -> Elementwise:
+    """The kernel that concatenates arrays whose dimensions are (outer, sizes of the arrays, inner)."""
+    names = range(count)
+    picks = "".join(f"if (at < n{k}) y = x{k}[outer * n{k} + at]; else {{ at -= n{k}; " for k in names[:-1])
+    return Elementwise(
+        ", ".join([*(f"raw T x{k}" for k in names), *(f"int64 n{k}" for k in names), "int64 row"]),
+        "T y",
+        f"long long outer = i / row, at = i % row; {picks} y = x{count - 1}[outer * n{count - 1} + at];"
+        + " }" * (count - 1),
+    )
+
+
+CATS = range(2, 9)
+"""The numbers of arrays for which there is a kernel that concatenates them."""
+SHAPE = {
+    **{f"burnpy_cat_{count}": _cat(count) for count in CATS},
+    "burnpy_arange": Elementwise("T start, T step", "T x", "x = start + static_cast<T>(i) * step"),
+}
+
+
+class CuPyShape(ArrayBackend):
+    """Ranges, concatenation in one launch, and triangles of bfloat16."""
+
+    _kernels: Kernels
+
+    def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
+        if kind_of(dtype) != "int":
+            return super().arange(start, stop, step, dtype)
+        bits, count = _BITS[dtype.itemsize], len(range(int(start), int(stop), int(step)))
+        first, by = (bits.type(int(n) % (1 << 8 * dtype.itemsize)) for n in (start, step))
+        out = self._call(self.xp.empty, (count,), bits)
+        return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
+
+    def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        sizes = [x.size for x in xs]
+        if len(xs) not in CATS or 0 in sizes:
+            return super().cat(xs, dim)
+        shape, dtype = xs[0].shape, xs[0].dtype
+        if dtype.kind == "V":
+            return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
+        lengths = [x.shape[dim] for x in xs]
+        out = self._call(self.xp.empty, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
+        inner = math.prod(shape[dim + 1 :])
+        numbers = [*[n * inner for n in lengths], sum(lengths) * inner]
+        return self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *xs, *numbers, out)
+
+    def tril(self, x: Any, diagonal: int) -> Any:
+        return self._moved(super().tril, x, diagonal)
+
+    def triu(self, x: Any, diagonal: int) -> Any:
+        return self._moved(super().triu, x, diagonal)
+
+    def _moved(self, f: Callable[[Any, int], Any], x: Any, diagonal: int) -> Any:
+        """f(x, diagonal), for a function that only selects elements; on the bits of bfloat16, which CuPy would cast."""
+        return f(x.view(uint16), diagonal).view(x.dtype) if x.dtype.kind == "V" else f(x, diagonal)

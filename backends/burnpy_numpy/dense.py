@@ -1,0 +1,183 @@
+"""Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `cpu_threads.alone`.
+
+Linear layers and cross entropy are kernels, where these are on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import burnpy_numpy.cpu_threads as threads
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Shape, value_range
+from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
+from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
+
+MAX_SINGLE_THREADED = 1 << 18
+"""The number of multiplications up to which OpenBLAS uses one thread by itself."""
+
+MIN_BIAS_FIRST = 1 << 17
+"""The number of elements from which `biased_product` takes less time than a product and a sum."""
+
+MIN_BIAS_FIRST_COMPILED = 1 << 10
+"""The same where a compiled kernel calls OpenBLAS."""
+
+MULTIPLICATIONS_PER_ELEMENT = 16
+"""The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
+
+_dot: Any = np.ndarray.dot
+_FULL, _COLUMN = "full", "column"
+
+
+class NumPyDense(ArrayBackend):
+    """Matrix products by OpenBLAS, linear layers, dropout's scaling and cross entropy."""
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        dtype = x.dtype
+        if (dtype is float32 or dtype is float64) and y.ndim == 2:  # whatever y's dtype, NumPy promotes as we do
+            if x.ndim == 2:
+                try:
+                    return run(_dot if x.size < 1024 > y.size else product, x, y)  # a third of ``@``'s time when small
+                except RuntimeError:
+                    return quietly(product, x, y)
+            if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
+                return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
+        return super().matmul(x, y)
+
+    def linear(self, x: Any, weight: Any, bias: Any) -> Any:
+        dtype, columns = x.dtype, weight.shape[1]
+        if (
+            (dtype is float32 or dtype is float64)
+            and weight.dtype is dtype is bias.dtype
+            and x.size * columns >= MIN_BIAS_FIRST_COMPILED * x.shape[-1] > 0
+            and x.flags.c_contiguous
+        ):
+            out = self._call(biased_product, x.reshape((-1, x.shape[-1])), weight, bias)
+            if out is not None:
+                return out.reshape((*x.shape[:-1], columns))
+        return super().linear(x, weight, bias)
+
+    def matmul_nt(self, x: Any, y: Any) -> Any:
+        return self.matmul(x, y.T) if y.ndim == 2 else super().matmul_nt(x, y)
+
+    def matmul_tn(self, x: Any, y: Any) -> Any:
+        return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
+
+    def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Any:
+        if p >= 1.0:
+            return np.ones(shape, np.bool_)
+        drawn = generator.integers(0, 1 << 32, shape, np.uint32)  # takes half the time of drawing floats
+        return np.asarray(drawn < np.uint32(p * (1 << 32)))
+
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        kernel = None
+        if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
+            kernel = operation_kernel("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
+        if kernel is None:
+            return super().masked_scale(x, mask, scale)
+        return kernel.alike((x, mask), (scale,))
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        if not _picks_in_rows(x, index, dim):
+            return super().cross_entropy(x, index, dim)
+        kernel = operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        columns = x.shape[-1]
+        least, most = value_range(index)
+        if kernel is None or least < 0 or most >= columns:  # which the kernel would read
+            return super().cross_entropy(x, index, dim)
+        losses, total = kernel.outputs((x, index), (index.shape, (*index.shape, 1)), index.size, columns)
+        return losses, total
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        kernel = None
+        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
+            kernel = operation_kernel("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+        if kernel is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        columns = x.shape[-1]
+        (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
+        chosen = (np.arange(index.size), index.reshape(-1))
+        out[chosen] = self._call(np.subtract, out[chosen], grad.reshape(-1))  # an infinite gradient gives NaN
+        return out.reshape(x.shape)
+
+
+def product(x: Any, y: Any) -> Any:
+    """Return the product of two matrices of float32 or float64."""
+    rows, inner = x.shape
+    columns = y.shape[1]
+    if rows * inner * columns <= MAX_SINGLE_THREADED or x.dtype is not y.dtype or inner != y.shape[0] or not _ours():
+        return x.dot(y)
+    out = np.empty((rows, columns), x.dtype)
+    by_rows = rows >= columns
+
+    def work(start: int, stop: int) -> None:
+        if by_rows:
+            np.matmul(x[start:stop], y, out[start:stop])
+        else:
+            np.matmul(x, y[:, start:stop], out[:, start:stop])
+
+    size = max(rows, columns)
+    threads.shared(work, size, rows * inner * columns / size / MULTIPLICATIONS_PER_ELEMENT, products=True)
+    return out
+
+
+def biased_product(x: Any, weight: Any, bias: Any) -> Any:
+    """Return x @ weight + bias for C-contiguous matrices x and a row ``bias`` of one dtype; None without OpenBLAS.
+
+    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros. By a kernel,
+    or else, if there are many elements, by calls of Python.
+    """
+    (rows, inner), columns, single = x.shape, weight.shape[1], x.dtype is float32
+    transposed = not weight.flags.c_contiguous
+    blas, own = cblas_gemm(single), _ours()
+    if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
+        return None
+    kernels, out = family_kernels("dense"), np.empty((rows, columns), x.dtype)
+    work: threads.Work | None = None if kernels is None else kernels.affine_rows(x, weight, bias, out, blas.long)
+    if work is None and rows * columns < MIN_BIAS_FIRST:
+        return None
+    work = work or _filled_and_added(x, weight, bias, out, transposed)
+    if own:
+        threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)
+    else:
+        work(0, rows)
+    return out
+
+
+def _filled_and_added(x: Any, weight: Any, bias: Any, out: Any, transposed: bool) -> threads.Work:
+    """Return the function that computes rows of `biased_product` without a kernel."""
+    add, item = gemm(x.dtype), x.itemsize
+    inner, columns = weight.shape
+    left, target = x.ctypes.data, out.ctypes.data
+    matrix = (weight.ctypes.data, inner if transposed else columns)
+
+    def work(start: int, stop: int) -> None:
+        out[start:stop] = bias
+        sizes, place = (stop - start, columns, inner), target + start * columns * item
+        add(sizes, (left + start * inner * item, inner), matrix, transposed, (place, columns))
+
+    return work
+
+
+def _ours() -> bool:
+    """Return whether burnpy uses several threads, and NumPy uses OpenBLAS with no more threads than that."""
+    if threads.COUNT == 1:
+        return False
+    blas = openblas()
+    return blas is not None and blas.get() <= threads.COUNT
+
+
+def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
+    """Return whether a large array of a usual dtype has an int64 index for each of its rows."""
+    return (
+        x.size >= LEAST
+        and (x.dtype is float32 or x.dtype is float64)
+        and dim == x.ndim - 1
+        and x.shape[dim] <= LONGEST
+        and index.dtype == np.int64
+        and index.shape == x.shape[:-1]
+    )

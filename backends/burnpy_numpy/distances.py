@@ -1,0 +1,61 @@
+"""Distances of rows, and their gradients, by kernels without an array of all differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy_array import ArrayBackend
+from burnpy_array.reduction import SAFE
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
+
+_LONGEST = 4096
+"""The longest sum: a longer one would be less exact than NumPy's."""
+
+
+class NumPyDistances(ArrayBackend):
+    """Distances of float32 and float64 rows by kernels."""
+
+    def cdist(self, x: Any, y: Any, p: float) -> Any:
+        total = None
+        if _suits(x, y) and (kernels := family_kernels("distances")):
+            total = kernels.run_distance_sums(x, y, p)
+        if total is None:
+            return super().cdist(x, y, p)
+        return self._call(_roots, self, total, x, y) if p == 2 else total
+
+    def cdist_backward(self, grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
+        total = None
+        if (
+            _suits(x, y)
+            and grad.dtype is x.dtype
+            and (p == 1 or np.isfinite(out).all())
+            and (kernels := family_kernels("distances"))
+        ):
+            total = kernels.run_weighted_differences(self._call(_shares, grad, out) if p == 2 else grad, x, y, p)
+        return super().cdist_backward(grad, x, y, out, p) if total is None else total
+
+
+def _suits(x: Any, y: Any) -> bool:
+    """Return whether kernels are used for rows."""
+    dtype, k, m = x.dtype, x.shape[-1], y.shape[-2]
+    return (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= MANY and max(k, m) <= _LONGEST
+
+
+def _shares(grad: Any, out: Any) -> Any:
+    """Return grad over the distances; 0 where these are 0."""
+    return np.divide(grad, out, out=np.zeros(out.shape, out.dtype), where=out != 0)
+
+
+def _roots(b: NumPyDistances, total: Any, x: Any, y: Any) -> Any:
+    """Return the roots of sums of squares; those that may have over- or underflowed are computed again, scaled."""
+    least, most = SAFE[total.dtype]
+    safe = np.logical_and(np.greater(total, least), np.less(total, most))
+    out = np.sqrt(total, total)
+    if not safe.all():
+        *outer, row, column = np.nonzero(np.logical_not(safe))
+        difference = x[(*outer, row)] - y[(*outer, column)]
+        out[(*outer, row, column)] = b.vector_norm(difference, 2.0, (1,), False)
+    return out

@@ -1,0 +1,290 @@
+"""Attention by kernels, one head after the other, which read and write arrays where they lie; scores are never whole.
+
+The keys of a head are transposed once. Then the scores of a few queries with a vector of keys, the sums of weighted
+values and all products of the gradients are summed up in registers. Keys that no query of a few attends to, by the
+causal mask, are left out. Arrays are read and written where they lie, as in one matrix of queries, keys and values.
+
+Source: Dao et al., FlashAttention, 2022; of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance
+Matrix Multiplication, 2008.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.kernels.compiler import vector_bytes
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.vectors import Vector
+
+ROWS = 4
+"""The number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it long."""
+_PRODUCTS = 8
+"""The number of products that take as long as an operation of one element elsewhere."""
+_LONG, _WIDE = 256, 64
+"""The number of keys and the size of keys or values above which products of matrices take less time, if no key can be
+left out because of a causal mask."""
+
+
+def run_attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any] | None:
+    """Return the results of `Backend.attention`; None without a kernel for these sizes."""
+    chosen = attention_kernel(attention, (q, k, v), mask, offset)
+    if chosen is None:
+        return None
+    out, totals = empty_like(q, (*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1], q.dtype)
+    run_heads(*chosen, ([q, k, v], [out], totals), (mask, offset, scale), k.shape[-1] + ROWS, ROWS)
+    return out, totals
+
+
+def attention_kernel(
+    template: Callable[..., str], arrays: tuple[Any, ...], mask: Any, offset: int | None
+) -> tuple[TemplateKernel, int] | None:
+    """Return the kernel for q, k, v and other arrays, and the number of elements of its vectors; None without one."""
+    q, k, v, *_ = arrays
+    dtype = q.dtype
+    if (
+        (dtype is not float32 and dtype is not float64)
+        or k.shape[-1] % ROWS
+        or v.shape[-1] % ROWS
+        or not v.size
+        or any(x.dtype is not dtype for x in arrays)
+        or (offset is None and k.shape[-2] > _LONG and max(k.shape[-1], v.shape[-1]) > _WIDE)
+    ):
+        return None
+    width = math.gcd(k.shape[-1], v.shape[-1], vector_bytes() // q.itemsize)
+    kernel = template_kernel(template, "float32" if dtype is float32 else "float64", width, mask is not None)
+    return None if kernel is None else (kernel, width)
+
+
+def run_heads(
+    kernel: TemplateKernel,
+    width: int,
+    given: tuple[list[Any], list[Any], Any],
+    settings: tuple[Any, int | None, float],
+    rows: int,
+    block: int,
+) -> None:
+    """Run a kernel.
+
+    Args:
+        kernel: the kernel.
+        width: the number of elements of its vectors.
+        given: q, k, v and other inputs; memory for the results; and the logsumexps.
+        settings: the mask, the offset and the factor of the scores.
+        rows: the number of rows of scratch memory.
+        block: the number of queries whose weights are kept.
+    """
+    (mask, offset, scale), (xs, out, totals) = settings, given
+    arrays = [*map(_readable, xs), *out]
+    q, _, v = arrays[:3]
+    lead, (queries, size), (keys, values), item = q.shape[:-2], q.shape[-2:], v.shape[-2:], q.itemsize
+    line = (-(-keys // width) + 1) * width  # rows at a distance of a power of 2 would share places in the cache
+    allowed, masks, mask_row = q, None, 0  # which a kernel without a mask does not read
+    if mask is not None:
+        allowed = np.zeros((*mask.shape[:-1], line), np.bool_)
+        allowed[..., :keys] = mask
+        strides = np.broadcast_to(allowed, (*lead, queries, line)).strides
+        masks, mask_row = _places(lead, 1, strides[:-2]), strides[-2]
+    places = _places(lead, item, *[x.strides[:-2] for x in arrays])
+    tables = (*arrays, totals, places, np.array(scale, q.dtype), allowed, places if masks is None else masks)
+    steps = [x.strides[-2] // item for x in arrays]
+    first = keys if offset is None else min(max(offset, -queries), keys)
+    sizes = (queries, keys, size, values, line, first, mask_row, block, *steps)
+
+    def work(begin: int, end: int) -> None:
+        scratch = np.empty(rows * line, q.dtype)
+        kernel([scratch, *tables], sizes, begin, end)
+
+    shared(work, math.prod(lead), queries * keys * (size + values) / _PRODUCTS)
+    kernel.note()
+
+
+def _readable(x: Any) -> Any:
+    """Return an array whose rows lie together, and at distances of whole elements."""
+    *steps, last = x.strides
+    if last != x.itemsize or any(step % last for step in steps):
+        return np.ascontiguousarray(x)
+    return x
+
+
+def empty_like(x: Any, shape: Shape) -> Any:
+    """Return memory for an array, in which heads lie within positions if they do so in ``x``."""
+    if x.ndim > 2 and x.strides[-3] < x.strides[-2]:
+        *lead, heads, count, size = shape
+        return np.empty((*lead, count, heads, size), x.dtype).swapaxes(-3, -2)
+    return np.empty(shape, x.dtype)
+
+
+@lru_cache(256)
+def _places(lead: Shape, item: int, *strides: tuple[int, ...]) -> Any:
+    """Return where each head of arrays with these strides begins, in elements, as (heads, arrays)."""
+    columns: list[Any] = []
+    for steps in strides:
+        total: Any = np.zeros((), int64)
+        for count, step in zip(lead, steps, strict=True):
+            total = np.add.outer(total, np.arange(count, dtype=int64) * (step // item))
+        columns.append(total.reshape(-1))
+    return np.ascontiguousarray(np.stack(columns, 1))
+
+
+class HeadWriter(Loops):
+    """A kernel on heads.
+
+    The sizes: the numbers of queries and of keys, the sizes of keys and of values; the length of a row of scratch
+    memory, which is longer than the vectors of the keys; the offset of the causal mask; the distance of rows of the
+    mask; the number of queries whose scores are kept; and the distance of rows of each array. The table: scratch
+    memory; the arrays; the logsumexps; int64, where each array begins for each head; the factor of the scores; the mask
+    as bools, whose rows are as long as those of scratch memory, and int64, where it begins for each head. ``begin`` and
+    ``end`` are heads. All places and distances count elements.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, which divides the sizes of keys and values.
+        arrays: the number of arrays.
+        masked: whether there is a mask.
+    """
+
+    def __init__(self, dtype: str, width: int, arrays: int, masked: bool) -> None:
+        super().__init__(width, arrays + 6, 8 + arrays)
+        self.dtype, self.masked = dtype, masked
+        self.queries, self.keys, self.key_size, self.value_size, self.line, self.offset = self.sizes[:6]
+        self.mask_row, self.block, *self.steps = self.sizes[6:]
+        self.scratch, *self.arrays = self.table[:-5]
+        self.totals, self.places, factor, self.mask, self.mask_places = self.table[-5:]
+        self.scale = self.load_one(factor, dtype)
+        self.counts = Vector(f"<{', '.join(f'i64 {k}' for k in range(width))}>", "int64")
+
+    def at(self, pointer: str, index: str | int) -> str:
+        """Return the address of a number."""
+        return self.element(pointer, str(index), self.dtype)
+
+    def begins(self, head: str) -> list[str]:
+        """Return the address of each array for a head."""
+        count = len(self.arrays)
+        places = [self.number(self.places, self.plus(self.times(head, count), k)) for k in range(count)]
+        return [self.at(x, place) for x, place in zip(self.arrays, places, strict=True)]
+
+    def transposed(self, x: str, step: str, size: str, out: str) -> None:
+        """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them.
+
+        So what is read for a vector of scores lies together.
+        """
+        tile, count = self.times(size, self.width), self.times(self.vectors(self.keys), self.width)
+        with self.loop("0", count) as s:
+            first = self.assign(f"sdiv i64 {s}, {self.width}")
+            place = self.plus(self.times(first, tile), self.assign(f"srem i64 {s}, {self.width}"))
+            target, inside = self.at(out, place), self.assign(f"icmp slt i64 {s}, {self.keys}")
+            source = self.at(x, self.times(self.either(inside, s, "0", "i64"), step))
+            with self.loop("0", self.vectors(size)) as v:
+                column = self.times(v, self.width)
+                part = self.load(self.at(source, column), self.dtype, None)
+                part = self.select(self.splat(inside, "bool"), part, self.constant(0.0, self.dtype))
+                for k in range(self.width):
+                    one = self.assign(f"extractelement {self.type(self.dtype)} {part.text}, i32 {k}")
+                    at = self.at(target, self.times(self.plus(column, k), self.width))
+                    self.write(f"store {self.scalar(self.dtype)} {one}, ptr {at}")
+
+    def scores(self, rows: list[str], tiles: str, number: str, size: str) -> list[Vector]:
+        """Return the products of rows and a vector of keys or values, whose tiles are given."""
+        tile = self.at(tiles, self.times(number, self.times(size, self.width)))
+        return self.products(rows, 1, tile, self.width, "0", size)
+
+    def vectors(self, size: str) -> str:
+        """Return the number of vectors in which so many numbers lie."""
+        return self.assign(f"sdiv i64 {self.plus(size, self.width - 1)}, {self.width}")
+
+    def products(
+        self, left: list[str], step: str | int, right: str, row: str | int, begin: str, end: str
+    ) -> list[Vector]:
+        """Return the sums of the products of numbers of several rows and of vectors, one below the other."""
+        totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
+        with self.loop(begin, end) as k:
+            vector = self.load(self.at(right, self.times(k, row)), self.dtype, None)
+            for total, start in zip(totals, left, strict=True):
+                factor = self.load_one(self.at(start, self.times(k, step)), self.dtype)
+                self.set(total, self.fma(factor, vector, self.get(total, self.dtype)))
+        return [self.get(total, self.dtype) for total in totals]
+
+    def reach(self, query: str) -> str:
+        """Return the number of keys up to the last one that a query attends to."""
+        reach = self.smaller(self.keys, self.plus(self.plus(self.offset, query), 1))
+        return self.either(self.assign(f"icmp slt i64 {reach}, 0"), "0", reach, "i64")
+
+    def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
+        """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
+        limit = self.splat(self.minus(self.reach(query), column), "int64")
+        kind = self.type("int64")
+        allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
+        if self.masked:
+            place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
+            read = self.load(self.element(self.mask, place, "bool"), "bool", None)
+            allowed = self.binary("and", allowed, read)
+        return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
+
+    def nonzero(self, sums: Vector) -> Vector:
+        """Return the sums; 1 for a query that attends to nothing."""
+        one = self.constant(1.0, self.dtype)
+        return self.select(self.compare("une", sums, self.constant(0.0, self.dtype)), sums, one)
+
+
+def rounds_of(w: Loops, count: str) -> list[tuple[int, str, str]]:
+    """Return the number of rows that are computed at once, and the first and the end of such rounds, of ``count``."""
+    whole = w.assign(f"sdiv i64 {count}, {ROWS}")
+    return [(ROWS, "0", whole), (1, w.times(whole, ROWS), count)]
+
+
+def attention(dtype: str, width: int, masked: bool) -> str:
+    """Return the text of the kernel of attention, for the arguments of `HeadWriter`.
+
+    The arrays: q, k, v and out. Scratch memory has ``key size + ROWS`` rows.
+    """
+    w = HeadWriter(dtype, width, 4, masked)
+    scratch, totals, (q_row, k_row, v_row, out_row) = w.scratch, w.totals, w.steps
+    zero, below = w.constant(0.0, dtype), w.constant(-math.inf, dtype)
+    weights = w.at(scratch, w.times(w.key_size, w.line))
+    with w.loop("%begin", "%end") as head:
+        q, k, v, out = w.begins(head)
+        w.transposed(k, k_row, w.key_size, scratch)
+        for rows, first, end in rounds_of(w, w.queries):
+            with w.loop(first, end) as number:
+                queries = [w.plus(w.times(number, rows), r) for r in range(rows)]
+                kept = [w.at(weights, w.times(w.line, r)) for r in range(rows)]
+                lines = [w.at(q, w.times(t, q_row)) for t in queries]
+                keys = w.reach(queries[-1])
+                largest = [w.variable(below) for _ in queries]
+                with w.loop("0", w.vectors(keys)) as c:
+                    column = w.times(c, width)
+                    scores = w.scores(lines, scratch, c, w.key_size)
+                    for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
+                        limited = w.limited(x, head, t, column)
+                        w.set(top, w.call("maximum", w.get(top, dtype), limited))
+                        w.store(limited, w.at(line, column), None)
+                tops = [w.largest(w.get(top, dtype)) for top in largest]
+                infinity = w.constant(math.inf, dtype)
+                shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
+                sums = [w.variable(zero) for _ in queries]
+                with w.loop("0", w.vectors(keys)) as c:
+                    for shift, total, line in zip(shifts, sums, kept, strict=True):
+                        place = w.at(line, w.times(c, width))
+                        x = w.function_of("exp", w.sub(w.load(place, dtype, None), shift))
+                        w.set(total, w.add(w.get(total, dtype), x))
+                        w.store(x, place, None)
+                divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
+                for t, divisor, shift in zip(queries, divisors, shifts, strict=True):
+                    place = w.at(totals, w.plus(w.times(head, w.queries), t))
+                    w.store_one(w.add(w.function_of("log", divisor), shift), place)
+                with w.loop("0", w.vectors(w.value_size)) as c:
+                    column = w.times(c, width)
+                    parts = w.products(kept, 1, w.at(v, column), v_row, "0", keys)
+                    for t, part, divisor in zip(queries, parts, divisors, strict=True):
+                        w.store(w.div(part, divisor), w.at(out, w.plus(w.times(t, out_row), column)), None)
+    return w.function()

@@ -1,0 +1,168 @@
+"""Gathering, and accumulating at indices, by kernels that add one element after the other.
+
+Arrays are (outer, size, inner), and indices select along ``size``: one for each run of ``inner`` elements, as in
+``index_add``, or one for each element, as in ``gather`` and ``scatter_add``. An index that is out of range is not
+followed; a kernel tells that there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64, int64
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel, block_width
+from burnpy_numpy.kernels.loops import Loops
+
+_BYTES = 32
+"""The size of the vectors by which runs are accumulated."""
+_DTYPES = frozenset({float32, float64, int64})
+"""The dtypes of kernels; int64 is gathered and added only."""
+_COMBINE = {"add": "add", "prod": "mul", "amin": "min", "amax": "max"}
+"""The combinations of templates by those of operations."""
+COMBINE = {"add": "fadd", "mul": "fmul", "max": "maximum", "min": "minimum"}
+
+
+def gathered(x: Any, dim: int, index: Any) -> Any:
+    """Return the elements of x at indices; None without a kernel for it."""
+    if not _suits(x, index, dim):
+        return None
+    kernel, out = template_kernel(gather, x.dtype.name, _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
+    return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
+
+
+def scattered(x: Any, dim: int, index: Any, src: Any) -> Any:
+    """Return a copy of x with src added at indices; None without a kernel for it."""
+    if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
+        return None
+    kernel = template_kernel(scatter, x.dtype.name, "add", False, _inner(x, dim) > 1, 1)
+    out = np.array(x, order="C")
+    return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
+
+
+def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
+    """Combine slices of src in place with those of ``out`` at a 1-d index; return whether there is a kernel for it."""
+    dtype, combine = out.dtype, _COMBINE[reduce]
+    if (
+        not (dtype in _DTYPES and (dtype is not int64 or combine == "add"))
+        or src.dtype is not dtype
+        or index.dtype is not int64
+        or not out.flags.c_contiguous
+        or src.shape != (*out.shape[:dim], len(index), *out.shape[dim + 1 :])
+    ):
+        return False
+    inner = _inner(out, dim)
+    if inner == 1:
+        kernel = template_kernel(scatter, dtype.name, combine, False, False, 1)
+    else:
+        width = block_width(inner, _BYTES // dtype.itemsize)
+        kernel = template_kernel(scatter, dtype.name, combine, True, True, width)
+    if kernel is None:
+        return False
+    if not _ran(kernel, src, out, dim, index, out.shape):
+        raise IndexError(f"an index into {out.shape[dim]} slices is out of range")
+    return True
+
+
+def _inner(x: Any, dim: int) -> int:
+    """Return the number of elements of a run along the dimensions after ``dim``."""
+    return math.prod(x.shape[dim + 1 :])
+
+
+def _suits(x: Any, index: Any, dim: int) -> bool:
+    """Return whether there is an index for each element of whole slices of x, of a usual dtype."""
+    return (
+        x.dtype in _DTYPES
+        and index.dtype is int64
+        and all(n == m or d == dim for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)))
+    )
+
+
+def _ran(kernel: TemplateKernel, x: Any, out: Any, dim: int, index: Any, shape: Any) -> bool:
+    """Run a kernel for an indexed array of the given shape; return whether all indices are in range."""
+    outer, size, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    count, wrong = index.size if index.ndim == 1 else index.shape[dim], np.zeros(1, int64)
+    sizes = (size, count, inner, 0 if index.ndim == 1 else count * inner)
+    kernel.run((np.ascontiguousarray(x), out, np.ascontiguousarray(index), wrong), sizes, outer, count * inner)
+    return not wrong[0]
+
+
+def gather(dtype: str, nested: bool) -> str:
+    """Return the text of the kernel of ``out[o][j][i] = x[o][index[o][j][i]][i]``; see `scatter`."""
+    return _by_index(dtype, "", False, nested, 1)
+
+
+def scatter(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> str:
+    """Return the text of the kernel of ``out[o][index[o][j][i]][i] += x[o][j][i]``, or of another combination.
+
+    The table: x, out, index (int64), and an int64 that is set to 1 if an index is out of range. The sizes: the size of
+    the dimension that is indexed, the number of indices, ``inner``, and the distance of the indices of an outer element
+    and the next. ``begin`` and ``end`` are outer elements.
+
+    Args:
+        dtype: the dtype of x: float32, float64, or int64, which is only added.
+        combine: "add", "mul", "max" or "min".
+        runs: whether there is an index for each run of ``inner`` elements, the same for all outer elements.
+        nested: whether ``inner`` is not 1.
+        width: the number of elements of a vector, of runs; otherwise 1.
+    """
+    return _by_index(dtype, combine, runs, nested, width)
+
+
+def _by_index(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> str:
+    w = Loops(width, 4, 4)
+    x, out, index, note = w.table
+    wrong = w.count("0")
+    size, count, inner, far = w.sizes
+    whole = w.assign(f"sdiv i64 {inner}, {width}")
+    lanes = ", ".join(f"i64 {k}" for k in range(width))
+    left = w.splat(w.assign(f"srem i64 {inner}, {width}"), "int64")
+    mask = w.assign(f"icmp ult <{width} x i64> <{lanes}>, {left.text}")
+    tiles = w.assign(f"sdiv i64 {w.plus(inner, width - 1)}, {width}")
+    with w.loop("%begin", "%end") as o:
+        here, there = w.times(w.times(o, count), inner), w.times(w.times(o, size), inner)
+        indices = w.element(index, w.times(o, far), "int64")
+        with w.loop("0", count) as j:
+            if runs:
+                place = _in_range(w, w.number(indices, j), size, wrong)
+                row, target = w.plus(here, w.times(j, inner)), w.plus(there, w.times(place, inner))
+                for first, last, where in (("0", whole, None), (whole, tiles, mask)):
+                    with w.loop(first, last) as t:
+                        at = w.times(t, width)
+                        _combine(w, dtype, combine, x, out, w.plus(row, at), w.plus(target, at), where)
+            elif nested:
+                row = w.times(j, inner)
+                with w.loop("0", inner) as i:
+                    at = w.plus(row, i)
+                    place = w.times(_in_range(w, w.number(indices, at), size, wrong), inner)
+                    _moved(w, dtype, combine, x, out, w.plus(here, at), w.plus(there, w.plus(place, i)))
+            else:
+                place = _in_range(w, w.number(indices, j), size, wrong)
+                _moved(w, dtype, combine, x, out, w.plus(here, j), w.plus(there, place))
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+    return w.function()
+
+
+def _in_range(w: Loops, index: str, size: str, wrong: str) -> str:
+    """Return an index, or 0 in place of one that is out of range, after setting the flag ``wrong``."""
+    outside = w.assign(f"icmp uge i64 {index}, {size}")
+    w.set_number(wrong, w.assign(f"select i1 {outside}, i64 1, i64 {w.number(wrong, '0')}"))
+    return w.assign(f"select i1 {outside}, i64 0, i64 {index}")
+
+
+def _moved(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, there: str) -> None:
+    """Combine one element, or, of a kernel that gathers, copy it the other way."""
+    if combine:
+        _combine(w, dtype, combine, x, out, here, there, None)
+    else:
+        w.store(w.load(w.element(x, there, dtype), dtype, None), w.element(out, here, dtype), None)
+
+
+def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, there: str, mask: str | None) -> None:
+    target = w.element(out, there, dtype)
+    old, new = w.load(target, dtype, mask), w.load(w.element(x, here, dtype), dtype, mask)
+    op = "add" if dtype == "int64" else COMBINE[combine]
+    w.store(w.call(op, old, new) if op.endswith("imum") else w.binary(op, old, new), target, mask)

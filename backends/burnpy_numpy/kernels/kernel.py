@@ -1,0 +1,283 @@
+"""The way from an operation to machine code, its third stop: which kernel runs an operation, and how it is made.
+
+An operation is declared in `burnpy.backend.operations`, with a default; the method of the NumPy backend that overrides
+it asks here for a kernel, and calls it::
+
+    operation_kernel(name, …)  → operation_program, the default traced   ┐
+    formula_kernel(formula, …) → formula_program, the formula traced     ├→ program_kernel ┐
+    Backend.run(program, …)                                              ┘                 ├→ emit, `loaded` → Kernel
+    template_kernel(template, …)                               (which writes its own text) ┘
+
+Each is looked for once and kept. Whether a kernel is used depends on the program, on the machine and on settings alone,
+so that a computation that is repeated or resumed gives the same bits. ``BURNPY_COMPILE=0`` turns kernels off. If
+compiling fails, kernels are off from then on, with one warning.
+
+This module is imported with the backend, and imports the others of the package with the first kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.dtypes import float32, float64
+
+if TYPE_CHECKING:
+    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.program import Program
+    from burnpy_numpy.kernels.entry import Entry
+    from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+    from burnpy_numpy.kernels.target import Unsupported
+
+LEAST = 2
+"""The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
+be one of NumPy's scalars, which kernels cannot read."""
+MANY = 2048
+"""The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+LONGEST = 1 << 16
+"""The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
+
+_lookups: list[dict[Any, Any]] = []
+_failure: list[str] = []
+"""Why kernels are off, once compiling one has failed, or llvmlite was found to be too old."""
+
+
+def lookup() -> dict[Any, Any]:
+    """Return a new dictionary of kernels, which `forget` empties."""
+    made: dict[Any, Any] = {}
+    _lookups.append(made)
+    return made
+
+
+def forget() -> None:
+    """Empty all dictionaries, so that kernels are looked for anew, as they were turned on or off."""
+    for made in _lookups:
+        made.clear()
+
+
+_operations: dict[tuple[Any, ...], Kernel | None] = lookup()
+_formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
+_programs: dict[Program, Kernel | None] = lookup()
+_families: dict[str, Any] = lookup()
+_templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
+_ONE, _TWO = ("full",), ("full", "full")
+
+
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
+    """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
+    dtype = x.dtype
+    if x.size < LEAST or not (dtype is float32 or dtype is float64):
+        return None
+    if y is None:
+        return operation_kernel(name, _ONE, dtype, rest)
+    if y.dtype is not dtype or y.shape != x.shape:
+        return None
+    return operation_kernel(name, _TWO, dtype, rest)
+
+
+def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:
+    """Return the kernel of an operation; None if it has none, or kernels are off.
+
+    Args:
+        name: the operation, or a function of `burnpy_array.programs`.
+        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
+            "mask" a full array of bools.
+        dtype: the dtype of all of them.
+        rest: its other arguments.
+    """
+    key = (name, extents, dtype, rest)
+    try:
+        return _operations[key]
+    except KeyError:
+        kernel = None
+        if kernels_enabled():
+            from burnpy_array.programs import operation_program
+
+            program = operation_program(name, extents, dtype.name, rest)
+            kernel = None if program is None else program_kernel(program)
+        return _operations.setdefault(key, kernel)
+
+
+def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel | None:
+    """Return the kernel of an elementwise formula of arrays of one dtype, and of numbers; None if kernels are off.
+
+    Raises:
+        ProgramError: the formula cannot be written as a program.
+    """
+    key = (formula, len(xs), xs[0].dtype, numbers)
+    try:
+        return _formulas[key]
+    except KeyError:
+        from burnpy.backend.program.trace import formula_program
+
+        program = formula_program(formula, xs[0].dtype.name, len(xs), numbers)
+        return _formulas.setdefault(key, program_kernel(program))
+
+
+def program_kernel(program: Program) -> Kernel | None:
+    """Return the kernel of a program; None if it has none, or kernels are off."""
+    try:
+        return _programs[program]
+    except KeyError:
+        return _programs.setdefault(program, _compiled(program) if kernels_enabled() else None)
+
+
+def _compiled(program: Program) -> Kernel | None:
+    """Compile a program; None if kernels cannot compute it."""
+    from burnpy.backend.program import ProgramError
+    from burnpy_numpy.kernels.compiler import vector_bytes
+    from burnpy_numpy.kernels.emitter import emit, with_entry
+    from burnpy_numpy.kernels.launch import Kernel
+
+    try:
+        text, layout = emit(program, vector_bytes())
+        text = with_entry(program, text, layout)
+    except ProgramError:
+        return None
+    function = loaded(program.name, program.key, text)
+    return None if function is None else Kernel(program, text, layout, function)
+
+
+def family_kernels(name: str) -> Any:
+    """Return the module of this package with a family's kernels, imported at its first use; None if kernels are off."""
+    try:
+        return _families[name]
+    except KeyError:
+        module = import_module(f"burnpy_numpy.kernels.{name}") if kernels_enabled() else None
+        return _families.setdefault(name, module)
+
+
+def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateKernel | None:
+    """Return the kernel of a template; None if kernels are off.
+
+    Args:
+        template: a function that returns the text of a kernel for parameters. Its name is the kernel's.
+        parameters: its arguments: strings and numbers.
+    """
+    key = (template, *parameters)
+    try:
+        return _templates[key]
+    except KeyError:
+        return _templates.setdefault(key, _written(template, parameters) if kernels_enabled() else None)
+
+
+def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:
+    """Compile the text that a template writes."""
+    from burnpy_numpy.kernels.entry import TABLE_ENTRY
+    from burnpy_numpy.kernels.launch import TemplateDescription, TemplateKernel
+
+    text, name = template(*parameters) + TABLE_ENTRY, template.__name__
+    function = loaded(name, repr((name, *parameters)), text)
+    sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
+    return None if function is None else TemplateKernel(TemplateDescription(name, sentence), text, function)
+
+
+def loaded(name: str, key: str, text: str) -> Entry | None:
+    """Return the function ``entry`` of a text, whose code is read from the disk if it has it.
+
+    None, with a warning, if compiling it fails.
+    """
+    from burnpy_numpy.kernels.undisturbed import undisturbed
+
+    found = undisturbed(lambda: _built(key, text))
+    if not isinstance(found, Exception):
+        return found
+    _turn_off(f"compiling {name} failed: {found}")
+    return None
+
+
+def _built(key: str, text: str) -> Entry | Exception:
+    """Return the function of a text, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
+
+    It must run `undisturbed`, since it cannot tell these from what a signal handler raises.
+    """
+    import hashlib
+
+    import burnpy_numpy.kernels.cache as disk
+    from burnpy_numpy.kernels.compiler import compile_text, load
+
+    try:
+        key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
+        code = disk.read(key)
+        if code is None:
+            code = compile_text(text)
+            disk.write(key, code)
+        return load(code)
+    except MemoryError:  # no fault of the kernel: the next attempt may succeed
+        raise
+    except Exception as error:
+        return error.with_traceback(None)
+
+
+@cache
+def _environment() -> str:
+    """Return all that a kernel's code depends on besides its program: machine, versions, and what writes it."""
+    import hashlib
+    from pathlib import Path
+
+    import burnpy
+    from burnpy_numpy.kernels.compiler import machine
+
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return f"{burnpy.__version__} {digest} {object.__basicsize__} {machine()}"
+
+
+def kernels_enabled() -> bool:
+    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off.
+
+    Raises:
+        ArgumentError: ``BURNPY_TARGET`` is unknown, or the processor cannot execute its code.
+    """
+    return _setting() and not _failure
+
+
+@cache
+def _setting() -> bool:
+    if os.environ.get("BURNPY_COMPILE", "1") == "0":
+        return False
+    from burnpy_numpy.kernels.target import Outdated
+    from burnpy_numpy.kernels.undisturbed import undisturbed
+
+    obstacle = undisturbed(_obstacle)
+    if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
+        _turn_off(str(obstacle))
+    return obstacle is None
+
+
+def _obstacle() -> Unsupported | None:
+    """Return why kernels cannot be compiled and run here; None if they can."""
+    from burnpy_numpy.kernels.compiler import llvm
+    from burnpy_numpy.kernels.launch import reads_arrays
+    from burnpy_numpy.kernels.target import Unsupported, target
+
+    try:
+        llvm()
+        target()
+    except Unsupported as error:
+        return error
+    return None if reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
+
+
+def failure() -> str | None:
+    """Return why kernels are off for this process, although they could be used; None if they are not."""
+    return _failure[0] if _failure else None
+
+
+def _turn_off(reason: str) -> None:
+    """Turn kernels off for this process, with one warning."""
+    import warnings
+
+    if not _failure:
+        _failure.append(reason)
+        forget()
+        warnings.warn(
+            f"burnpy does without compiled kernels in this process, as {reason}; "
+            "BURNPY_COMPILE=0 turns them off without a warning",
+            RuntimeWarning,
+            stacklevel=3,
+        )

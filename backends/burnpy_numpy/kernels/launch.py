@@ -1,0 +1,247 @@
+"""`Kernel`: a compiled program, and `TemplateKernel`, one that a template wrote: how they are called."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.primitives import Shape
+from burnpy.backend.program import Extent, Program, ProgramError
+from burnpy.backend.program.explain import executed
+from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.kernels.emitter import CHUNK, Layout
+from burnpy_numpy.kernels.entry import Entry
+
+
+class Kernel:
+    """A compiled program. Its arrays are contiguous, and its numbers are Python's."""
+
+    __slots__ = (
+        "_arrays",
+        "_dtype",
+        "_flat",
+        "_function",
+        "_outputs",
+        "_scratch",
+        "_unit",
+        "layout",
+        "program",
+        "text",
+    )
+
+    def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
+        self.program, self.text, self.layout = program, text, layout
+        self._flat, self._scratch = layout.flat, layout.scratch
+        self._function, self._unit = function, CHUNK if layout.sums else 1
+        self._arrays = [
+            (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
+            for i in program.inputs
+            if i.extent is not Extent.SCALAR
+        ]
+        steps = [program.instructions[k] for k in program.outputs]
+        self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
+        self._dtype = self._outputs[0][1]
+
+    def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
+        """Compute the outputs, on several threads if there are many elements.
+
+        Args:
+            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
+            numbers: the inputs that are numbers.
+            rows: the number of rows of all arrays that have a value for each row, not 0.
+            columns: the number of columns of all that have one for each column, not 0.
+
+        Raises:
+            ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
+        """
+        given: list[Any] = []
+        for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
+            if type(x) is not _ndarray or not x.flags.c_contiguous:
+                x = _contiguous(x)
+            size = (rows if over_rows else 1) * (columns if over_columns else 1)
+            if x.size != size or x.dtype is not dtype:
+                raise ProgramError(
+                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
+                )
+            given.append(x)
+        results = self._memory(rows, columns)
+        given += results
+        self.into(given, numbers, rows, columns)
+        return [self._added(k, x, columns) for k, x in enumerate(results)] if self._unit > 1 else results
+
+    def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
+        """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
+
+        Args:
+            xs: the arrays, of one shape and of the program's dtypes, not empty and no scalars: that is not checked.
+            numbers: the inputs that are numbers.
+        """
+        shape = xs[0].shape
+        out, columns = _empty(shape, self._dtype), shape[-1]
+        for x in xs:
+            if not x.flags.c_contiguous:
+                xs = [*map(_contiguous, xs)]
+                break
+        self.into((*xs, out), numbers, out.size // columns, columns)
+        return out
+
+    def outputs(
+        self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
+    ) -> list[Any]:
+        """Compute the outputs of a program that adds up no columns, each in a shape that is given.
+
+        Args:
+            xs: the inputs, of the program's dtypes and sizes: that is not checked.
+            shapes: the shapes of the outputs.
+            rows: the number of rows, not 0.
+            columns: the number of columns, not 0.
+            numbers: the inputs that are numbers.
+        """
+        results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
+        given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
+        self.into(given + results, numbers, rows, columns)
+        return results
+
+    def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program into given memory.
+
+        Args:
+            arrays: the inputs that are arrays, and memory for the outputs, which may be the inputs' memory if the
+                program is elementwise. They must be C-contiguous, of the program's dtypes and sizes (not checked).
+            numbers: the inputs that are numbers.
+            rows: the number of rows, not 0.
+            columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.
+        """
+        size = rows * columns
+        if size >= _SHARED and COUNT > 1:
+            self._share(arrays, numbers, rows, columns)
+        elif self._flat:
+            self._function(*arrays, *numbers, 0, size, 1, size)
+        elif self._scratch:
+            self._function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
+        else:
+            self._function(*arrays, *numbers, 0, rows, rows, columns)
+        if executed:
+            ran(self)
+
+    def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
+        """Compute a program on several threads."""
+        unit, scratch = self._unit, self._scratch
+        if self._flat:
+            rows, columns = 1, rows * columns
+        count, each = (columns, 1) if self._flat else (rows, columns)
+
+        def work(begin: int, end: int) -> None:
+            room = [_empty(scratch * (columns + _PADDING))] if scratch else []
+            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
+
+        shared(work, -(-count // unit), unit * each)
+
+    def _memory(self, rows: int, columns: int) -> list[Any]:
+        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
+        if not self.layout.sums:
+            small = (rows, 1)
+            return [np.empty((rows, columns) if full else small, dtype) for full, dtype in self._outputs]
+        chunks, results = -(-rows // CHUNK), []
+        for k, position in enumerate(self.program.outputs):
+            extent = self.program.instructions[position].extent
+            if self.layout.partial[k]:
+                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._outputs[k][1]))
+            else:
+                results.append(np.empty(extent.shape(rows, columns), self._outputs[k][1]))
+        return results
+
+    def _added(self, k: int, x: Any, columns: int) -> Any:
+        """Add up the chunks of a sum over rows; return another result as it is."""
+        if not self.layout.partial[k]:
+            return x
+        extent = self.program.instructions[self.program.outputs[k]].extent
+        total = x.sum(0) if len(x) > 1 else x
+        return total.reshape(extent.shape(1, columns))
+
+
+class TemplateDescription(NamedTuple):
+    """The description of a `TemplateKernel`, for `burnpy.backend.explain`."""
+
+    name: str
+    text: str
+
+
+class TemplateKernel:
+    """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
+
+    __slots__ = ("_function", "program", "text")
+
+    def __init__(self, program: TemplateDescription, text: str, function: Entry) -> None:
+        self.program, self.text, self._function = program, text, function
+
+    def __call__(self, table: Sequence[Any], sizes: Sequence[int], begin: int, end: int) -> None:
+        """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked.
+
+        Args:
+            table: C-contiguous arrays, or addresses.
+            sizes: its sizes.
+            begin: the first block.
+            end: the block after the last.
+        """
+        self._function(begin, end, len(table), *table, *sizes)
+
+    def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
+        """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
+
+        Args:
+            arrays: its table, see `__call__`; shapes and dtypes of arrays are not checked.
+            sizes: its sizes.
+            blocks: the number of blocks.
+            each: the number of elements of a block, for `shared`.
+        """
+        function, length = self._function, len(arrays)
+        if COUNT == 1 or blocks * each < _SHARED:
+            function(0, blocks, length, *arrays, *sizes)
+        else:
+            shared(lambda begin, end: function(begin, end, length, *arrays, *sizes), blocks, each)
+        self.note()
+
+    def note(self) -> None:
+        """Tell `explain` that the kernel ran."""
+        ran(self)
+
+
+def ran(kernel: Any) -> None:
+    """Tell `explain` that a kernel ran."""
+    for note in executed:
+        note.append(kernel)
+
+
+_ndarray, _empty = np.ndarray, np.empty
+_contiguous: Any = np.ascontiguousarray
+_SHARED = 1 << 18
+"""The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
+_PADDING = 64
+"""Columns by which scratch memory is longer, as its last vector is whole."""
+
+
+def reads_arrays() -> bool:
+    """Return whether a NumPy array has its data's address right behind the head of Python objects, as in CPython.
+
+    Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel.
+    """
+    try:
+        x = np.zeros(3)
+        return bool(ctypes.c_void_p.from_address(id(x) + object.__basicsize__).value == x.ctypes.data)
+    except (AttributeError, ValueError):
+        return False
+
+
+def block_width(count: int, most: int) -> int:
+    """Return the largest power of 2 up to a count and up to ``most``; 1 for a count of 0."""
+    return min(most, 1 << max(count.bit_length() - 1, 0))
+
+
+def block_starts(count: int, width: int) -> Any:
+    """Return the first of each block of ``width``; the last block may overlap with the one before."""
+    return np.minimum(np.arange(0, count, width), count - width)

@@ -1,0 +1,115 @@
+"""Triangular equations and Cholesky's factors of batches of small matrices, as kernels.
+
+For so few numbers a call of LAPACK takes longer than its arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import block_starts, block_width
+from burnpy_numpy.kernels.loops import Loops
+
+_COLUMNS = 8
+"""The number of columns that are solved at a time."""
+
+
+def run_substitution(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
+    """Return the solutions of triangular equations; None if kernels are off."""
+    columns = b.shape[-1]
+    width = block_width(columns, _COLUMNS)
+    kernel = template_kernel(substitution, a.dtype.name, upper, unitriangular, width)
+    if kernel is None:
+        return None
+    n, out, starts = a.shape[-1], np.empty(b.shape, b.dtype), block_starts(columns, width)
+    arrays = (np.ascontiguousarray(a), np.ascontiguousarray(b), out, starts)
+    kernel.run(arrays, (n, columns, len(starts)), math.prod(a.shape[:-2]), n * n * columns)
+    return out
+
+
+def run_cholesky_factor(x: Any) -> Any:
+    """Return Cholesky's factors; None if kernels are off, or if a matrix is not positive definite."""
+    kernel = template_kernel(cholesky_factor, x.dtype.name)
+    if kernel is None:
+        return None
+    n, out, wrong = x.shape[-1], np.empty(x.shape, x.dtype), np.zeros(1, int64)
+    kernel.run((np.ascontiguousarray(x), out, wrong), (n,), math.prod(x.shape[:-2]), n * n * n / 3)
+    return None if wrong[0] else out
+
+
+def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> str:
+    """Return the text of the kernel of the solutions of triangular equations, several columns at a time.
+
+    The table: the matrices, (batch, n, n), the right sides, (batch, n, columns), the solutions, and int64, the first
+    column of each vector. The sizes: n, columns and vectors. ``begin`` and ``end`` are matrices.
+
+    Args:
+        dtype: float32 or float64.
+        upper: whether the upper triangle is read.
+        unitriangular: whether the diagonal is taken as ones.
+        width: the number of columns of a vector.
+    """
+    w = Loops(width, 4, 3)
+    a, b, out, starts = w.table
+    n, columns, vectors = w.sizes
+    last = w.plus(n, -1)
+    with w.loop("%begin", "%end") as m:
+        matrix = w.element(a, w.times(m, w.times(n, n)), dtype)
+        right, solution = (w.element(p, w.times(m, w.times(n, columns)), dtype) for p in (b, out))
+        with w.loop("0", vectors) as v:
+            column = w.number(starts, v)
+            with w.loop("0", n) as k:
+                row = w.minus(last, k) if upper else k
+                line, place = w.element(matrix, w.times(row, n), dtype), w.plus(w.times(row, columns), column)
+                total = w.variable(w.load(w.element(right, place, dtype), dtype, None))
+                with w.loop("0", k) as j:
+                    known = w.minus(last, j) if upper else j
+                    factor = w.load_one(w.element(line, known, dtype), dtype)
+                    at = w.element(solution, w.plus(w.times(known, columns), column), dtype)
+                    w.set(total, w.sub(w.get(total, dtype), w.mul(factor, w.load(at, dtype, None))))
+                solved = w.get(total, dtype)
+                if not unitriangular:
+                    solved = w.div(solved, w.load_one(w.element(line, row, dtype), dtype))
+                w.store(solved, w.element(solution, place, dtype), None)
+    return w.function()
+
+
+def cholesky_factor(dtype: str) -> str:
+    """Return the text of the kernel of lower factors, row by row.
+
+    The table: the matrices, (batch, n, n), read in the lower triangle only, the factors, and an int64 that is set to 1
+    if a matrix is not positive definite. The sizes: n. ``begin`` and ``end`` are matrices.
+    """
+    w = Loops(1, 3, 1)
+    x, out, note = w.table
+    (n,) = w.sizes
+    wrong = w.count("0")
+    with w.loop("%begin", "%end") as m:
+        start = w.times(m, w.times(n, n))
+        matrix, factor = w.element(x, start, dtype), w.element(out, start, dtype)
+        with w.loop("0", n) as i:
+            row = w.times(i, n)
+            line, left = w.element(matrix, row, dtype), w.element(factor, row, dtype)
+            squares = w.variable(w.load(w.element(line, i, dtype), dtype, None))
+            with w.loop("0", i) as j:
+                other = w.element(factor, w.times(j, n), dtype)
+                total = w.variable(w.load(w.element(line, j, dtype), dtype, None))
+                with w.loop("0", j) as k:
+                    product = w.mul(*(w.load(w.element(p, k, dtype), dtype, None) for p in (left, other)))
+                    w.set(total, w.sub(w.get(total, dtype), product))
+                entry = w.div(w.get(total, dtype), w.load(w.element(other, j, dtype), dtype, None))
+                w.store(entry, w.element(left, j, dtype), None)
+                w.set(squares, w.sub(w.get(squares, dtype), w.mul(entry, entry)))
+            rest = w.get(squares, dtype)
+            positive = w.first(w.compare("ogt", rest, w.constant(0.0, dtype)))
+            w.set_number(wrong, w.assign(f"select i1 {positive}, i64 {w.number(wrong, '0')}, i64 1"))
+            w.store(w.call("sqrt", rest), w.element(left, i, dtype), None)
+            with w.loop(w.plus(i, 1), n) as j:
+                w.store(w.constant(0.0, dtype), w.element(left, j, dtype), None)
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+    return w.function()

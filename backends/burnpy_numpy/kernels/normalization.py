@@ -1,0 +1,241 @@
+"""Batch, group and instance norms, by kernels on groups of planes of the channels.
+
+A plane is the elements of one channel of one member. The planes that are normalized together, a group, are read for
+the mean, for the variance and for the result, one group after the other, so that they come from the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims, Shape
+from burnpy_numpy.kernels.compiler import vector_bytes
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.vectors import Vector
+
+_SHORTEST = 4
+"""The size of a plane from which kernels are used."""
+
+
+def group_normalize(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any] | None:
+    """Normalize planes of channels, or of groups of channels; None without a kernel for it."""
+    groups = _groups_of(x, weight, dims) if bias.shape == weight.shape else None
+    kernel = None if groups is None else _kernel(group_normalization, x.dtype, eps)
+    if groups is None or kernel is None:
+        return None
+    small = tuple(1 if d in dims else k for d, k in enumerate(x.shape))
+    out, mean, var = np.empty(x.shape, x.dtype), np.empty(small, x.dtype), np.empty(small, x.dtype)
+    groups.run(kernel, (x, weight, bias, out, mean, var))
+    return out, mean, var
+
+
+def group_normalize_backward(
+    grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+) -> tuple[Any, Any, Any] | None:
+    """Return the gradients of `group_normalize`; None without a kernel for it."""
+    groups = _groups_of(x, weight, dims) if (grad.shape, grad.dtype) == (x.shape, x.dtype) else None
+    kernel = None if groups is None else _kernel(group_normalization_backward, x.dtype, eps)
+    if groups is None or kernel is None:
+        return None
+    out, parts = np.empty(x.shape, x.dtype), np.empty((2, len(x), weight.size), x.dtype)
+    groups.run(kernel, (grad, x, weight, mean, var, out, parts[0], parts[1]))
+    by_weight, by_bias = np.add.reduce(parts, 1)
+    return out, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+
+
+def _kernel(template: Callable[..., str], dtype: Any, eps: Any) -> TemplateKernel | None:
+    """Return the kernel of a template; None if kernels are off."""
+    return template_kernel(template, dtype.name, vector_bytes() // dtype.itemsize, float(eps))
+
+
+class _PlaneGroups:
+    """The groups of planes that are normalized together.
+
+    Args:
+        lead: the dimensions of x before those of a plane: members and channels, or members, groups and their channels.
+        size: the number of elements of a plane.
+    """
+
+    def __init__(self, lead: Shape, size: int) -> None:
+        if len(lead) == 2:
+            members, count = lead
+            planes, weights, steps = np.arange(count), np.arange(count), (count, 0)
+            each = members
+        else:
+            members, groups, each = lead
+            planes = np.arange(members * groups) * each
+            weights, steps = planes % (groups * each), (1, 1)
+        self._tables, self._count = (planes, weights), len(planes)
+        self._sizes, self._elements = (each, size, *steps), each * size
+
+    def run(self, kernel: TemplateKernel, arrays: tuple[Any, ...]) -> None:
+        """Run a kernel for all groups."""
+        used = [*map(np.ascontiguousarray, arrays), *self._tables]
+        kernel.run(used, self._sizes, self._count, self._elements)
+
+
+_groups = lru_cache(maxsize=256)(_PlaneGroups)
+
+
+def _groups_of(x: Any, weight: Any, dims: Dims) -> _PlaneGroups | None:
+    """Return the groups of x, if it is normalized over planes, with one weight for each channel."""
+    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+        return None
+    if dims == (0, *range(2, x.ndim)):
+        lead = x.shape[:2]
+    elif x.ndim > 3 and dims == tuple(range(2, x.ndim)):
+        lead = x.shape[:3]
+    else:
+        return None
+    size = math.prod(x.shape[len(lead) :])
+    if not _SHORTEST <= size <= LONGEST or weight.shape != (*lead[1:], *(1,) * (x.ndim - len(lead))):
+        return None
+    return _groups(lead, size)
+
+
+class _GroupWriter(Loops):
+    """A kernel on groups of planes.
+
+    The last two addresses of its table are of int64: the first plane and the first weight of each group. The sizes: the
+    numbers of planes of a group, and of elements of a plane; and how far apart the planes of a group are, and their
+    weights. ``begin`` and ``end`` are groups.
+    """
+
+    def __init__(self, dtype: str, width: int, table: int) -> None:
+        super().__init__(width, table, 4)
+        self.dtype = dtype
+        self.planes, self.size, self.step, self.weight_step = self.sizes
+        self.whole = self.assign(f"sdiv i64 {self.size}, {width}")
+        left = self.minus(self.size, self.times(self.whole, width))
+        counts = ", ".join(f"i64 {k}" for k in range(width))
+        self.rest = self.assign(f"icmp ult <{width} x i64> <{counts}>, {self.splat(left, 'int64').text}")
+        self.last = self.either(self.assign(f"icmp eq i64 {left}, 0"), "0", "1", "i64")
+        kind = "float" if dtype == "float32" else "double"
+        number = self.assign(f"sitofp i64 {self.times(self.planes, self.size)} to {kind}")
+        self.divisor = self.splat(number, dtype)
+
+    @contextmanager
+    def group_planes(self, group: str) -> Generator[tuple[str, str]]:
+        """Write a loop over the planes of a group; gives the numbers of a plane and of its weight."""
+        first, first_weight = self.number(self.table[-2], group), self.number(self.table[-1], group)
+        with self.loop("0", self.planes) as k:
+            plane = self.plus(first, self.times(k, self.step))
+            yield plane, self.plus(first_weight, self.times(k, self.weight_step))
+
+    def vectors(self, plane: str, arrays: Sequence[str], body: Callable[[str, str | None, list[Vector]], None]) -> None:
+        """Write a loop over the vectors of a plane.
+
+        ``body`` is called with the position of the first element, a mask for the last elements, and the vectors.
+        """
+        start = self.times(plane, self.size)
+        for first, end, mask in (("0", self.whole, None), (self.whole, self.plus(self.whole, self.last), self.rest)):
+            with self.loop(first, end) as v:
+                at = self.plus(start, self.times(v, self.width))
+                body(at, mask, [self.load(self.element(x, at, self.dtype), self.dtype, mask) for x in arrays])
+
+    def one(self, array: str, index: str) -> Vector:
+        """Load one number of an array."""
+        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+
+    def added(self, total: str, x: Vector, mask: str | None = None) -> None:
+        """Add a vector to a variable, but for elements that a mask excludes."""
+        if mask is not None:
+            x = self.select(Vector(mask, "bool"), x, self.constant(0.0, self.dtype))
+        self.set(total, self.add(self.get(total, self.dtype), x))
+
+    def zero(self) -> str:
+        """Return a new variable, which each round of the loop around it sets to 0."""
+        return self.variable(self.constant(0.0, self.dtype))
+
+    def slope(self, var: Vector, eps: float) -> Vector:
+        """1 / √(var + eps)."""
+        root = self.call("sqrt", self.add(var, self.constant(eps, self.dtype)))
+        return self.div(self.constant(1.0, self.dtype), root)
+
+
+def group_normalization(dtype: str, width: int, eps: float) -> str:
+    """Return the text of the kernel of a normalization; the table: x, weight, bias, out, means and variances.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        eps: the number that is added to variances.
+    """
+    w = _GroupWriter(dtype, width, 8)
+    x, weight, bias, out, means, variances = w.table[:6]
+    with w.loop("%begin", "%end") as group:
+        total, squares = w.zero(), w.zero()
+        with w.group_planes(group) as (plane, _):
+            part = w.zero()
+            w.vectors(plane, [x], lambda at, mask, xs: w.added(part, xs[0]))
+            w.added(total, w.total(w.get(part, dtype)))
+        mean = w.div(w.get(total, dtype), w.divisor)
+        with w.group_planes(group) as (plane, _):
+            part = w.zero()
+
+            def square(at: str, mask: str | None, xs: list[Vector]) -> None:
+                deviation = w.sub(xs[0], mean)
+                w.added(part, w.mul(deviation, deviation), mask)
+
+            w.vectors(plane, [x], square)
+            w.added(squares, w.total(w.get(part, dtype)))
+        var = w.div(w.get(squares, dtype), w.divisor)
+        w.store_one(mean, w.element(means, group, dtype))
+        w.store_one(var, w.element(variances, group, dtype))
+        slope = w.slope(var, eps)
+        with w.group_planes(group) as (plane, channel):
+            scale, added = w.mul(slope, w.one(weight, channel)), w.one(bias, channel)
+
+            def normalize(at: str, mask: str | None, xs: list[Vector]) -> None:
+                result = w.add(w.mul(w.sub(xs[0], mean), scale), added)
+                w.store(result, w.element(out, at, dtype), mask)
+
+            w.vectors(plane, [x], normalize)
+    return w.function()
+
+
+def group_normalization_backward(dtype: str, width: int, eps: float) -> str:
+    """Return the text of the kernel of the gradients of a normalization.
+
+    The table: the gradient, x, weight, means, variances, the gradient by x, and the parts of those by weight and bias
+    that each plane adds. The arguments are those of `group_normalization`.
+    """
+    w = _GroupWriter(dtype, width, 10)
+    grad, x, weight, means, variances, out, by_weight, by_bias = w.table[:8]
+    with w.loop("%begin", "%end") as group:
+        mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)
+        along, level = w.zero(), w.zero()
+        with w.group_planes(group) as (plane, channel):
+            products, sums = w.zero(), w.zero()
+
+            def add_up(at: str, mask: str | None, xs: list[Vector]) -> None:
+                w.added(products, w.mul(xs[0], w.sub(xs[1], mean)), mask)
+                w.added(sums, xs[0])
+
+            w.vectors(plane, [grad, x], add_up)
+            product, total = w.mul(w.total(w.get(products, dtype)), slope), w.total(w.get(sums, dtype))
+            w.store_one(product, w.element(by_weight, plane, dtype))
+            w.store_one(total, w.element(by_bias, plane, dtype))
+            factor = w.one(weight, channel)
+            w.added(along, w.mul(product, factor))
+            w.added(level, w.mul(total, factor))
+        shift = w.div(w.mul(w.get(level, dtype), slope), w.divisor)
+        tilt = w.div(w.mul(w.get(along, dtype), w.mul(slope, slope)), w.divisor)
+        with w.group_planes(group) as (plane, channel):
+            scale = w.mul(slope, w.one(weight, channel))
+
+            def combine(at: str, mask: str | None, xs: list[Vector]) -> None:
+                result = w.sub(w.sub(w.mul(xs[0], scale), w.mul(w.sub(xs[1], mean), tilt)), shift)
+                w.store(result, w.element(out, at, dtype), mask)
+
+            w.vectors(plane, [grad, x], combine)
+    return w.function()

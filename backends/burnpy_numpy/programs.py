@@ -1,0 +1,64 @@
+"""Programs and formulas, which a kernel computes in one pass over the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.primitives import value_range
+from burnpy_array import ArrayBackend
+from burnpy_array.pointwise import alike
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_enabled, program_kernel
+
+if TYPE_CHECKING:
+    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.program import Program
+
+
+class NumPyPrograms(ArrayBackend):
+    """Programs and formulas by kernels, else operation by operation."""
+
+    def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
+        return list(self._call(_run, super().run, program, xs, numbers))
+
+    def fuses(self, xs: Sequence[Any]) -> bool:
+        return xs[0].size >= LEAST and alike(xs) and kernels_enabled()
+
+    def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
+        kernel = formula_kernel(formula, xs, len(numbers)) if xs[0].size >= LEAST and alike(xs) else None
+        if kernel is None:
+            return super().fused(formula, xs, numbers)
+        shapes = (xs[0].shape,) * len(kernel.program.outputs)
+        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
+
+
+def _run(
+    default: Callable[..., Sequence[Any]], program: Program, xs: Sequence[Any], numbers: tuple[float, ...]
+) -> Sequence[Any]:
+    """Return the results of a program: by its kernel, else by its default."""
+    xs = [np.asarray(x) for x in xs]
+    given, rows, columns = program.bind(xs, numbers)
+    if not program.elementwise:
+        for step in program.instructions:
+            if step.op == "gather":
+                _check_index(program, given, step.args[1], columns)
+    if rows * columns >= LEAST and (columns <= LONGEST or program.elementwise):
+        kernel = program_kernel(program)
+        if kernel is not None:
+            return kernel(xs, numbers, rows, columns)
+    return default(program, xs, numbers)
+
+
+def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
+    """Refuse a gather whose index, an input, names no column: a kernel would read what is not the array's."""
+    from burnpy.backend.program import ProgramError  # not imported before the first program
+
+    step = program.instructions[position]
+    if step.op != "input" or not isinstance(step.value, int):
+        raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
+    index = given[step.value]
+    least, most = value_range(index) if index.size else (0, -1)
+    if least < 0 or most >= columns:
+        raise ProgramError(f"program {program.name} got an index out of the range of its {columns} columns")

@@ -1,0 +1,112 @@
+"""Recurrences over whole sequences, by kernels that compute all steps in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.recurrence import states_before, weight_gradient
+from burnpy.backend.primitives import Shape
+from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import family_kernels
+
+_MIN_HIDDEN = 4
+"""The hidden size from which kernels are used."""
+
+
+class NumPyRecurrence(ArrayBackend):
+    """Recurrences and their gradients."""
+
+    def lstm(self, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
+        kernel = _forward_kernel("lstm", (x, hidden, cell, weight, None), lengths, reverse)
+        if kernel is None:
+            return super().lstm(x, hidden, cell, weight, lengths, reverse)
+        states, cells, gates = self._call(kernel)
+        return states, cells, gates
+
+    def lstm_backward(
+        self,
+        grad: Any,
+        grad_cells: Any,
+        hidden: Any,
+        cell: Any,
+        weight: Any,
+        states: Any,
+        cells: Any,
+        gates: Any,
+        lengths: Any,
+        reverse: bool,
+    ) -> tuple[Any, Any, Any, Any]:
+        kernel = _backward_kernel(
+            "lstm", (grad, grad_cells, hidden, cell, weight, states, cells, gates), lengths, reverse
+        )
+        if kernel is None:
+            return super().lstm_backward(grad, grad_cells, hidden, cell, weight, states, cells, gates, lengths, reverse)
+        by_x, _, by_hidden, by_cell = self._call(kernel)
+        return by_x, by_hidden, by_cell, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+
+    def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
+        kernel = _forward_kernel("gru", (x, hidden, None, weight, bias), lengths, reverse)
+        if kernel is None:
+            return super().gru(x, hidden, weight, bias, lengths, reverse)
+        states, _, gates = self._call(kernel)
+        return states, gates
+
+    def gru_backward(
+        self, grad: Any, hidden: Any, weight: Any, states: Any, gates: Any, lengths: Any, reverse: bool
+    ) -> tuple[Any, Any, Any, Any]:
+        kernel = _backward_kernel("gru", (grad, None, hidden, None, weight, states, None, gates), lengths, reverse)
+        if kernel is None:
+            return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
+        by_x, by_products, by_hidden, _ = self._call(kernel)
+        by_weight = weight_gradient(self, states_before(self, hidden, states, reverse), by_products)
+        return by_x, by_hidden, by_weight, self.sum(by_products, (0, 1), False)
+
+    def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
+        kernel = _forward_kernel("relu" if relu else "tanh", (x, hidden, None, weight, None), lengths, reverse)
+        return super().rnn(x, hidden, weight, lengths, reverse, relu) if kernel is None else self._call(kernel)[0]
+
+    def rnn_backward(
+        self, grad: Any, hidden: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
+    ) -> tuple[Any, Any, Any]:
+        given = (grad, None, hidden, None, weight, states, None, None)
+        kernel = _backward_kernel("relu" if relu else "tanh", given, lengths, reverse)
+        if kernel is None:
+            return super().rnn_backward(grad, hidden, weight, states, lengths, reverse, relu)
+        by_x, _, by_hidden, _ = self._call(kernel)
+        return by_x, by_hidden, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+
+
+def _forward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
+    """Return a function that computes the states, the cell states and the gates; None if kernels are not used.
+
+    Args:
+        kind: the kind of recurrence.
+        given: x, hidden, cell, weight and bias; None for what the kind does not have.
+        lengths: the lengths, or None.
+        reverse: whether the last element is read first.
+    """
+    kernels = family_kernels("recurrence") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
+    return None if kernels is None else kernels.forward(kind, given, lengths, reverse)
+
+
+def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
+    """Return a function that computes the gradients by x, the products, hidden and cell; None if kernels are not used.
+
+    Args:
+        kind: the kind of recurrence.
+        given: the gradients by states and cells; hidden, cell, weight, states, cells and gates.
+        lengths: the lengths, or None.
+        reverse: whether the last element was read first.
+    """
+    kernels = family_kernels("recurrence") if _suits(given[0].shape, given) else None
+    return None if kernels is None else kernels.backward(kind, given, lengths, reverse)
+
+
+def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
+    """Return whether kernels are used for arrays and hidden states of a shape. Some arrays may be None."""
+    dtype = given[0].dtype
+    if not (dtype is float32 or dtype is float64) or shape[2] < _MIN_HIDDEN or shape[0] == 0:
+        return False
+    return all(x is None or x.dtype is dtype for x in given)

@@ -1,0 +1,187 @@
+"""Reductions: sums over leading or trailing dimensions as products with a vector of ones, in a third of the time."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Dims, DType, Shape
+from burnpy_array import ArrayBackend
+from burnpy_numpy.cpu_threads import alone
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels
+from burnpy_numpy.numpy_calls import quietly, run
+
+_SMALL, _LONG, _PART = 512, 8192, 1024
+"""`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
+`_PART`: a sum of everything adds parts of this length, which is as exact as pairwise summation."""
+
+_COLUMNS_APART = 128
+"""The number of columns of a row that are multiplied beside each other."""
+
+_LARGE = 9216
+"""The size above which OpenBLAS divides a product with a vector among its threads."""
+
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply
+
+
+@lru_cache(64)
+def row(value: int, length: int, dtype: DType) -> Any:
+    """Return a cached read-only vector with one value in all elements."""
+    vector = np.full(length, value, dtype)
+    vector.flags.writeable = False
+    return vector
+
+
+_TWO_CALLS = 64
+"""The number of elements from which a sum of squares is a kernel, which needs rows: below, it is two calls."""
+_SUMMED = 1 << 12
+"""The number of squares that a kernel adds up of an array that is longer than a row may be."""
+_SHORT = 1 << 9
+"""The same of numbers, whose errors can add up in one direction."""
+_WIDE = 256
+"""The number of columns from which NumPy takes less time for products of rows that are divided."""
+
+
+class NumPyReduction(ArrayBackend):
+    """Sums as products with a vector of ones; products, and sums of functions of the elements, by kernels."""
+
+    def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        dtype = x.dtype
+        if (dtype is float32 or dtype is float64) and x.size < 512:
+            try:
+                return run(few, x, dims, keepdim)
+            except RuntimeError:
+                return quietly(few, x, dims, keepdim)
+        return super().sum(x, dims, keepdim)
+
+    def sum_to(self, x: Any, shape: Shape) -> Any:
+        if len(shape) == 1 and x.ndim == 2 and shape[0] == x.shape[1] != 1:  # the gradient of a bias
+            return self.sum(x, (0,), False)
+        return super().sum_to(x, shape)
+
+    def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if x.size and (x.dtype is float32 or x.dtype is float64):
+            out = self.sum(x, dims, keepdim)
+            return self.div(out, x.size / out.size)
+        return super().mean(x, dims, keepdim)
+
+    def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return total(x, dims, keepdim)
+
+    def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _SUMMED)
+        return super().nansum(x, dims, keepdim) if out is None else out
+
+    def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        small = x.size < _TWO_CALLS
+        out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _SUMMED), LONGEST)
+        return super()._sum_of_squares(x, dims, keepdim) if out is None else out
+
+    def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if not dims or x.size < MANY or not (x.dtype is float32 or x.dtype is float64):
+            return super().prod(x, dims, keepdim)
+        kernels = family_kernels("reduction") if dims[0] == x.ndim - len(dims) else None
+        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+        out = None if kernels is None else kernels.last_dims_product(x, dims)
+        if out is not None:
+            return (out if out.size == math.prod(shape) else self._call(out.prod)).reshape(shape)
+        if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:
+            return self._call(row_products, x.reshape((-1, x.shape[-1]))).reshape(shape)
+        return super().prod(x, dims, keepdim)
+
+
+def few(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """The sum of fewer than `_SMALL` float32 or float64 elements over ``dims``, with the least overhead."""
+    shape = x.shape
+    if len(shape) == len(dims) == 1:
+        if not keepdim:
+            return x.dot(row(1, shape[0], x.dtype))
+    elif len(shape) == 2 and x.size:
+        if len(dims) == 1:
+            if dims[0]:
+                out = x.dot(row(1, shape[1], x.dtype))
+                return out.reshape((shape[0], 1)) if keepdim else out
+            out = row(1, shape[0], x.dtype).dot(x)
+            return out.reshape((1, shape[1])) if keepdim else out
+        if dims and not keepdim and x.flags.c_contiguous:
+            return x.reshape(-1).dot(row(1, x.size, x.dtype))
+    return _add(x, dims, None, None, keepdim)
+
+
+def total(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """The sum of a float32 or float64 array over ``dims``."""
+    with alone(x.size > _LARGE):
+        return _total(x, dims, keepdim)
+
+
+def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
+    if x.size < _SMALL or not x.flags.c_contiguous or not dims or dims[-1] - dims[0] != len(dims) - 1:
+        return _add(x, dims, None, None, keepdim)
+    length = math.prod([x.shape[d] for d in dims])
+    if len(dims) == x.ndim:
+        out = _everything(x.reshape(-1))
+    elif not 2 <= length <= _LONG:
+        return _add(x, dims, None, None, keepdim)
+    elif dims[-1] == x.ndim - 1:
+        out = x.reshape((-1, length)).dot(row(1, length, x.dtype))
+    elif dims[0] == 0:
+        out = row(1, length, x.dtype).dot(x.reshape((length, -1)))
+    else:
+        return _add(x, dims, None, None, keepdim)
+    if keepdim:
+        return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape)])
+    return out if out.ndim == x.ndim - len(dims) else out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
+
+
+def _everything(x: Any) -> Any:
+    whole = x.size - x.size % _PART
+    parts = x[:whole].reshape((-1, _PART)).dot(row(1, _PART, x.dtype))
+    return _add(parts) + _add(x[whole:])
+
+
+def row_products(x: Any) -> Any:
+    """The product of each row of a matrix: NumPy multiplies neighbours one after the other, columns beside each other.
+
+    So the columns `_COLUMNS_APART` apart are multiplied first.
+    """
+    rows, columns = x.shape
+    whole = columns // _COLUMNS_APART * _COLUMNS_APART
+    part = x[:, :whole].reshape((rows, whole // _COLUMNS_APART, _COLUMNS_APART)).prod(1)
+    while part.shape[1] > 16:  # halves are beside each other, too
+        half = part.shape[1] // 2
+        part = _multiply(part[:, :half], part[:, half:])
+    out = part.prod(1)
+    return out if whole == columns else _multiply(out, x[:, whole:].prod(1), out)
+
+
+def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...], longest: int) -> Any:
+    """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it.
+
+    Args:
+        name: the program of the sums of rows.
+        x: the array.
+        dims: the dimensions.
+        keepdim: whether these stay, with size 1.
+        parts: the lengths of rows into which the whole array is divided, the first that fits.
+        longest: the longest row.
+    """
+    if not dims or not x.size:
+        return None
+    columns = math.prod([x.shape[d] for d in dims])
+    whole = columns == x.size
+    if whole:
+        columns = next((n for n in parts if n <= longest and x.size % n == 0), longest + 1)
+    if dims[0] != x.ndim - len(dims) or columns > longest:
+        return None
+    kernel = elementwise_kernel(name, (), x)
+    if kernel is None:
+        return None
+    (out,) = kernel([x], (), x.size // columns, columns)
+    if whole:
+        out = out.sum()
+    return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims])

@@ -1,0 +1,145 @@
+"""The frame of all updates: the common settings of a step, weight decay, and the call of an optimizer's formula.
+
+A *formula* computes the next value and the next states of one parameter. It is a function of a module that takes a
+backend; then arrays: the parameter, its gradient and its states; then numbers, which change from step to step and may
+be 0-d primitives; then flags, which decide what is computed::
+
+    def momentum_step(b, param, grad, velocity, lr, momentum, decay, nesterov, *how):
+        param, grad = decayed(b, param, grad, decay, *how)
+        ...
+        return new_param, new_velocity
+
+`updated` adds the last number and the last flags, which `decayed` takes. A backend traces a program of the formula that
+takes the numbers at each call, and computes all parameters in one kernel (`burnpy.backend.Backend.foreach`). The
+arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from burnpy.backend.primitives import Bool, Float
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.operations.lists import Formula
+    from burnpy.optim.update_count import UpdateCount
+
+
+class Step(NamedTuple):
+    """The settings of one update that all optimizers have in common."""
+
+    lr: float  #: the learning rate
+    number: int = 1  #: the number of this update of the parameters, from 1
+    weight_decay: float = 0.0  #: the coefficient of weight decay
+    maximize: bool = False  #: whether to go up the gradient instead of down
+    owned: bool = False  #: whether the states may be updated in place
+    found_inf: Bool | None = None  #: where true, 0-d, parameters and states stay as they are
+    updates: UpdateCount | None = None
+    """The updates before this one on the device, if earlier ones may have been skipped; then ``number`` is only the
+    highest that is possible, and `numbers` says what depends on it."""
+
+    def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int, *settings: Any) -> list[Any]:
+        """Return the results of a formula that depends on the number of this update, for `Backend.foreach`.
+
+        Args:
+            formula: a function ``f(number, lr, *settings)`` of a module. It is computed on the host: with `updates`,
+                for all numbers that are possible.
+            rates: how many of its results are proportional to ``lr``. They are the first ones.
+            settings: its other arguments.
+        """
+        if self.updates is None:
+            return [*formula(self.number, self.lr, *settings)]
+        device: Any = self.updates.device
+        row = self.updates.row(formula, (1.0, *settings), self.number)
+        return [device.mul(x, self.lr) if k < rates else x for k, x in enumerate(row)]
+
+    def bias_correction(self, beta: float) -> float:
+        """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
+        return 1.0 - beta**self.number
+
+    def decay(self, decoupled: bool) -> float:
+        """Return ``weight_decay`` or, if it is decoupled, the factor 1 - lr · weight_decay of the parameter."""
+        return 1.0 - self.lr * self.weight_decay if decoupled else self.weight_decay
+
+    def gradient(self, device: Any, param: Float, grad: Float) -> Float:
+        """Return the gradient to descend: negated if ``maximize``, plus ``weight_decay`` · param."""
+        return self.decayed(device, param, grad, decoupled=False)[1]
+
+    def decayed(self, device: Any, param: Float, grad: Float, decoupled: bool) -> tuple[Float, Float]:
+        """Return the parameter and the gradient to descend, after weight decay.
+
+        Without ``decoupled``, the decay is in the `gradient`. With it, the parameter is multiplied by
+        1 - lr · weight_decay. Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
+        """
+        return decayed(device, param, grad, self.decay(decoupled), bool(self.weight_decay), self.maximize, decoupled)
+
+
+def updated(
+    device: Backend,
+    formula: Formula,
+    lists: tuple[Sequence[Float], ...],
+    numbers: Sequence[Any],
+    step: Step,
+    *flags: bool,
+    decoupled: bool = False,
+) -> tuple[list[Float], ...]:
+    """Return the next parameters and each of the next states, all computed by a formula.
+
+    Args:
+        device: the device of the update.
+        formula: see the module.
+        lists: parameters, gradients, and each of the states, with one entry per parameter.
+        numbers: the numbers of the formula but the last, the `Step.decay`.
+        step: the common settings.
+        flags: the flags of the formula but the last three, which `decayed` takes.
+        decoupled: whether weight decay is decoupled from the gradient.
+    """
+    numbers, flags = (*numbers, step.decay(decoupled)), (*flags, bool(step.weight_decay), step.maximize, decoupled)
+    return device.foreach(formula, lists, numbers, flags, step.owned, step.found_inf)
+
+
+def decayed(
+    b: Any, param: Float, grad: Float, decay: Any, decays: bool, maximize: bool, decoupled: bool
+) -> tuple[Float, Float]:
+    """Return the parameter and the gradient to descend, after weight decay: the beginning of each formula.
+
+    Args:
+        b: the backend.
+        param: the parameter.
+        grad: its gradient.
+        decay: the number `Step.decay`.
+        decays: whether there is weight decay.
+        maximize: whether to go up the gradient instead of down.
+        decoupled: whether weight decay shrinks the parameter, and does not change the gradient.
+    """
+    if maximize:
+        grad = b.neg(grad)
+    if decays and decoupled:
+        return b.mul(param, decay), grad
+    return param, b.add(grad, b.mul(param, decay)) if decays else grad
+
+
+def lerp(b: Any, x: Float, y: Float, weight: Any) -> Float:
+    """Interpolate: x + weight · (y - x)."""
+    return b.add(x, b.mul(b.sub(y, x), weight))
+
+
+def mean_square(b: Any, square: Float, x: Float, rate: Any, share: Any) -> Float:
+    """Return the next average of squares: rate · square + share · x²."""
+    return b.add(b.mul(square, rate), b.mul(b.square(x), share))
+
+
+def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float]) -> tuple[list[Float], ...]:
+    """Call ``f(param, grad, *states)`` for each parameter; return lists of the new parameters and of each new state.
+
+    Args:
+        f: a function that returns the new parameter and the new states.
+        lists: parameters, gradients, and each of the states.
+
+    >>> for_each_param(lambda param, grad, total: (param - grad, total + grad), [1.0, 2.0], [0.5, 1.0], [0.0, 0.0])
+    ([0.5, 1.0], [0.5, 1.0])
+    """
+    rows = [f(*row) for row in zip(*lists, strict=True)]
+    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in lists[1:])

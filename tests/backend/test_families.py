@@ -1,0 +1,65 @@
+"""A family of operations has one name: in the contract, in `burnpy_array`, and in NumPy's and CuPy's files."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+
+from burnpy.backend import Backend, NumPy
+from burnpy_cupy import CuPy
+
+OPERATIONS = import_module("burnpy.backend.operations")
+NAMES = {"burnpy_array": "Array", "burnpy_numpy": "NumPy", "burnpy_cupy": "CuPy"}
+"""The beginning of the names of a package's classes of operations."""
+
+
+def families(backend: Any) -> list[type]:
+    """The classes of operations that a backend is made of."""
+    return [cls for cls in backend.__mro__[1:] if cls.__module__.partition(".")[0] in NAMES]
+
+
+@pytest.mark.parametrize("backend", [NumPy, CuPy])
+def test_classes_carry_the_backend_in_their_names(backend: Any) -> None:
+    for cls in families(backend):
+        assert cls.__name__.startswith(NAMES[cls.__module__.partition(".")[0]]), cls
+
+
+@pytest.mark.parametrize("backend", [NumPy, CuPy])
+def test_files_are_named_as_those_of_the_contract(backend: Any) -> None:
+    contract = {module.name for module in iter_modules(OPERATIONS.__path__)}
+    own = {"array_base", "backend", "foreach", "foreach_blocks", "kernel"}
+    found = {cls.__module__.rpartition(".")[2] for cls in families(backend)}
+    assert found - own <= contract
+
+
+def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() -> None:
+    package = import_module("burnpy_numpy.kernels")
+    methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
+    parts = {"attention_backward": "attention", "convolution_tables": "convolution", "tiled_pooling": "pooling"}
+    writing = {"cache", "compiler", "emitter", "entry", "instructions", "kernel", "launch", "loops", "target"}
+    writing |= {"undisturbed", "vector_functions", "vectors"}
+    found = {module.name for module in iter_modules(package.__path__)} - writing
+    assert {parts.get(name, name) for name in found} <= methods
+
+
+def test_gelu_comes_to_machine_code_by_three_stops() -> None:
+    import burnpy_numpy.kernels.kernel as kernel
+
+    root = Path(str(OPERATIONS.__file__)).parents[3]
+    stops: list[Any] = [Backend.gelu, NumPy.gelu, kernel.elementwise_kernel]
+    assert [Path(inspect.getfile(stop)).relative_to(root).as_posix() for stop in stops] == [
+        "burnpy/backend/operations/activation.py",
+        "backends/burnpy_numpy/activation.py",
+        "backends/burnpy_numpy/kernels/kernel.py",
+    ]
+    assert {"operation_kernel", "formula_kernel", "program_kernel", "template_kernel"} <= vars(kernel).keys()
+    (owner,) = [cls for cls in families(CuPy) if "gelu" in vars(cls) and cls.__module__.startswith("burnpy_cupy")]
+    assert owner.__module__ == "burnpy_cupy.kernels.activation"
+    assert {"_operation_kernel", "_program_kernel"} <= vars(
+        import_module("burnpy_cupy.kernels.kernel").CuPyPrograms
+    ).keys()

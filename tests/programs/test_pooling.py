@@ -1,0 +1,79 @@
+"""The kernel of adaptive max pooling selects what the default selects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy import pooling
+from burnpy_numpy.kernels import launch
+from tests.programs.switched import without_kernels
+
+D: Any = NumPy()
+SIZES = {
+    "whole vectors": ((2, 3, 9, 32), (4, 5)),
+    "vectors that overlap": ((2, 2, 13, 19), (5, 4)),
+    "narrow": ((3, 1, 7, 3), (2, 2)),
+    "one": ((2, 2, 5, 6), (1, 1)),
+    "more windows than elements": ((1, 2, 2, 3), (3, 5)),
+    "a sequence": ((2, 3, 1, 40), (1, 7)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "MANY", 1)
+
+
+def without(x: Any, size: Any) -> Any:
+    """The result without kernels."""
+    with without_kernels():
+        return D.adaptive_max_pool2d_indices(x, size)
+
+
+def ties(shape: Any) -> Any:
+    """Few different values, some of them special."""
+    values = [0.0, -0.0, 1.0, 2.0, -np.inf, np.inf, np.nan]
+    return np.random.default_rng(1).choice(values, shape, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", SIZES)
+def test_the_first_maximum_or_nan_is_selected(case: str, dtype: str, noted: list[Any]) -> None:
+    shape, size = SIZES[case]
+    for x in (np.random.default_rng(0).normal(size=shape), ties(shape)):
+        noted.clear()
+        found = D.adaptive_max_pool2d_indices(x.astype(dtype), size)
+        assert [k.program.name for k in noted] == ["adaptive_maxima"]
+        np.testing.assert_array_equal(found, without(x, size))
+        view = np.asfortranarray(x.astype(dtype)[..., ::-1])[..., ::-1]
+        np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(view, size), found)
+
+
+def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, size = ties((4, 3, 13, 19)), (5, 4)
+    wanted, ranges = D.adaptive_max_pool2d_indices(x, size), list[int]()
+
+    def by_ones(work: Any, size: int, each: float = 1) -> None:
+        ranges.append(size)
+        for k in reversed(range(size)):
+            work(k, k + 1)
+
+    monkeypatch.setattr(launch, "shared", by_ones)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    monkeypatch.setattr(launch, "_SHARED", 0)
+    np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(x, size), wanted)
+    assert ranges == [12]
+
+
+def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+    noted.clear()
+    assert D.adaptive_max_pool2d_indices(np.zeros((0, 2, 3, 3), "float32"), (2, 2)).shape == (0, 2, 2, 2)
+    assert D.adaptive_max_pool2d_indices(np.ones((1, 2, 3, 3), "float16"), (2, 2)).shape == (1, 2, 2, 2)
+    assert not noted
