@@ -2,6 +2,9 @@
 
 References run one way, from results to arguments, so that reference counting frees a graph as soon as nothing refers
 to its output. A node has at most two edges, stored in its own slots; an operation with more edges uses further nodes.
+
+The vector does not depend on the gradient. Its leaf carries the id of the buffer that it updates, and `Gradients`
+stores it under that id, separately from the gradients.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ argument its gradient. A single result needs no joint node, and a single argumen
 User-defined derivatives and rules with a joint vjp are recorded so, and so are fused formulas. The gradient of a
 formula is a formula too, what `Autodiff` computes for its operations by their rules: it is computed in one pass over
 the memory as well, and is differentiated in the same way.
+
+The gradient of a formula is what `Autodiff` computes for its operations by their rules. It is computed in one pass over
+the memory as well, and is differentiated in the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The origin of a call: the user's source lines, and the pass and rule that an operation belongs to."""
+"""The origin of a call: the user's source lines, and the pass and rule that an operation belongs to.
+
+Only the code and line number of a frame are stored, never its variables, so that no object is kept alive.
+
+`Autodiff` sets `op_context` while its inner device requests it (`Backend.wants_rule_context`); error messages and
+profiles read it.
+"""
 
 from __future__ import annotations
 

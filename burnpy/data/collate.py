@@ -1,6 +1,10 @@
 """Collators, which make a batch of samples: `collate` for tensors of one shape, and functions of the user.
 
 Samples that do not fit together raise an error that names the column and the shapes.
+
+A collator works in two steps. ``arrays`` runs in a worker: it stacks samples into NumPy arrays and applies the
+transform to the whole batch at once. ``batch`` runs in the thread that takes the batch, and puts the arrays on the
+device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""MPI: its import, the signs of a launcher, and the end of all ranks when one of them raises."""
+"""MPI: its import, the signs of a launcher, and the end of all ranks when one of them raises.
+
+``MPI_Finalize`` waits for all ranks, and sometimes for ever if one of them was lost. Under fault tolerance the launcher
+takes a process that ends without it for one that has done its work. So after `Elastic` the ranks that are left wait for
+each other, and end; otherwise MPI is finalized as usual.
+"""
 
 from __future__ import annotations
 

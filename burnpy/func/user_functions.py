@@ -1,4 +1,8 @@
-"""Functions to differentiate: the selection of their arguments, checks of arguments and outputs, and their types."""
+"""Functions to differentiate: the selection of their arguments, checks of arguments and outputs, and their types.
+
+Nothing in a lambda says which backend its arguments are on. With these protocols type checkers infer a type for it, as
+a function of tensors on any backend, and for its derivative. Only the overloads of `burnpy.func` use them.
+"""
 
 from __future__ import annotations
 

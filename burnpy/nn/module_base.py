@@ -1,4 +1,8 @@
-"""`ModuleBase`: construction, immutability and traversal of modules, and modules as trees for `burnpy.func`."""
+"""`ModuleBase`: construction, immutability and traversal of modules, and modules as trees for `burnpy.func`.
+
+The leaves of a module are the values of its parameters, shared ones once; buffers and everything else are constants.
+The derivative is a module with gradients in place of parameters and the same buffers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`save` and `load`: a checkpoint is one safetensors file, with trees of other values encoded as JSON."""
+"""`save` and `load`: a checkpoint is one safetensors file, with trees of other values encoded as JSON.
+
+Decoding creates plain values only and executes nothing: a file cannot name a class.
+"""
 
 from __future__ import annotations
 

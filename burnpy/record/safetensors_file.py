@@ -1,4 +1,10 @@
-"""Reading and writing safetensors files: a validated header, named tensors, and a SHA-256 of the whole file."""
+"""Reading and writing safetensors files: a validated header, named tensors, and a SHA-256 of the whole file.
+
+A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, one after another.
+
+The digest is stored in the metadata and computed over the whole file with zeros in place of the digest itself. A
+tensor is copied only if its memory is not contiguous in C order and little-endian.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`from_torch` and `to_torch`: weights from PyTorch into a burnpy model, and back, by PyTorch's names."""
+"""`from_torch` and `to_torch`: weights from PyTorch into a burnpy model, and back, by PyTorch's names.
+
+A layer whose names differ has a method or attribute ``torch_names``: a mapping from its own names, relative to the
+layer, to PyTorch's, which end in ``.T`` for a transposed parameter; as in ``{"weight": "weight.T"}``. A name may also
+refer to a whole submodule. Names that are not in the mapping are the same in PyTorch.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,9 @@ immutable.
 Each kind has its own copies of the methods, so that errors name its class. Placeholders stand for methods that are not
 loaded or do not exist: a `LazyMethod` imports its module at the first use, so that `import burnpy` loads no method that
 only some programs call, and a `Missing` name raises an error with the code to write instead.
+
+At run time the classes of `burnpy.tensor.methods` are stand-ins, which hold a `LazyMethod` for each name of the table.
+Type checkers and editors see the classes themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The events of a training run, in the order in which `Learner.events` yields them, and its `Result`."""
+"""The events of a training run, in the order in which `Learner.events` yields them, and its `Result`.
+
+A run is a `FitStart`; for each epoch an `EpochStart`, a `BatchEnd` for each batch and an `EpochEnd`, with a `ValidEnd`
+before it or wherever validation is due; a `Saved` after each file; and a `FitEnd`, whatever ended the run.
+"""
 
 from __future__ import annotations
 

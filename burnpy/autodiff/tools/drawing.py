@@ -3,6 +3,9 @@
 `to_svg` lays out boxes in layers and arrows downward, with few crossings, after Sugiyama, Tagawa and Toda, Methods for
 Visual Understanding of Hierarchical System Structures, 1981: layers by the longest path, points where long arrows pass
 through a layer, order by the mean of the neighbours, then positions.
+
+After Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures, 1981: layers by the
+longest path, points where long arrows pass through a layer, order by the mean of the neighbours, then positions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Views of nodes and edges for inspection: relays count as part of the operation that they were recorded with, and a
 hooked tensor as the tensor itself.
+
+A vjp must return a gradient of its argument's shape, so the shape of a node's result and its saved values determine
+the shapes of its parents. Starting from a tensor, whose shape is known, they are inferred down to the leaves, at no
+cost to recording.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""`Profile`: the calls of operations recorded on `Profiled` devices, with their costs, shown as tables."""
+"""`Profile`: the calls of operations recorded on `Profiled` devices, with their costs, shown as tables.
+
+Floating point operations (FLOPs) are those of the operation's declaration: see `burnpy.backend.schema.Flops`; those of
+a formula of lists are the sum over its operations. A matrix product of (m, k) and (k, n) has 2 m n k, a multiplication
+and an addition each (Golub and Van Loan, Matrix Computations, 1.1.15; PyTorch's ``torch.utils.flop_counter`` counts the
+same).
+
+Bytes are those of the arguments, read once, and of the results, written once; of an argument that is accessed at an
+index, those of the accessed elements; for operations that may return a view, 0. Caches and temporaries of a backend are
+not taken into account.
+
+Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+"""
 
 from __future__ import annotations
 

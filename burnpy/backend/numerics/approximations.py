@@ -1,4 +1,7 @@
-"""Approximations of the error functions, the arctangent and the gamma function, made of a backend's operations."""
+"""Approximations of the error functions, the arctangent and the gamma function, made of a backend's operations.
+
+Backends without native functions use them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Elementary functions: trigonometric, hyperbolic and logarithmic ones, functions of two arguments, and of ints."""
+"""Elementary functions: trigonometric, hyperbolic and logarithmic ones, functions of two arguments, and of ints.
+
+The defaults are composed of other operations; array libraries have functions of their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Cumulative products, extremes and logarithms of sums, and the segmented scans that defaults are made of."""
+"""Cumulative products, extremes and logarithms of sums, and the segmented scans that defaults are made of.
+
+The scans are composed of operations on whole arrays, so that no value is copied to the CPU, and are differentiable at
+every order.
+
+Each step of a scan doubles the number of elements that are combined.
+Source: W. D. Hillis and G. L. Steele, Data Parallel Algorithms, Communications of the ACM 29, 1986.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The start and the end of a loader's processes, which the next epoch uses again if its work is the same."""
+"""The start and the end of a loader's processes, which the next epoch uses again if its work is the same.
+
+Forking a program with threads can deadlock; where there is no fork server, processes are spawned.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Python objects in memory that processes share: a pickle, followed by the arrays, which are used without a copy."""
+"""Python objects in memory that processes share: a pickle, followed by the arrays, which are used without a copy.
+
+An anonymous file has no name that could be left behind, whatever kills a process, and its pages are reserved when it is
+made, so that a full memory is an error here and no bus error where it is written to.
+"""
 
 from __future__ import annotations
 

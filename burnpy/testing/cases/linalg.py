@@ -1,4 +1,7 @@
-"""Examples of linear equations, decompositions, inverses and functions of matrices."""
+"""Examples of linear equations, decompositions, inverses and functions of matrices.
+
+Matrices come in batches, or are (1, 1): of a matrix the layout "expanded" would make all rows the same.
+"""
 
 from __future__ import annotations
 
