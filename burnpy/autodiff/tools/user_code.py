@@ -1,7 +1,7 @@
 """Calls of user code, and the messages for its mistakes: its signature, its results, derivatives that it loses.
 
-Results computed from such values are constants for second derivatives. This module detects the reads;
-`burnpy.autodiff.tools.function.refused` makes the error. Reading values of detached tensors is fine, since detach()
+Results computed from values that user code reads are constants for second derivatives. This module detects the reads;
+`burnpy.autodiff.tools.function` makes the error. Reading values of detached tensors is fine, since detach()
 declares them constant.
 """
 

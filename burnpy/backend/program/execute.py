@@ -1,16 +1,13 @@
-"""`execute`: running a program with the operations of a backend, one for each instruction; and formulas as programs."""
+"""`execute`: running a program with the operations of a backend, one for each instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import dtype_of, kind_of
-from burnpy.backend.operations.lists import Formula
-from burnpy.backend.primitives import DType, Float
+from burnpy.backend.primitives import DType
 from burnpy.backend.program.program import Extent, Instruction, Program
-from burnpy.backend.program.trace import formula_program
 
 
 def execute(b: Any, program: Program, xs: Sequence[Any], numbers: Sequence[float]) -> tuple[Any, ...]:
@@ -27,15 +24,6 @@ def execute(b: Any, program: Program, xs: Sequence[Any], numbers: Sequence[float
     for instruction in program.instructions:
         values.append(_step(b, instruction, [values[a] for a in instruction.args], given, (rows, columns), program))
     return tuple([fresh(b, values[k], program, k, (rows, columns)) for k in program.outputs])
-
-
-def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:
-    """Return the results of a formula of primitives of one shape and dtype, as one program by ``b.run``."""
-    shape = xs[0].shape
-    row = (1, prod(shape))
-    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers))
-    outs = b.run(program, [b.reshape(x, row) for x in xs], tuple([float(number) for number in numbers]))
-    return tuple([b.reshape(out, shape) for out in outs])
 
 
 def fresh(b: Any, x: Any, program: Program, k: int, sizes: tuple[int, int]) -> Any:

@@ -1,9 +1,9 @@
-"""`trace`: making a `Program` from a function of a backend's operations, such as the default of a derived operation."""
+"""`trace`: making a `Program` from a function of a backend's operations, such as a default or a formula."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
 from burnpy.backend.entries import operation
 from burnpy.backend.operations.lists import Formula
-from burnpy.backend.primitives import Dims, DType, Scalar, Shape
+from burnpy.backend.primitives import Dims, DType, Float, Scalar, Shape
 from burnpy.backend.program.program import Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.schema import declarations
 
@@ -67,6 +67,15 @@ def formula_program(formula: Formula, dtype: str, arrays: int, numbers: int, fla
     """
     inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
     return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to what is traced
+
+
+def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:
+    """Return the results of a formula of primitives of one shape and dtype, as one program by ``b.run``."""
+    shape = xs[0].shape
+    row = (1, math.prod(shape))
+    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers))
+    outs = b.run(program, [b.reshape(x, row) for x in xs], tuple([float(number) for number in numbers]))
+    return tuple([b.reshape(out, shape) for out in outs])
 
 
 class Symbol(NamedTuple):
