@@ -9,7 +9,7 @@ from burnpy.nn.base import ModuleBase
 from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.state import Stateful
 from burnpy.nn.summary import Summarized
-from burnpy.tensor.call_errors import composed, explained
+from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.typevars import B2, B, F, I, R
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ModuleMethods(Stateful[B], Updatable[B], Summarized[B]):
     __slots__ = ()
 
 
-@composed
+@inherit_methods
 class Module(ModuleMethods[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
@@ -158,7 +158,7 @@ class Unplaced(ModuleMethods[Any]):
         return self
 
 
-@composed
+@inherit_methods
 class Stateless(Unplaced):
     """A layer without parameters and buffers that maps a tensor to a tensor of the same backend, such as an activation.
 

@@ -1,6 +1,6 @@
 """Decorators that create tensor methods from templates: methods that differ only in the operation share one function.
 
-A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.specialised` replaces. The
+A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.function_copy` replaces. The
 decorated declaration provides the signature with the parameter names, the types and the documentation. Its keyword-only
 parameters are keyword-only to type checkers and `inspect` alone: CPython calls functions that have such parameters by a
 slower path, which takes 50 ns more.
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.specialised import specialised
+from burnpy.backend.function_copy import copy_function
 from burnpy.tensor.base import blank, owned
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
@@ -76,7 +76,7 @@ def _method(template: Any, declaration: F, result: str = "blank") -> F:
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     words = dict(zip(template.__code__.co_varnames, own, strict=False))  # the parameters
     words |= {"OPERATION": name, "blank": result}
-    method = specialised(template, declaration.__qualname__, words)
+    method = copy_function(template, declaration.__qualname__, words)
     method.__doc__, method.__module__ = declaration.__doc__, declaration.__module__
     method.__annotations__ = declaration.__annotations__
     method.__wrapped__ = declaration  # for its signature

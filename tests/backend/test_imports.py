@@ -16,7 +16,7 @@ EVERYBODY_NEEDS = {
     "burnpy": ["", "typevars"],
     "burnpy.backend": [
         *("", "alias", "backend", "devices", "dtypes", "error_origin", "errors", "lazy", "primitives"),
-        *("rules", "runtime", "schema", "specialised", "value_range"),
+        *("rules", "runtime", "schema", "function_copy", "value_range"),
     ],
     "burnpy.backend.operations": [
         *(

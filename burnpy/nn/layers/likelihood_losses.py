@@ -14,7 +14,7 @@ from burnpy.nn.functional.likelihood_losses import (
 )
 from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class BceLoss(Unplaced):
     """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`.
 
@@ -47,7 +47,7 @@ class BceLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class KlDivLoss(Unplaced):
     """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`.
 
@@ -74,7 +74,7 @@ class KlDivLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class PoissonNllLoss(Unplaced):
     """Negative log-likelihood of counts under Poisson distributions: see `burnpy.nn.functional.poisson_nll_loss`.
 
@@ -107,7 +107,7 @@ class PoissonNllLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class GaussianNllLoss(Unplaced):
     """Negative log-likelihood under normal distributions: see `burnpy.nn.functional.gaussian_nll_loss`.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.typevars import B
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class CrossEntropyLoss(Unplaced):
     """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
 
@@ -66,7 +66,7 @@ class CrossEntropyLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class NllLoss(Unplaced):
     """Negative log-likelihood of the target class: see `burnpy.nll_loss`.
 
@@ -97,7 +97,7 @@ class NllLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class MseLoss(Unplaced):
     """Mean squared error: see `burnpy.mse_loss`.
 
@@ -122,7 +122,7 @@ class MseLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class BceWithLogitsLoss(Unplaced):
     """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`.
 

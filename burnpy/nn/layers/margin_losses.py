@@ -15,7 +15,7 @@ from burnpy.nn.functional.margin_losses import (
 )
 from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class HingeEmbeddingLoss(Unplaced):
     """Hinge loss of the distances of pairs: see `burnpy.nn.functional.hinge_embedding_loss`.
 
@@ -51,7 +51,7 @@ class HingeEmbeddingLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class CosineEmbeddingLoss(Unplaced):
     """Loss of the cosine of pairs of vectors: see `burnpy.nn.functional.cosine_embedding_loss`.
 
@@ -78,7 +78,7 @@ class CosineEmbeddingLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class MarginRankingLoss(Unplaced):
     """Ranking loss of pairs of scores: see `burnpy.nn.functional.margin_ranking_loss`.
 
@@ -105,7 +105,7 @@ class MarginRankingLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class TripletMarginLoss(Unplaced):
     """Loss of the distances from an anchor to others: see `burnpy.nn.functional.triplet_margin_loss`.
 
@@ -156,7 +156,7 @@ class TripletMarginLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class SoftMarginLoss(Unplaced):
     """Logistic loss of scores for two classes: see `burnpy.nn.functional.soft_margin_loss`.
 
@@ -181,7 +181,7 @@ class SoftMarginLoss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class MultiMarginLoss(Unplaced):
     """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multi_margin_loss`.
 

@@ -8,7 +8,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.layers.losses import known
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class L1Loss(Unplaced):
     """Mean absolute error: see `burnpy.nn.functional.l1_loss`.
 
@@ -41,7 +41,7 @@ class L1Loss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class SmoothL1Loss(Unplaced):
     """Absolute error, squared near 0: see `burnpy.nn.functional.smooth_l1_loss`.
 
@@ -70,7 +70,7 @@ class SmoothL1Loss(Unplaced):
             ...
 
 
-@composed
+@inherit_methods
 class HuberLoss(Unplaced):
     """Huber's loss, squared near 0 and linear beyond: see `burnpy.nn.functional.huber_loss`.
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class RotaryEncoding(Unplaced):
     """Rotary position encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`.
 
