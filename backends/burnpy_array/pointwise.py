@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from burnpy.backend.function_copy import specialised
-
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.function_copy import copy_function
 from burnpy.backend.operations.lists import Formula
 from burnpy_array.array_base import NUMBERS, ArrayBase, is_half
 
@@ -72,8 +71,8 @@ def binary(name: str) -> Callable[..., Any]:
 def method_from_template(
     template: Callable[..., Any], name: str, words: Mapping[str, str], namespace: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the method that a template makes for an operation, with the operation's docstring: see `specialised`."""
-    method: Callable[..., Any] = specialised(template, name, words, namespace)
+    """Return the method that a template makes for an operation, with the operation's docstring: see `copy_function`."""
+    method: Callable[..., Any] = copy_function(template, name, words, namespace)
     method.__doc__ = getattr(Backend, name).__doc__
     return method
 

@@ -9,7 +9,7 @@ from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Stateful
 from burnpy.nn.summary import Displayed
-from burnpy.tensor.call_errors import composed, explained
+from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.typevars import B2, B, F, I, R
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ModuleMethods(Stateful[B], Updatable[B], Displayed[B]):
     __slots__ = ()
 
 
-@composed
+@inherit_methods
 class Module(ModuleMethods[B]):
     """A model, or a layer of one: an immutable tree of parameters, buffers and other modules on backend ``B``.
 
@@ -176,7 +176,7 @@ class FunctionLayer(Unplaced):
         return self._function(x, *others, **options)  # type: ignore[no-any-return]  # a function of tensors
 
 
-@composed
+@inherit_methods
 class Stateless(Unplaced):
     """A layer without parameters and buffers that maps a tensor to a tensor of the same backend, such as an activation.
 

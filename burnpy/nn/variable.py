@@ -10,7 +10,7 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.module_errors import missing_attribute
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
@@ -170,7 +170,7 @@ for _operator in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "getite
     setattr(Variable, f"__{_operator}__", _no_operator)
 
 
-@composed
+@inherit_methods
 class Param(Variable[B]):
     """A learned tensor of a module, with a unique id.
 
@@ -219,7 +219,7 @@ class Param(Variable[B]):
             ) from None
 
 
-@composed
+@inherit_methods
 class Buffer(Variable[B]):
     """A float tensor of a module that is not learned: moved, saved and loaded with the module, without a gradient.
 
@@ -261,7 +261,7 @@ class Buffer(Variable[B]):
         return value
 
 
-@composed
+@inherit_methods
 class IntBuffer(Variable[B]):
     """A buffer of ints: counts, positions, tables of indices. Otherwise like `Buffer`."""
 
@@ -279,7 +279,7 @@ class IntBuffer(Variable[B]):
             ...
 
 
-@composed
+@inherit_methods
 class BoolBuffer(Variable[B]):
     """A buffer of bools, such as a mask. Otherwise like `Buffer`."""
 

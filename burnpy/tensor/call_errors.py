@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.function_copy import specialised
+from burnpy.backend.function_copy import copy_function
 from burnpy.typevars import F
 
 C = TypeVar("C", bound=type)
@@ -50,14 +50,14 @@ def explained(function: F, owner: type | None = None) -> F:
     return _renamed(wrapper, function, owner)  # type: ignore[no-any-return]  # it has the function's signature
 
 
-def copied(method: Any, owner: type, namespace: dict[str, Any]) -> Any:
+def copy_method(method: Any, owner: type, namespace: dict[str, Any]) -> Any:
     """Return a copy of a method as a method of class ``owner``, with other globals."""
-    copy = specialised(method, f"{owner.__name__}.{method.__name__}", namespace=namespace)
+    copy = copy_function(method, f"{owner.__name__}.{method.__name__}", namespace=namespace)
     copy.__module__ = owner.__module__
     return copy
 
 
-def adopted(method: Any, owner: type) -> Any:
+def inherit_method(method: Any, owner: type) -> Any:
     """Return a copy of a method as a method of class ``owner``, wrapped by `explained` if it takes arguments."""
     if type(method) is classmethod:
         return classmethod(explained(method.__func__, owner))
@@ -65,10 +65,10 @@ def adopted(method: Any, owner: type) -> Any:
     several = code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & CO_VARARGS
     if several and not code.co_flags & CO_VARKEYWORDS:
         return explained(method, owner)
-    return copied(method, owner, method.__globals__)
+    return copy_method(method, owner, method.__globals__)
 
 
-def composed(owner: C) -> C:
+def inherit_methods(owner: C) -> C:
     """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know.
 
     The copies are wrapped by `explained`.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.function_copy import specialised
+from burnpy.backend.function_copy import copy_function
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands
@@ -76,7 +76,7 @@ def _method(template: Any, declaration: F, result: str = "blank") -> F:
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     words = dict(zip(template.__code__.co_varnames, own, strict=False))  # the parameters
     words |= {"OPERATION": name, "blank": result}
-    method = specialised(template, declaration.__qualname__, words)
+    method = copy_function(template, declaration.__qualname__, words)
     method.__doc__, method.__module__ = declaration.__doc__, declaration.__module__
     method.__annotations__ = declaration.__annotations__
     method.__wrapped__ = declaration  # for its signature

@@ -24,7 +24,7 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
 from burnpy.hints import numpy_names, torch_names
-from burnpy.tensor.call_errors import adopted, copied
+from burnpy.tensor.call_errors import copy_method, inherit_method
 from burnpy.typevars import B, F
 
 if TYPE_CHECKING:
@@ -191,9 +191,9 @@ def own_method(cls: type[Any], name: str, method: Any) -> Any:
     Copies of `owned` methods create tensors of the kind. Other public methods that take arguments explain a wrong one.
     """
     if type(method) is FunctionType and method in _owned:
-        return copied(method, cls, _own_globals(cls, method.__globals__))
+        return copy_method(method, cls, _own_globals(cls, method.__globals__))
     if type(method) in (FunctionType, classmethod) and not name.startswith("_"):
-        return adopted(method, cls)
+        return inherit_method(method, cls)
     return method
 
 

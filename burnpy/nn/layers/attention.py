@@ -12,7 +12,7 @@ from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.module import Module, Unplaced, rebound
 from burnpy.nn.variable import Param
-from burnpy.tensor.call_errors import composed, explained
+from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import describe
@@ -383,7 +383,7 @@ class KeyValueCache(NamedTuple, Generic[B]):
         return self.key.shape[-2]
 
 
-@composed
+@inherit_methods
 class RotaryEncoding(Unplaced):
     """Rotary position encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`.
 

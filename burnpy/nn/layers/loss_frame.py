@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 from burnpy.nn.argument_checks import check_choice
 from burnpy.nn.module import FunctionLayer
-from burnpy.tensor.call_errors import composed
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-@composed
+@inherit_methods
 class Loss(FunctionLayer):
     """The base class of the losses: a loss function with its settings, such as the reduction."""
 

@@ -19,7 +19,7 @@ from typing import Any
 _NONE: Mapping[str, str] = {}
 
 
-def specialised(
+def copy_function(
     template: Any, name: str, words: Mapping[str, str] = _NONE, namespace: dict[str, Any] | None = None
 ) -> Any:
     """Return a copy of the function ``template`` that is called ``name``.
@@ -33,7 +33,7 @@ def specialised(
 
     >>> def call(x):
     ...     return x.METHOD(), "METHOD"
-    >>> upper = specialised(call, "upper", {"METHOD": "upper"})
+    >>> upper = copy_function(call, "upper", {"METHOD": "upper"})
     >>> upper("abc"), upper.__name__
     (('ABC', 'upper'), 'upper')
     """
