@@ -76,10 +76,14 @@ def section(title: str) -> str:
 
 CHANGES = [Change(*found) for found in CHANGE.findall(section("An operation"))]
 
-OPTIONAL = (4, 5)
+OPTIONAL = (3, 4)
 """The changes without which the operation is complete: the function of an array library."""
 COMPLETE = ["tests/conformance/test_declarations.py", "tests/conformance/test_completeness.py"]
 """Tests that tell which file lacks something."""
+MADE_BY_METHODS = [
+    "tests/tensor/test_lazy_methods.py::test_the_methods_of_declared_operations_are_up_to_date",
+    "tests/tensor/test_lazy_methods.py::test_the_table_of_methods_is_up_to_date",
+]
 PAGES = [
     "tests/docs/test_pages.py::test_the_operations_page_is_what_the_schema_makes",
     "tests/hints/test_missing.py::test_the_page_is_made_from_the_table",
@@ -172,7 +176,6 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert [Path(change.path).parts[-2:] for change in CHANGES] == [
         ("operations", "pointwise.py"),
         ("operations", "pointwise.py"),
-        ("methods", "elementary.py"),
         ("cases", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
@@ -181,11 +184,11 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
 
 
 @pytest.mark.slow
-def test_an_operation_takes_three_files(tmp_path: Path) -> None:
-    three = without(*OPTIONAL)
-    assert len({change.path for change in three}) == 3
-    follow(tmp_path, three, *MADE)
-    assert failures_of(tmp_path, *COMPLETE, *PAGES, *CBRT) == ""
+def test_an_operation_takes_two_files(tmp_path: Path) -> None:
+    two = without(*OPTIONAL)
+    assert len({change.path for change in two}) == 2
+    follow(tmp_path, two, *MADE)
+    assert failures_of(tmp_path, *COMPLETE, *MADE_BY_METHODS, *PAGES, *CBRT) == ""
     for k in OPTIONAL:
         CHANGES[k].apply(tmp_path)
     assert run(tmp_path, "-c", NATIVE).stderr == ""
@@ -196,14 +199,32 @@ def test_an_operation_takes_three_files(tmp_path: Path) -> None:
     ("left_out", "said"),
     [
         ((0, 1), "declare it in burnpy/backend/operations/pointwise.py"),
-        ((2,), "has no cbrt: give it a method in burnpy/tensor/pointwise.py or burnpy/tensor/methods/elementary.py"),
-        ((3,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
+        ((2,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
     ],
-    ids=["declaration", "method", "examples"],
+    ids=["declaration", "examples"],
 )
 def test_a_file_that_is_left_out_is_named(left_out: tuple[int, ...], said: str, tmp_path: Path) -> None:
     follow(tmp_path, without(*left_out, *OPTIONAL))
     assert said in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
+
+
+@pytest.mark.slow
+def test_a_declaration_without_a_method_is_named(tmp_path: Path) -> None:
+    changed = [change._replace(code=change.code.replace(" method=True,", "")) for change in without(*OPTIONAL)]
+    follow(tmp_path, changed)
+    assert (
+        "Tensor has no cbrt: declare it with method=True in burnpy/backend/operations/pointwise.py"
+        in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
+    )
+
+
+@pytest.mark.slow
+def test_methods_that_are_out_of_date_are_named(tmp_path: Path) -> None:
+    copy_to(tmp_path)
+    for change in without(*OPTIONAL):
+        change.apply(tmp_path)
+    output = failures_of(tmp_path, *MADE_BY_METHODS)
+    assert "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods" in output
 
 
 @pytest.mark.slow
