@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from burnpy.backend import operations
@@ -27,6 +28,7 @@ from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
 from burnpy.testing.conformance import value_cases
 from burnpy.testing.failures import every_case
+from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]
 PAGE = reference.PAGE.with_name("contributing.md")
@@ -427,6 +429,25 @@ def test_the_layer_and_the_optimizer_train(programs: dict[str, Any]) -> None:
         losses.append(loss.item())
         model = optim.step(0.03, model, loss.backward())
     assert losses[-1] < losses[0] / 10
+
+
+def test_the_callback_stops_after_epochs_in_a_row(programs: dict[str, Any]) -> None:
+    callback = programs["StopOverfitting"](factor=2.0, epochs=2)
+    states, decisions = [callback.initial()], []
+    for epoch, loss in enumerate((3.0, 1.0, 3.0, 3.0)):
+        values = {"train/loss": 1.0, "valid/loss": loss}
+        event = EpochEnd(model=None, epoch=epoch, step=epoch, metrics={}, values=values, seconds=1.0)
+        state, decided = callback.on(event, states[-1])
+        states, decisions = [*states, state], [*decisions, *decided]
+    assert states == [0, 1, 0, 1, 2]
+    assert decisions == [Stop("overfitting for 2 epochs")]
+
+
+def test_the_source_has_samples_and_ends(programs: dict[str, Any]) -> None:
+    waves = programs["Waves"](3)
+    assert [float(sample["y"]) for sample in waves] == waves.columns(np.arange(3))["y"].tolist()
+    first, rest = waves.split(1 / 3, seed=None)
+    assert (len(first), len(rest)) == (1, 2)
 
 
 def test_the_decorator_goes_inside(programs: dict[str, Any]) -> None:
