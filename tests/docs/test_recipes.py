@@ -280,7 +280,7 @@ class Recipe(NamedTuple):
 
 
 EXPORTED = ("burnpy.docs.exports", "burnpy.docs.public_api")
-EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_exports.py", "tests/nn/test_widths.py", "tests/nn/test_activations.py"
+EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_exports.py", "tests/nn/test_widths.py", "tests/nn/test_activation.py"
 KERNELS = "tests/programs/test_operations.py"
 LISTED, DEFINED = f"{EXPORTS}::test_what_is_public_is_listed", f"{EXPORTS}::test_what_a_table_lists_is_defined"
 AGREES = f"{KERNELS}::test_kernels_agree_with_numpy[logcosh-float32]"
@@ -288,7 +288,7 @@ FUNCTION, LAYER = changes_of("A function"), changes_of("A layer")
 RECIPES = {
     "function": Recipe(
         FUNCTION,
-        ["functional/activation.py", "functional/__init__.py", "nn/test_activations.py"],
+        ["functional/activation.py", "functional/__init__.py", "nn/test_activation.py"],
         EXPORTED,
         [EXPORTS, "tests/docs/test_public_api.py", ACTIVATIONS],
         {
@@ -433,10 +433,12 @@ def test_the_layer_and_the_optimizer_train(programs: dict[str, Any]) -> None:
 
 def test_the_callback_stops_after_epochs_in_a_row(programs: dict[str, Any]) -> None:
     callback = programs["StopOverfitting"](factor=2.0, epochs=2)
-    states, decisions = [callback.initial()], []
+    states: list[int] = [callback.initial()]
+    decisions: list[Any] = []
+    model: Any = None
     for epoch, loss in enumerate((3.0, 1.0, 3.0, 3.0)):
         values = {"train/loss": 1.0, "valid/loss": loss}
-        event = EpochEnd(model=None, epoch=epoch, step=epoch, metrics={}, values=values, seconds=1.0)
+        event = EpochEnd(model=model, epoch=epoch, step=epoch, metrics={}, values=values, seconds=1.0)
         state, decided = callback.on(event, states[-1])
         states, decisions = [*states, state], [*decisions, *decided]
     assert states == [0, 1, 0, 1, 2]

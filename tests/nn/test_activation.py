@@ -40,7 +40,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 def test_every_activation_is_in_the_table() -> None:
     listed = vars(functional)["_LATER"]["burnpy.nn.functional.activation"]
     missing = sorted({*listed} - SMOOTH.keys())
-    assert not missing, f"{missing} have no example: give them rows in tests/nn/test_activations.py"
+    assert not missing, f"{missing} have no example: give them rows in tests/nn/test_activation.py"
 
 
 @pytest.mark.parametrize("name", SMOOTH)
