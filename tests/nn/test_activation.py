@@ -37,12 +37,6 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_every_activation_is_in_the_table() -> None:
-    listed = vars(functional)["_LATER"]["burnpy.nn.functional.activation"]
-    missing = sorted({*listed} - SMOOTH.keys())
-    assert not missing, f"{missing} have no example: give them rows in tests/nn/test_activation.py"
-
-
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     assert gradcheck(SMOOTH[name], X)
@@ -57,6 +51,12 @@ def test_shapes_and_narrow_floats(name: str) -> None:
         out = f(X.to_dtype(dtype))
         assert out.dtype == dtype
         np.testing.assert_allclose(out.double().to_numpy(), f(X).to_numpy(), rtol=digits, atol=digits)
+
+
+def test_every_activation_is_in_the_table() -> None:
+    listed = vars(functional)["_LATER"]["burnpy.nn.functional.activation"]
+    missing = sorted({*listed} - SMOOTH.keys())
+    assert not missing, f"{missing} have no example: give them rows in tests/nn/test_activation.py"
 
 
 def test_samples_follow_their_probabilities() -> None:
