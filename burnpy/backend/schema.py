@@ -100,6 +100,9 @@ class Traits(TypedDict, total=False):
     through the default."""
     matrices: Matrices
     """Simpler vjps of a product for two matrices, in addition to ``vjp``."""
+    method: bool
+    """True if tensors have a method of the operation's name that calls it, with its docstring, and is loaded at first
+    use: ``python -m burnpy.docs.methods`` writes it. For elementwise operations of one argument or two."""
 
 
 class Declaration:

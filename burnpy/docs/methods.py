@@ -1,22 +1,64 @@
-"""The table of the methods that are loaded at first use: ``python -m burnpy.docs.methods`` writes it anew.
+"""The methods that are loaded at first use: ``python -m burnpy.docs.methods`` writes two files of them anew.
 
-It is ``burnpy/tensor/methods/__init__.py``, made from the classes in that folder, which are read and not imported.
+``burnpy/tensor/methods/declared.py`` has the methods of the operations that are declared with ``method=True``. The
+table in ``burnpy/tensor/methods/__init__.py`` lists the methods of the classes in that folder. Sources are read and
+not imported.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "tensor" / "methods"
+PACKAGE = Path(__file__).parents[1]
+OPERATIONS = PACKAGE / "backend" / "operations"
+FOLDER = PACKAGE / "tensor" / "methods"
+DECLARED = FOLDER / "declared.py"
 TABLE = FOLDER / "__init__.py"
 _WIDTH = 120
+
+_DECLARED_PAGE = '''\
+"""Methods that are one operation each, by the kind of their operands.
+
+This file is made by ``python -m burnpy.docs.methods`` from the operations of ``burnpy/backend/operations`` that are
+declared with ``method=True``, and from their docstrings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self
+
+from burnpy.tensor.arithmetic import S
+from burnpy.tensor.template import {templates}
+from burnpy.tensor.tensor_base import TensorBase
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import BoolTensor
+{classes}'''
+_CLASSES = {
+    "Float": '''class FloatFunctions(TensorBase[B]):
+    """Elementwise functions of floats, of one tensor or two, which broadcast; nothing warns, as in IEEE 754.
+
+    Special functions are exact to a few roundings, and 16-bit floats are computed in float32.
+    """''',
+    "Number": '''class NumberFunctions(TensorBase[B], Generic[B, S]):
+    """Elementwise functions of floats or ints, of one tensor or two, which broadcast and promote."""''',
+    "Int": '''class IntFunctions(TensorBase[B]):
+    """Elementwise functions of ints, which broadcast, promote and may be Python ints."""''',
+}
+"""The head of the class for each kind that an operation may take."""
+_SCALARS = {"Float": "float", "Number": "S", "Int": "int"}
+"""The numbers that a second operand of a kind may be."""
 
 _PAGE = '''\
 """Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
 
-This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
-that; a class that is new is listed among the bases of the tensor classes that have its methods.
+This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them, or
+declare its operation with ``method=True``, and run that; a class that is new is listed among the bases of the tensor
+classes that have its methods.
 """
 
 from __future__ import annotations
@@ -40,8 +82,55 @@ if not TYPE_CHECKING:
 '''
 
 
+def declared() -> str:
+    """Return the text of the file of the methods that are one operation each.
+
+    Raises:
+        TypeError: an operation is declared with ``method=True``, and its arguments are not one or two of a kind.
+    """
+    methods: dict[str, list[str]] = {kind: [] for kind in _CLASSES}
+    templates = set()
+    for path in sorted(OPERATIONS.glob("*.py")):
+        for node in _declarations(path):
+            kind, template, text = _method(node)
+            methods[kind].append(text)
+            templates.add(template)
+    classes = [f"\n\n{head}\n\n    __slots__ = ()\n{''.join(methods[kind])}" for kind, head in _CLASSES.items()]
+    return _DECLARED_PAGE.format(templates=", ".join(sorted(templates)), classes="".join(classes))
+
+
+def _declarations(path: Path) -> Iterator[ast.FunctionDef]:
+    """Yield the operations of a file that are declared with ``method=True``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            calls = [call for call in node.decorator_list if isinstance(call, ast.Call)]
+            if any(ast.unparse(keyword) == "method=True" for call in calls for keyword in call.keywords):
+                yield node
+
+
+def _method(node: ast.FunctionDef) -> tuple[str, str, str]:
+    """Return an operation's kind, the name of the template of its method, and the text of the method."""
+    kinds = [ast.unparse(argument.annotation) for argument in node.args.args[1:] if argument.annotation is not None]
+    kind, result = kinds[0], ast.unparse(node.returns) if node.returns is not None else ""
+    binary = len(kinds) == 2
+    if kind not in _CLASSES or kinds[1:] not in ([], [f"{kind} | Scalar"]) or result not in (kind, "Bool"):
+        raise TypeError(
+            f"{node.name} is declared with method=True and takes ({', '.join(kinds)}); expected a primitive of kind "
+            f"{', '.join(_CLASSES)}, and perhaps a second one or a scalar: write a method in burnpy/tensor/methods"
+        )
+    template = ("comparison" if binary else "predicate") if result == "Bool" else ("binary" if binary else "unary")
+    parameters = f"self, other: Self | {_SCALARS[kind]}" if binary else "self"
+    returned = "BoolTensor[B]" if result == "Bool" else "Self"
+    documentation = ast.get_docstring(node, clean=False) or ""
+    if binary:  # methods call the second operand ``other``
+        prose, example, code = documentation.partition(">>>")
+        documentation = re.sub(rf"\b{node.args.args[2].arg}\b", "other", prose) + example + code
+    lines = f"@{template}", f"def {node.name}({parameters}) -> {returned}:", f'    """{documentation}"""', "    ..."
+    return kind, template, "".join(["\n", *(f"    {line}\n" for line in lines)])
+
+
 def table() -> str:
-    """Return the text of the file."""
+    """Return the text of the file that lists the methods."""
     methods: dict[str, list[str]] = {}
     for path in sorted(FOLDER.glob("*.py")):
         if path != TABLE:
@@ -91,4 +180,5 @@ def _names(node: ast.ClassDef) -> set[str]:
 
 
 if __name__ == "__main__":
+    DECLARED.write_text(declared(), encoding="utf-8")
     TABLE.write_text(table(), encoding="utf-8")

@@ -14,11 +14,11 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": "typevars",
-    "burnpy.backend": "backend devices dtypes errors lazy primitives rules runtime schema specialised",
+    "burnpy.backend": "backend devices dtypes errors function_copy lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
         "activation attention base convolution creation decompositions dense distances elementary indexing "
-        "linalg lists normalization optimizer ordering padding pointwise pooling programs recurrence "
-        "reduction resampling scans shape special windows"
+        "linalg lists normalization ordering padding pointwise pooling programs recurrence reduction "
+        "resampling scans shape special windows"
     ),
     "burnpy.hints": "numpy_names signatures torch_names",
     "burnpy.tensor": (

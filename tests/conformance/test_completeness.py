@@ -185,8 +185,10 @@ def test_every_operation_is_public() -> None:
         listed = op.name in REACHED or op.name in INTERNAL or op.name.endswith("_backward")
         if listed or any(op.name in module.__all__ for module in (burnpy, functional, linalg)):
             continue
+        place = file_of("burnpy/backend/operations", op)
+        declared = f"declare it with method=True in {place}, or " if op.elementwise and len(op.arguments) < 3 else ""
         missing += [
-            f"{cls.__name__} has no {op.name}: give it a method in {homes(op)}"
+            f"{cls.__name__} has no {op.name}: {declared}give it a method in {homes(op)}"
             for cls in public_classes(op)
             if not hasattr(cls, op.name) and (op.name, cls.__name__) not in NOT_OF
         ]

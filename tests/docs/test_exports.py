@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from burnpy.docs import exports
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("package", exports.PACKAGES)
@@ -25,3 +29,71 @@ def test_the_stub_imports_what_the_package_has(package: str) -> None:
     exec(compile(ast.parse(exports.stub(package)), "stub", "exec"), names)
     assert {name: getattr(module, name) for name in module.__all__} == {name: names[name] for name in module.__all__}
     assert sorted(module.__all__) == sorted({*names} - {"__all__", "__builtins__", "__doc__", "__name__"})
+
+
+def file_of(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
+
+
+def parsed(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+
+
+def test_what_a_table_lists_is_defined() -> None:
+    missing = []
+    for package in exports.PACKAGES:
+        for module, names in vars(import_module(package))["_LATER"].items():
+            if module != package:
+                text = (ROOT / file_of(module)).read_text(encoding="utf-8")
+                found = {word for node in ast.parse(text).body for word in defined(node)}
+                missing += [
+                    f"{package.replace('.', '/')}/__init__.py lists {name}: define it in {file_of(module)}"
+                    for name in names
+                    if name not in found
+                ]
+    assert not missing, "\n".join(["", *missing])
+
+
+def defined(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [ast.unparse(target) for target in targets]
+
+
+def public_functions() -> Iterator[tuple[str, str]]:
+    """The files and names of the functions of `burnpy.nn.functional`, which are `explained`."""
+    for path in sorted((ROOT / "burnpy/nn/functional").glob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        for node in parsed(file).body:
+            if isinstance(node, ast.FunctionDef) and "explained" in map(ast.unparse, node.decorator_list):
+                yield file, node.name
+
+
+def layers() -> Iterator[tuple[str, str]]:
+    """The files and names of the modules in `burnpy/nn/layers` that are no base classes of others."""
+    bases: dict[tuple[str, str], list[str]] = {}
+    for path in sorted((ROOT / "burnpy/nn/layers").glob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        for node in parsed(file).body:
+            if isinstance(node, ast.ClassDef):
+                bases[file, node.name] = [ast.unparse(base).partition("[")[0] for base in node.bases]
+    modules, inherited = {"Module", "Stateless"}, {base for names in bases.values() for base in names}
+    for _ in bases:  # as deep as any chain of base classes
+        modules |= {name for (_, name), names in bases.items() if modules & {*names}}
+    yield from (place for place in bases if place[1] in modules - inherited)
+
+
+def test_what_is_public_is_listed() -> None:
+    missing = []
+    for package, places in (("burnpy.nn.functional", public_functions()), ("burnpy.nn", layers())):
+        listed = {name for names in vars(import_module(package))["_LATER"].values() for name in names}
+        missing += [
+            f"{file} defines {name}: list it in {package.replace('.', '/')}/__init__.py"
+            for file, name in places
+            if name not in listed
+        ]
+    assert not missing, "\n".join(["", *missing])

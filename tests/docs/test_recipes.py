@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from burnpy.backend import operations
@@ -27,6 +28,7 @@ from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
 from burnpy.testing.conformance import value_cases
 from burnpy.testing.failures import every_case
+from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]
 PAGE = reference.PAGE.with_name("contributing.md")
@@ -56,14 +58,15 @@ class Change(NamedTuple):
         if self.how == "in place of":
             lines[at : at + 1] = new
         else:
-            end = end_of_function(text, at + 1) if self.anchor.startswith("def ") else at + 1
+            end = end_of_definition(text, at + 1) if self.anchor.startswith(("def ", "class ")) else at + 1
             lines[end:end] = new
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def end_of_function(text: str, line: int) -> int:
-    """The number of the last line of the function that begins in ``line``."""
-    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.lineno == line]
+def end_of_definition(text: str, line: int) -> int:
+    """The number of the last line of the function or class that begins in ``line``."""
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, definitions) and n.lineno == line]
     assert found[0].end_lineno is not None
     return found[0].end_lineno
 
@@ -74,12 +77,21 @@ def section(title: str) -> str:
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-CHANGES = [Change(*found) for found in CHANGE.findall(section("An operation"))]
+def changes_of(title: str) -> list[Change]:
+    return [Change(*found) for found in CHANGE.findall(section(title))]
 
-OPTIONAL = (4, 5)
+
+CHANGES = changes_of("An operation")
+
+OPTIONAL = (3, 4)
 """The changes without which the operation is complete: the function of an array library."""
-COMPLETE = ["tests/conformance/test_declarations.py", "tests/conformance/test_completeness.py"]
+COMPLETENESS = "tests/conformance/test_completeness.py"
+COMPLETE = ["tests/conformance/test_declarations.py", COMPLETENESS]
 """Tests that tell which file lacks something."""
+MADE_BY_METHODS = [
+    "tests/tensor/test_lazy_methods.py::test_the_methods_of_declared_operations_are_up_to_date",
+    "tests/tensor/test_lazy_methods.py::test_the_table_of_methods_is_up_to_date",
+]
 PAGES = [
     "tests/docs/test_pages.py::test_the_operations_page_is_what_the_schema_makes",
     "tests/hints/test_missing.py::test_the_page_is_made_from_the_table",
@@ -172,7 +184,6 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert [Path(change.path).parts[-2:] for change in CHANGES] == [
         ("operations", "pointwise.py"),
         ("operations", "pointwise.py"),
-        ("methods", "elementary.py"),
         ("cases", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
@@ -181,11 +192,11 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
 
 
 @pytest.mark.slow
-def test_an_operation_takes_three_files(tmp_path: Path) -> None:
-    three = without(*OPTIONAL)
-    assert len({change.path for change in three}) == 3
-    follow(tmp_path, three, *MADE)
-    assert failures_of(tmp_path, *COMPLETE, *PAGES, *CBRT) == ""
+def test_an_operation_takes_two_files(tmp_path: Path) -> None:
+    two = without(*OPTIONAL)
+    assert len({change.path for change in two}) == 2
+    follow(tmp_path, two, *MADE)
+    assert failures_of(tmp_path, *COMPLETE, *MADE_BY_METHODS, *PAGES, *CBRT) == ""
     for k in OPTIONAL:
         CHANGES[k].apply(tmp_path)
     assert run(tmp_path, "-c", NATIVE).stderr == ""
@@ -196,14 +207,32 @@ def test_an_operation_takes_three_files(tmp_path: Path) -> None:
     ("left_out", "said"),
     [
         ((0, 1), "declare it in burnpy/backend/operations/pointwise.py"),
-        ((2,), "has no cbrt: give it a method in burnpy/tensor/pointwise.py or burnpy/tensor/methods/elementary.py"),
-        ((3,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
+        ((2,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
     ],
-    ids=["declaration", "method", "examples"],
+    ids=["declaration", "examples"],
 )
 def test_a_file_that_is_left_out_is_named(left_out: tuple[int, ...], said: str, tmp_path: Path) -> None:
     follow(tmp_path, without(*left_out, *OPTIONAL))
     assert said in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
+
+
+@pytest.mark.slow
+def test_a_declaration_without_a_method_is_named(tmp_path: Path) -> None:
+    changed = [change._replace(code=change.code.replace(" method=True,", "")) for change in without(*OPTIONAL)]
+    follow(tmp_path, changed)
+    assert (
+        "Tensor has no cbrt: declare it with method=True in burnpy/backend/operations/pointwise.py"
+        in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
+    )
+
+
+@pytest.mark.slow
+def test_methods_that_are_out_of_date_are_named(tmp_path: Path) -> None:
+    copy_to(tmp_path)
+    for change in without(*OPTIONAL):
+        change.apply(tmp_path)
+    output = failures_of(tmp_path, *MADE_BY_METHODS)
+    assert "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods" in output
 
 
 @pytest.mark.slow
@@ -232,6 +261,155 @@ def test_a_wrong_rule_is_noticed(right: str, wrong: str, order: int, tmp_path: P
     )
 
 
+class Step(NamedTuple):
+    """A step of a recipe."""
+
+    changes: tuple[int, ...]  #: the positions of its changes
+    test: str  #: the one that fails where it is left out
+    said: str  #: what that says
+
+
+class Recipe(NamedTuple):
+    """A recipe of several steps, apart from the operation's."""
+
+    changes: list[Change]  #: its own first
+    files: list[str]  #: the ends of the paths of its own
+    made: tuple[str, ...]  #: the modules that make the generated files
+    tests: list[str]  #: those that come with the recipe
+    steps: dict[str, Step]
+
+
+EXPORTED = ("burnpy.docs.exports", "burnpy.docs.public_api")
+EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_exports.py", "tests/nn/test_widths.py", "tests/nn/test_activation.py"
+KERNELS = "tests/programs/test_operations.py"
+LISTED, DEFINED = f"{EXPORTS}::test_what_is_public_is_listed", f"{EXPORTS}::test_what_a_table_lists_is_defined"
+AGREES = f"{KERNELS}::test_kernels_agree_with_numpy[logcosh-float32]"
+FUNCTION, LAYER = changes_of("A function"), changes_of("A layer")
+RECIPES = {
+    "function": Recipe(
+        FUNCTION,
+        ["functional/activation.py", "functional/__init__.py", "nn/test_activation.py"],
+        EXPORTED,
+        [EXPORTS, "tests/docs/test_public_api.py", ACTIVATIONS],
+        {
+            "function": Step(
+                (0,),
+                DEFINED,
+                "burnpy/nn/functional/__init__.py lists squareplus: define it in burnpy/nn/functional/activation.py",
+            ),
+            "table": Step(
+                (1,),
+                LISTED,
+                "burnpy/nn/functional/activation.py defines squareplus: list it in burnpy/nn/functional/__init__.py",
+            ),
+            "examples": Step(
+                (2,),
+                f"{ACTIVATIONS}::test_every_activation_is_in_the_table",
+                f"['squareplus'] have no example: give them rows in {ACTIVATIONS}",
+            ),
+        },
+    ),
+    "layer": Recipe(
+        [*LAYER, *FUNCTION],
+        ["layers/activation.py", "layers/activation.py", "nn/__init__.py", "nn/every_layer.py"],
+        EXPORTED,
+        [EXPORTS, "tests/docs/test_public_api.py", WIDTHS, "tests/nn/test_repr.py"],
+        {
+            "layer": Step(
+                (0, 1), DEFINED, "burnpy/nn/__init__.py lists Squareplus: define it in burnpy/nn/layers/activation.py"
+            ),
+            "table": Step(
+                (2,), LISTED, "burnpy/nn/layers/activation.py defines Squareplus: list it in burnpy/nn/__init__.py"
+            ),
+            "examples": Step(
+                (3,),
+                f"{WIDTHS}::test_every_layer_is_known",
+                "['Squareplus'] have no example: give them rows in tests/nn/every_layer.py",
+            ),
+        },
+    ),
+    "kernel": Recipe(
+        changes_of("A kernel"),
+        [
+            "operations/activation.py",
+            "cases/activation.py",
+            "burnpy_numpy/activation.py",
+            "programs/test_operations.py",
+        ],
+        ("burnpy.docs.reference",),
+        [
+            AGREES,
+            *(
+                f"tests/conformance/test_numpy.py::TestNumPy::test_{what}[logcosh]"
+                for what in ("values", "derivatives")
+            ),
+            *MADE_BY_METHODS,
+            PAGES[0],
+            f"{COMPLETENESS}::test_every_operation_is_public",
+        ],
+        {
+            "declaration": Step(
+                (0,), COMPLETE[0], "names logcosh: declare it in burnpy/backend/operations/activation.py"
+            ),
+            "examples": Step(
+                (1,),
+                f"{COMPLETENESS}::test_every_operation_has_examples",
+                "logcosh has no examples: give it a row in burnpy/testing/cases/activation.py",
+            ),
+            "method": Step((2,), AGREES, "ask for them in backends/burnpy_numpy/activation.py"),
+            "test": Step(
+                (3,),
+                f"{KERNELS}::test_every_elementwise_kernel_is_in_the_table",
+                f"['logcosh'] have no example: give them rows in {KERNELS}",
+            ),
+        },
+    ),
+}
+STEPS = [(name, step) for name, recipe in RECIPES.items() for step in recipe.steps]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_the_steps_that_are_left_out_below(name: str) -> None:
+    recipe = RECIPES[name]
+    own = recipe.changes[: len(recipe.files)]
+    assert ["/".join(Path(change.path).parts[-2:]) for change in own] == recipe.files
+    assert sorted(k for step in recipe.steps.values() for k in step.changes) == list(range(len(own)))
+    page = PAGE.read_text(encoding="utf-8")
+    assert all(f"python -m {module}\n" in page for module in recipe.made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_works(name: str, tmp_path: Path) -> None:
+    recipe = RECIPES[name]
+    need_kernels(name)
+    follow(tmp_path, recipe.changes, *recipe.made)
+    assert failures_of(tmp_path, *recipe.tests) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_a_step_that_is_left_out_is_named(name: str, step: str, tmp_path: Path) -> None:
+    recipe = RECIPES[name]
+    need_kernels(name)
+    positions, test, said = recipe.steps[step]
+    follow(tmp_path, [change for k, change in enumerate(recipe.changes) if k not in positions])
+    assert said in failures_of(tmp_path, test)
+
+
+@pytest.mark.slow
+def test_lists_that_are_out_of_date_are_named(tmp_path: Path) -> None:
+    follow(tmp_path, RECIPES["layer"].changes)
+    output = failures_of(tmp_path, EXPORTS, "tests/docs/test_public_api.py")
+    for file in ("burnpy/nn/__init__.pyi", "burnpy/nn/functional/__init__.pyi", "burnpy/docs/public_api.txt"):
+        assert f"{file} is out of date" in output
+
+
+def need_kernels(name: str) -> None:
+    if name == "kernel":
+        pytest.importorskip("llvmlite")
+
+
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
     """What the other recipes define; their own assertions hold."""
@@ -251,6 +429,27 @@ def test_the_layer_and_the_optimizer_train(programs: dict[str, Any]) -> None:
         losses.append(loss.item())
         model = optim.step(0.03, model, loss.backward())
     assert losses[-1] < losses[0] / 10
+
+
+def test_the_callback_stops_after_epochs_in_a_row(programs: dict[str, Any]) -> None:
+    callback = programs["StopOverfitting"](factor=2.0, epochs=2)
+    states: list[int] = [callback.initial()]
+    decisions: list[Any] = []
+    model: Any = None
+    for epoch, loss in enumerate((3.0, 1.0, 3.0, 3.0)):
+        values = {"train/loss": 1.0, "valid/loss": loss}
+        event = EpochEnd(model=model, epoch=epoch, step=epoch, metrics={}, values=values, seconds=1.0)
+        state, decided = callback.on(event, states[-1])
+        states, decisions = [*states, state], [*decisions, *decided]
+    assert states == [0, 1, 0, 1, 2]
+    assert decisions == [Stop("overfitting for 2 epochs")]
+
+
+def test_the_source_has_samples_and_ends(programs: dict[str, Any]) -> None:
+    waves = programs["Waves"](3)
+    assert [float(sample["y"]) for sample in waves] == waves.columns(np.arange(3))["y"].tolist()
+    first, rest = waves.split(1 / 3, seed=None)
+    assert (len(first), len(rest)) == (1, 2)
 
 
 def test_the_decorator_goes_inside(programs: dict[str, Any]) -> None:

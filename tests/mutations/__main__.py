@@ -36,7 +36,11 @@ LATE = (*TABLES, "data", "docs", "record", "train", "typing")
 FIRST = {
     "burnpy/autodiff": ("autodiff", "func"),
     "burnpy/backend": ("backend", "autodiff", "programs"),
-    "burnpy/backend/lapack": ("linalg",),
+    "burnpy/backend/numerics": ("backend", "linalg"),
+    "burnpy/backend/operations/decompositions": ("linalg", "backend"),
+    "burnpy/backend/operations/linalg": ("linalg", "backend"),
+    "burnpy/backend/operations/lists": ("optim", "backend", "programs"),
+    "burnpy/backend/program": ("programs",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
     "burnpy/nn": ("nn",),
@@ -58,7 +62,8 @@ def operations(place: Place, source: str) -> list[str]:
         return []
     declared = r"    def ([a-z]\w+)"
     names = set(re.findall(declared, source))
-    own = {name for name in names if name in (*place.function.split("."), *re.findall(declared, place.line))}
+    parts = [*place.function.split("."), *re.findall(declared, place.line)]  # hypot_x_vjp is a part of hypot
+    own = {name for name in names if any(f"{part}_".startswith(f"{name}_") for part in parts)}
     return sorted(own or names)
 
 

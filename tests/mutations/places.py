@@ -14,6 +14,7 @@ WEIGHTS = {
     "burnpy/autodiff": 2,
     "burnpy/backend": 1,
     "burnpy/backend/decorators": 1,
+    "burnpy/backend/numerics": 1,
     "burnpy/backend/operations": 10,
     "burnpy/backend/program": 1,
     "burnpy/func": 1,

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
-from tests.mutations.places import KINDS, Finder, Place, picked
+from tests.mutations.__main__ import FIRST, LATE, NOT_BY_DEFAULT, operations
+from tests.mutations.places import KINDS, WEIGHTS, Finder, Place, folder_of, found_in, picked
+
+ROOT = Path(__file__).parents[2]
 
 RULES = "burnpy/backend/operations/some.py"
 SOURCE = '''
@@ -55,3 +59,18 @@ def test_a_seed_picks_the_same_of_each_kind() -> None:
     chosen = picked(places(), len(KINDS), 0)
     assert [place.kind for place in chosen] == list(KINDS)
     assert picked(places()[::-1], len(KINDS), 0) == chosen
+
+
+def test_every_folder_of_the_tables_is_there_and_has_places() -> None:
+    files = {place.file for place in found_in(ROOT)}
+    assert {folder_of(file) for file in files} == WEIGHTS.keys()
+    assert [prefix for prefix in FIRST if not any(file.startswith(prefix) for file in files)] == []
+    rooms = {room for first in FIRST.values() for room in first} | {*LATE, *NOT_BY_DEFAULT}
+    assert [room for room in rooms if not (ROOT / "tests" / room).is_dir()] == []
+
+
+def test_a_derivative_concerns_its_operation() -> None:
+    rule = "def hypot_x_vjp(i, g):\n    return i.mul(g, g)\n"
+    source = f"{rule}\nclass Binary:\n    def hypot(self): ...\n    def fmod(self): ..."
+    (place,) = [place for place in Finder(RULES, source.encode()).places if place.kind == "sign"]
+    assert operations(place, source) == ["hypot"]

@@ -54,6 +54,12 @@ def test_shapes_and_narrow_floats(name: str) -> None:
         np.testing.assert_allclose(out.double().to_numpy(), f(X).to_numpy(), rtol=digits, atol=digits)
 
 
+def test_every_activation_is_in_the_table() -> None:
+    listed = vars(functional)["_LATER"]["burnpy.nn.functional.activation"]
+    missing = sorted({*listed} - SMOOTH.keys())
+    assert not missing, f"{missing} have no example: give them rows in tests/nn/test_activation.py"
+
+
 def test_samples_follow_their_probabilities() -> None:
     logits = Tensor[Train].from_data([[math.log(p) for p in (0.2, 0.3, 0.5)]]).expand((20000, 3)).require_grad()
     hard = functional.gumbel_softmax(logits, hard=True, generator=Generator(0))

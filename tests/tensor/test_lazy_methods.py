@@ -6,12 +6,13 @@ import inspect
 import pydoc
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from burnpy import BoolTensor, IntTensor, Tensor
-from burnpy.backend import NumPy
+from burnpy.backend import Backend, NumPy
 from burnpy.docs import factories, methods
 from burnpy.tensor.methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
@@ -25,6 +26,34 @@ def run(program: str) -> str:
     """What a program prints in a fresh interpreter."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def test_the_methods_of_declared_operations_are_up_to_date() -> None:
+    assert methods.DECLARED.read_text(encoding="utf-8") == methods.declared(), (
+        "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods"
+    )
+
+
+def test_the_docstring_of_a_declaration_becomes_the_methods() -> None:
+    assert Tensor.log2.__doc__ == Backend.log2.__doc__
+    assert Tensor.copysign.__doc__ == str(Backend.copysign.__doc__).replace("``y``", "``other``")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "def where(self, condition: Bool, x: Value, y: Value) -> Value: ...",
+        "def clamp(self, x: Float, low: Scalar | None) -> Float: ...",
+        "def to_int(self, x: Float) -> Int: ...",
+    ],
+)
+def test_an_operation_of_other_arguments_is_no_method_by_declaration(
+    declared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "family.py").write_text(f"@derived(POINTWISE, method=True)\n{declared}\n", encoding="utf-8")
+    monkeypatch.setattr(methods, "OPERATIONS", tmp_path)
+    with pytest.raises(TypeError, match=r"is declared with method=True and takes .*: write a method in burnpy/tensor"):
+        methods.declared()
 
 
 def test_the_table_of_methods_is_up_to_date() -> None:

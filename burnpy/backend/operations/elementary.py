@@ -24,82 +24,100 @@ def asin_vjp(i: Any, g: Float, x: Float) -> Float:
 class Elementary(OperationsBase):
     """Elementary functions of one argument that few backends must write."""
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)))
     def tan(self, x: Float) -> Float:
-        """Tangent of x, in radians."""
+        """Compute the tangent of x radians."""
         return self.div(self.sin(x), self.cos(x))
 
-    @derived(POINTWISE, flops=3, vjp=asin_vjp)
+    @derived(POINTWISE, method=True, flops=3, vjp=asin_vjp)
     def asin(self, x: Float) -> Float:
-        """Inverse sine, in radians; NaN outside of [-1, 1]."""
+        """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
         return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)))
     def acos(self, x: Float) -> Float:
-        """Inverse cosine, in radians; NaN outside of [-1, 1]."""
+        """Compute the inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. The gradient at ±1 is -inf."""
         ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
         return self.mul(self.atan(self.sqrt(ratio)), 2.0)
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)))
     def atan(self, x: Float) -> Float:
-        """Inverse tangent, in radians."""
+        """Compute the inverse tangent in radians, from -π/2 to π/2."""
         from burnpy.backend.numerics.approximations import atan
 
         return atan(self, x)
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)))
     def sinh(self, x: Float) -> Float:
-        """Hyperbolic sine."""
+        """Compute the hyperbolic sine."""
         near = self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
         size = self.abs(x)
         return self.where(self.gt(size, _FAR), self.copysign(_half_exp(self, size), x), near)
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)))
     def cosh(self, x: Float) -> Float:
-        """Hyperbolic cosine."""
+        """Compute the hyperbolic cosine."""
         near, size = self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5), self.abs(x)
         return self.where(self.gt(size, _FAR), _half_exp(self, size), near)
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.hypot(x, 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.hypot(x, 1.0)))
     def asinh(self, x: Float) -> Float:
-        """Inverse hyperbolic sine, sign(x) · log1p(a + a² / (1 + √(1 + a²))) with a = |x|, without overflow."""
+        """Compute the inverse hyperbolic sine, without overflow."""
         size = self.abs(x)
         inverse = self.reciprocal(size)
         root = self.sqrt(self.add(self.mul(inverse, inverse), 1.0))
         sums = self.add(size, self.div(size, self.add(inverse, root)))
-        return self.copysign(_log_of_double(self, size, sums), x)
+        return self.copysign(_log_of_double(self, size, sums), x)  # sign(x) · log1p(a + a² / (1 + √(1 + a²))), a = |x|
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.sqrt(i.add(i.mul(i.add(x, -1.0), i.add(x, 1.0)), 0.0))))
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=3,
+        vjp=lambda i, g, x: i.div(g, i.sqrt(i.add(i.mul(i.add(x, -1.0), i.add(x, 1.0)), 0.0))),
+    )
     def acosh(self, x: Float) -> Float:
-        """Inverse hyperbolic cosine, log1p(t + √t · √(t + 2)) with t = x - 1; NaN below 1."""
-        t = self.add(x, -1.0)
+        """Compute the inverse hyperbolic cosine, which is not negative; NaN below 1. The gradient at 1 is inf."""
+        t = self.add(x, -1.0)  # log1p(t + √t · √(t + 2))
         return _log_of_double(self, t, self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
     def atanh(self, x: Float) -> Float:
-        """Inverse hyperbolic tangent, log1p(2x / (1 - x)) / 2; ±∞ at ±1, NaN beyond."""
+        """Compute the inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
         size = self.abs(x)
         ratio = self.div(self.mul(size, 2.0), self.add(self.neg(size), 1.0))
-        return self.copysign(self.mul(self.log1p(ratio), 0.5), x)
+        return self.copysign(self.mul(self.log1p(ratio), 0.5), x)  # log1p(2x / (1 - x)) / 2
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.mul(out, math.log(2.0))))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.mul(out, math.log(2.0))))
     def exp2(self, x: Float) -> Float:
-        """Power of two, 2ˣ."""
+        """Compute the power of two, 2ˣ."""
         return self.pow(self.full((), 2.0, x.dtype), x)
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(2.0))))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(2.0))))
     def log2(self, x: Float) -> Float:
-        """Logarithm to base 2; -∞ at 0, NaN below."""
+        """Compute the logarithm to base 2; -inf at 0, NaN below.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
+        [0.0, 3.0]
+        """
         return self.div(self.log(x), math.log(2.0))
 
-    @derived(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(10.0))))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(10.0))))
     def log10(self, x: Float) -> Float:
-        """Logarithm to base 10; -∞ at 0, NaN below."""
+        """Compute the logarithm to base 10; -inf at 0, NaN below."""
         return self.div(self.log(x), math.log(10.0))
 
-    @derived(POINTWISE, vjp=zero_vjp)
+    @derived(POINTWISE, method=True, vjp=zero_vjp)
     def trunc(self, x: Float) -> Float:
-        """Round toward 0. The gradient is 0."""
+        """Round toward 0. The gradient is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.75, -1.75])
+        >>> x.trunc().tolist(), x.frac().tolist()
+        ([1.0, -1.0], [0.75, -0.75])
+        """
         return self.where(self.lt(x, 0.0), self.ceil(x), self.floor(x))
 
 
@@ -204,11 +222,16 @@ def xlogy_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
 class Binary(OperationsBase):
     """Elementwise functions of two arguments."""
 
-    @derived(POINTWISE, flops=6, vjp=(atan2_x_vjp, atan2_y_vjp))
+    @derived(POINTWISE, method=True, flops=6, vjp=(atan2_x_vjp, atan2_y_vjp))
     def atan2(self, x: Float, y: Float | Scalar) -> Float:
-        """Angle of the point (y, x) in radians, from -π to π: x is the ordinate, y the abscissa.
+        """Compute the angle of the point (y, x) in radians, from -π to π; x is the ordinate.
 
         The gradient at (0, 0) is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
         """
         x, y = _pair(self, x, y)
         width, height = self.abs(y), self.abs(x)
@@ -221,11 +244,11 @@ class Binary(OperationsBase):
         angle = self.where(self.signbit(y), self.add(self.neg(angle), math.pi), angle)
         return self.copysign(angle, x)
 
-    @derived(POINTWISE, flops=4, vjp=(hypot_x_vjp, hypot_y_vjp))
+    @derived(POINTWISE, method=True, flops=4, vjp=(hypot_x_vjp, hypot_y_vjp))
     def hypot(self, x: Float, y: Float | Scalar) -> Float:
-        """Length of the vector (x, y), √(x² + y²), without overflow; infinite where either is, even beside a NaN.
+        """Compute the length of the vector (x, y), √(x² + y²), without overflow.
 
-        The gradient at (0, 0) is 0, as are all higher derivatives.
+        It is infinite where x or ``y`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
         """
         x, y = _pair(self, x, y)
         width, height = self.abs(x), self.abs(y)
@@ -235,23 +258,33 @@ class Binary(OperationsBase):
         infinite = self.discrete.bitwise_or(self.isinf(x), self.isinf(y))
         return self.where(infinite, self.full((), math.inf, x.dtype), length)
 
-    @derived(POINTWISE, vjp=(copysign_vjp, zero_vjp))
+    @derived(POINTWISE, method=True, vjp=(copysign_vjp, zero_vjp))
     def copysign(self, x: Float, y: Float | Scalar) -> Float:
-        """Magnitude of x with the sign of y, signed zeros included. The gradient is 0 at x = 0, and by y."""
+        """Return the magnitude of x with the sign of ``y``; -0.0 counts as negative. The gradient at x = 0 is 0."""
         x, y = _pair(self, x, y)
         size = self.abs(x)
         return self.where(self.signbit(y), self.neg(size), size)
 
-    @derived(NONDIFFERENTIABLE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True)
     def signbit(self, x: Number) -> Bool:
         """Test elementwise for a negative sign, which -0.0 has too; of a NaN the result is not specified."""
         if kind_of(x.dtype) == "int":
             return self.lt(x, 0)
         return self.lt(self.where(self.eq(x, 0.0), self.reciprocal(x), x), 0.0)
 
-    @derived(POINTWISE, flops=100, vjp=(identity, fmod_y_vjp))
+    @derived(POINTWISE, method=True, flops=100, vjp=(identity, fmod_y_vjp))
     def fmod(self, x: Number, y: Number | Scalar) -> Number:
-        """Remainder of division rounded toward 0, with the sign of x, as C's ``fmod``; of ints by 0 an error."""
+        """Compute the remainder of division rounded toward 0, with the sign of x, as C's ``fmod``.
+
+        Raises:
+            ArgumentError: a divisor of ints is 0.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([7, -7])
+        >>> x.fmod(3).tolist(), (x % 3).tolist()
+        ([1, -1], [1, 2])
+        """
         size = self.remainder(self.abs(x), abs(y) if isinstance(y, (int, float)) else self.abs(y))
         if kind_of(x.dtype) == "float":
             return self.copysign(size, x)
@@ -259,13 +292,14 @@ class Binary(OperationsBase):
 
     @derived(
         POINTWISE,
+        method=True,
         vjp=(
             lambda i, g, x, y: i.where(fmax_takes_x(i, x, y), g, 0.0),
             lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmax_takes_x(i, x, y)), g, 0.0),
         ),
     )
     def fmax(self, x: Number, y: Number | Scalar) -> Number:
-        """Elementwise maximum of x and y, or the one that is not NaN. The gradient of equal ones goes to x."""
+        """Return the elementwise maximum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.maximum(x, y)
         x, y = _pair(self, x, y)
@@ -273,13 +307,14 @@ class Binary(OperationsBase):
 
     @derived(
         POINTWISE,
+        method=True,
         vjp=(
             lambda i, g, x, y: i.where(fmin_takes_x(i, x, y), g, 0.0),
             lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmin_takes_x(i, x, y)), g, 0.0),
         ),
     )
     def fmin(self, x: Number, y: Number | Scalar) -> Number:
-        """Elementwise minimum of x and y, or the one that is not NaN. The gradient of equal ones goes to x."""
+        """Return the elementwise minimum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.minimum(x, y)
         x, y = _pair(self, x, y)
@@ -287,6 +322,7 @@ class Binary(OperationsBase):
 
     @derived(
         POINTWISE,
+        method=True,
         flops=8,
         vjp=(
             lambda i, g, x, y: i.mul(g, logaddexp_share(i, x, y)),
@@ -300,9 +336,9 @@ class Binary(OperationsBase):
         distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
         return self.add(self.maximum(x, y), self.log1p(self.exp(self.neg(distance))))
 
-    @derived(POINTWISE, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
+    @derived(POINTWISE, method=True, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
     def xlogy(self, x: Float, y: Float | Scalar) -> Float:
-        """Compute x · log(y), which is 0 at x = 0 unless y is NaN."""
+        """Compute x · log(y), which is 0 at x = 0 unless ``y`` is NaN."""
         x, y = _pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log(y)))
@@ -319,9 +355,16 @@ def _pair(b: Any, x: Float, y: Any) -> tuple[Float, Float]:
 class Integers(OperationsBase):
     """Elementwise operations of ints."""
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=100)
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
     def gcd(self, x: Int, y: Int | Scalar) -> Int:
-        """Greatest common divisor, not negative; |y| for x = 0."""
+        """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|y|``.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([4, 0, -6])
+        >>> x.gcd(6).tolist(), x.lcm(6).tolist()
+        ([2, 6, 6], [12, 0, 6])
+        """
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
         first, second = self.abs(first), self.abs(second)
         for _ in range(3 * 8 * first.dtype.itemsize // 2):  # no two numbers of n bits need 1.45 n divisions
@@ -330,9 +373,9 @@ class Integers(OperationsBase):
             first, second = self.where(done, first, second), self.where(done, second, self.remainder(first, divisor))
         return first
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=100)
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
     def lcm(self, x: Int, y: Int | Scalar) -> Int:
-        """Least common multiple, not negative; 0 for x = 0."""
+        """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
         first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
         divisor = self.gcd(first, second)
         none = self.eq(divisor, 0)

@@ -286,7 +286,7 @@ class Unary(OperationsBase):
         """Exponential function, eˣ."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)))
+    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)))
     def expm1(self, x: Float) -> Float:
         """Compute exp(x) - 1, accurate near 0."""
         ...
@@ -296,9 +296,9 @@ class Unary(OperationsBase):
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)))
+    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)))
     def log1p(self, x: Float) -> Float:
-        """Compute log(1 + x), accurate near 0."""
+        """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
 
     @required(POINTWISE, vjp=lambda i, g, out: i.div(i.mul(g, 0.5), out))

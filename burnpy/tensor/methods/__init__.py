@@ -1,7 +1,8 @@
 """Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
 
-This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them and run
-that; a class that is new is listed among the bases of the tensor classes that have its methods.
+This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them, or
+declare its operation with ``method=True``, and run that; a class that is new is listed among the bases of the tensor
+classes that have its methods.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
-    from burnpy.tensor.methods.arithmetic import Combining, NumberTheory
+    from burnpy.tensor.methods.arithmetic import Combining, Shifts
     from burnpy.tensor.methods.creation import Filling, Random
+    from burnpy.tensor.methods.declared import FloatFunctions, IntFunctions, NumberFunctions
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.gathering import Gathering
     from burnpy.tensor.methods.linalg import Diagonals, Matrices, Products
@@ -28,12 +30,14 @@ __all__ = [
     "Diagonals",
     "Elementary",
     "Filling",
+    "FloatFunctions",
     "FloatStatistics",
     "Gathering",
     "IntCounting",
+    "IntFunctions",
     "Matrices",
+    "NumberFunctions",
     "NumberStatistics",
-    "NumberTheory",
     "Ordering",
     "Products",
     "Random",
@@ -41,6 +45,7 @@ __all__ = [
     "Rearranging",
     "Repeating",
     "Scattering",
+    "Shifts",
 ]
 
 METHODS = {
@@ -49,23 +54,17 @@ METHODS = {
         "addmm",
         "allclose",
         "baddbmm",
-        "fmax",
-        "fmin",
-        "fmod",
         "heaviside",
         "isclose",
         "nan_to_num",
-        "signbit",
     ),
-    "arithmetic.NumberTheory": (
+    "arithmetic.Shifts": (
         "__lshift__",
         "__rlshift__",
         "__rrshift__",
         "__rshift__",
         "bitwise_left_shift",
         "bitwise_right_shift",
-        "gcd",
-        "lcm",
     ),
     "creation.Filling": (
         "_filled_like",
@@ -80,10 +79,9 @@ METHODS = {
         "normal_like",
         "uniform_like",
     ),
-    "elementary.Elementary": (
+    "declared.FloatFunctions": (
         "acos",
         "acosh",
-        "addcdiv",
         "asin",
         "asinh",
         "atan",
@@ -91,30 +89,43 @@ METHODS = {
         "atanh",
         "copysign",
         "cosh",
-        "deg2rad",
         "digamma",
         "erfc",
         "erfinv",
         "exp2",
         "expm1",
-        "frac",
-        "hardshrink",
         "hypot",
-        "lerp",
         "lgamma",
         "log10",
         "log1p",
         "log2",
         "logaddexp",
-        "logit",
-        "polygamma",
-        "prelu",
-        "rad2deg",
         "sinc",
         "sinh",
         "tan",
         "trunc",
         "xlogy",
+    ),
+    "declared.NumberFunctions": (
+        "fmax",
+        "fmin",
+        "fmod",
+        "signbit",
+    ),
+    "declared.IntFunctions": (
+        "gcd",
+        "lcm",
+    ),
+    "elementary.Elementary": (
+        "addcdiv",
+        "deg2rad",
+        "frac",
+        "hardshrink",
+        "lerp",
+        "logit",
+        "polygamma",
+        "prelu",
+        "rad2deg",
     ),
     "gathering.Gathering": (
         "argwhere",

@@ -1,4 +1,4 @@
-"""Methods of numbers with others: remainders, sums of products, closeness; of ints, divisors, multiples and shifts."""
+"""Methods of numbers with others: sums of products, closeness; of ints, shifts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.arithmetic import S
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
-from burnpy.tensor.template import binary, predicate
+from burnpy.tensor.template import binary
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -23,36 +23,6 @@ class Combining(TensorBase[B], Generic[B, S]):
     """Functions of several tensors of one kind, which broadcast and promote."""
 
     __slots__ = ()
-
-    @binary
-    def fmod(self, other: Self | S) -> Self:
-        """The remainder of division rounded toward 0, with the sign of x, as C's ``fmod``.
-
-        Raises:
-            ArgumentError: a divisor of ints is 0.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> x = IntTensor[NumPy].from_data([7, -7])
-        >>> x.fmod(3).tolist(), (x % 3).tolist()
-        ([1, -1], [1, 2])
-        """
-        ...
-
-    @binary
-    def fmax(self, other: Self | S) -> Self:
-        """The elementwise maximum, or the operand that is not NaN. The gradient of equal operands goes to x."""
-        ...
-
-    @binary
-    def fmin(self, other: Self | S) -> Self:
-        """The elementwise minimum, or the operand that is not NaN. The gradient of equal operands goes to x."""
-        ...
-
-    @predicate
-    def signbit(self) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x has a negative sign, which -0.0 has too."""
-        ...
 
     def heaviside(self, values: Self | S) -> Self:
         """The step function: 0 where x < 0 or x is NaN, 1 where x > 0, and ``values`` where x is 0.
@@ -240,27 +210,10 @@ def _doubles(x: Any) -> Any:
     return x._float(x._device.to_float(x._primitive, float64))
 
 
-class NumberTheory(TensorBase[B]):
-    """Operations of ints, which broadcast, promote and may be Python ints."""
+class Shifts(TensorBase[B]):
+    """Shifts of ints, which broadcast, promote and may be Python ints."""
 
     __slots__ = ()
-
-    @binary
-    def gcd(self, other: Self | int) -> Self:
-        """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|other|``.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> x = IntTensor[NumPy].from_data([4, 0, -6])
-        >>> x.gcd(6).tolist(), x.lcm(6).tolist()
-        ([2, 6, 6], [12, 0, 6])
-        """
-        ...
-
-    @binary
-    def lcm(self, other: Self | int) -> Self:
-        """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
-        ...
 
     @binary
     def bitwise_left_shift(self, other: Self | int) -> Self:

@@ -1,4 +1,4 @@
-"""Elementary and special functions of float tensors, of one and of two, and some activation functions."""
+"""Elementary and special functions of float tensors that check an argument or combine operations."""
 
 from __future__ import annotations
 
@@ -10,106 +10,14 @@ from burnpy.backend.operations.lists import lerp_each
 from burnpy.tensor.dims import integer
 from burnpy.tensor.methods.arithmetic import combined
 from burnpy.tensor.operands import number, operands, together
-from burnpy.tensor.template import binary, unary
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 
 class Elementary(TensorBase[B]):
-    """Elementary and special functions of floats, of one tensor or two, which broadcast; nothing warns, as in IEEE 754.
-
-    Special functions are exact to a few roundings, and 16-bit floats are computed in float32.
-    """
+    """Elementary and special functions of floats, interpolation, and some activation functions."""
 
     __slots__ = ()
-
-    @unary
-    def expm1(self) -> Self:
-        """The function exp(x) - 1, accurate near 0."""
-        ...
-
-    @unary
-    def log1p(self) -> Self:
-        """The function log(1 + x), accurate near 0."""
-        ...
-
-    @unary
-    def exp2(self) -> Self:
-        """The power of two, 2 to the power x."""
-        ...
-
-    @unary
-    def log2(self) -> Self:
-        """The logarithm to base 2; -inf at 0, NaN below.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
-        [0.0, 3.0]
-        """
-        ...
-
-    @unary
-    def log10(self) -> Self:
-        """The logarithm to base 10; -inf at 0, NaN below."""
-        ...
-
-    @unary
-    def tan(self) -> Self:
-        """The tangent of x radians."""
-        ...
-
-    @unary
-    def asin(self) -> Self:
-        """The inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. Its gradient at ±1 is inf."""
-        ...
-
-    @unary
-    def acos(self) -> Self:
-        """The inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. Its gradient at ±1 is -inf."""
-        ...
-
-    @unary
-    def atan(self) -> Self:
-        """The inverse tangent in radians, from -π/2 to π/2."""
-        ...
-
-    @unary
-    def sinh(self) -> Self:
-        """The hyperbolic sine."""
-        ...
-
-    @unary
-    def cosh(self) -> Self:
-        """The hyperbolic cosine."""
-        ...
-
-    @unary
-    def asinh(self) -> Self:
-        """The inverse hyperbolic sine."""
-        ...
-
-    @unary
-    def acosh(self) -> Self:
-        """The inverse hyperbolic cosine, which is not negative; NaN below 1. Its gradient at 1 is inf."""
-        ...
-
-    @unary
-    def atanh(self) -> Self:
-        """The inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
-        ...
-
-    @unary
-    def trunc(self) -> Self:
-        """The integer next to x toward 0, as a float. Its gradient is 0.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> x = Tensor[NumPy].from_data([1.75, -1.75])
-        >>> x.trunc().tolist(), x.frac().tolist()
-        ([1.0, -1.0], [0.75, -0.75])
-        """
-        ...
 
     def frac(self) -> Self:
         """The part of x behind the point, with the sign of x: x - trunc(x). Its gradient is 1."""
@@ -145,45 +53,6 @@ class Elementary(TensorBase[B]):
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
 
-    @unary
-    def erfc(self) -> Self:
-        """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
-
-        Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
-        '4.13703e-37'
-        """
-        ...
-
-    @unary
-    def erfinv(self) -> Self:
-        """The inverse of the error function; ±inf at ±1, NaN beyond.
-
-        Source: Wichura, Algorithm AS 241, 1988.
-        """
-        ...
-
-    @unary
-    def lgamma(self) -> Self:
-        """The logarithm of the absolute value of the gamma function; inf at 0 and at negative integers.
-
-        Source: Abramowitz and Stegun, Handbook of Mathematical Functions, chapter 6.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
-        24.0
-        """
-        ...
-
-    @unary
-    def digamma(self) -> Self:
-        """The derivative of `lgamma`; NaN at negative integers, ∓inf at ±0."""
-        ...
-
     def polygamma(self, n: int) -> Self:
         """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
 
@@ -200,44 +69,6 @@ class Elementary(TensorBase[B]):
             raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 or more")
         b = self._backend
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
-
-    @unary
-    def sinc(self) -> Self:
-        """The normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
-        ...
-
-    @binary
-    def atan2(self, other: Self | float) -> Self:
-        """The angle of the point (other, x) in radians, from -π to π: x is the ordinate, ``other`` the abscissa.
-
-        The gradient at (0, 0) is 0.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
-        [0.0, 90.0]
-        """
-        ...
-
-    @binary
-    def hypot(self, other: Self | float) -> Self:
-        """The length of the vector (x, other), √(x² + other²), without overflow. The gradient at (0, 0) is 0."""
-        ...
-
-    @binary
-    def copysign(self, other: Self | float) -> Self:
-        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
-        ...
-
-    @binary
-    def logaddexp(self, other: Self | float) -> Self:
-        """The logarithm of exp(x) + exp(other), without overflow."""
-        ...
-
-    @binary
-    def xlogy(self, other: Self | float) -> Self:
-        """The product x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
-        ...
 
     def lerp(self, end: Self, weight: Self | float) -> Self:
         """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
