@@ -19,6 +19,7 @@ from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
 from burnpy_cupy import availability, exchange, memory_pool, nccl
+from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.kernels.activation import CuPyActivation
@@ -34,7 +35,6 @@ from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
-from burnpy_cupy.random import CuPyRandom
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
 RAW = ATTENTION

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.lists import Formula, no_results, widest
+from burnpy.backend.operations.foreach import Formula, no_results, widest
 from burnpy_array.reduction import SAFE
 from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from burnpy_numpy.kernels.kernel import family_kernels

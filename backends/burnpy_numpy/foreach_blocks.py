@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.lists import Formula, no_results, numbers_at, one_position
+from burnpy.backend.operations.foreach import Formula, no_results, numbers_at, one_position
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY

@@ -13,7 +13,7 @@ from burnpy_array.pointwise import alike
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_enabled, program_kernel
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.operations.foreach import Formula
     from burnpy.backend.program import Program
 
 

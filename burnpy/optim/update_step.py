@@ -23,7 +23,7 @@ from burnpy.backend.primitives import Bool, Float
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.operations.foreach import Formula
     from burnpy.optim.update_count import UpdateCount
 
 

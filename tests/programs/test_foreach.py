@@ -10,7 +10,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.lists import mul_each
+from burnpy.backend.operations.foreach import mul_each
 from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 
 D: Any = NumPy()

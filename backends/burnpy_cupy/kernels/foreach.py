@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.lists import Formula, no_results
+from burnpy.backend.operations.foreach import Formula, no_results
 from burnpy.backend.primitives import DType
 from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import float64
-from burnpy.backend.operations.lists import widest
+from burnpy.backend.operations.foreach import widest
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
 from burnpy_cupy.kernels.foreach_tables import THREADS, TableBatch, batches, contiguous, table_source
 from burnpy_cupy.kernels.launch import OPTIONS

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.dtypes import float32, float64
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.lists import Formula
+    from burnpy.backend.operations.foreach import Formula
     from burnpy.backend.program import Program
     from burnpy_numpy.kernels.entry import Entry
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel

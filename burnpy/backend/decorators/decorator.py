@@ -18,7 +18,7 @@ from burnpy.backend.decorators.formula_operations import formula_operation
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.entries import EMPTY, Operation, operation
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.operations.lists import Formula
+from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Bool, Float, Int, Value
 from burnpy.backend.schema import declarations
 from burnpy.typevars import I_co

@@ -9,7 +9,7 @@ from typing import Any
 
 from burnpy.backend.backend import operations
 from burnpy.backend.entries import Argument, Operation
-from burnpy.backend.operations.lists import Formula
+from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.schema import Algebra
 from burnpy.hints.signatures import signature

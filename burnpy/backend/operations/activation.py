@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import relative, relative_softmax
 from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import GENERAL, derived

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Scalar, Shape, Value
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, derived, required
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.linalg import by_host, column, row, symmetric_part
 from burnpy.backend.primitives import Float, Int, Shape
 from burnpy.backend.rules import precise

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32, int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import relative_softmax
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived

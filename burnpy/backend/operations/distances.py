@@ -6,7 +6,7 @@ import math
 from math import prod
 from typing import Any
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import ties, with_reduced_dims
 from burnpy.backend.primitives import Dims, Float
 from burnpy.backend.schema import GENERAL, derived

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus, zero_vjp
 from burnpy.backend.primitives import Bool, Float, Int, Number, Scalar
 from burnpy.backend.rules import identity

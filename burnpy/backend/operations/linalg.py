@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import precise
 from burnpy.backend.schema import GENERAL, derived

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Dims, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 

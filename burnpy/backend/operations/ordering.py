@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Bool, Int, Number
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived, required

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Float, Shape, Value
 from burnpy.backend.schema import LINEAR, STRUCTURAL, derived

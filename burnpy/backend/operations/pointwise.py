@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import BILINEAR, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived, required

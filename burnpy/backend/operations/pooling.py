@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Bool, Float, Int, Key, Shape
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived

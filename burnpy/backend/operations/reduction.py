@@ -6,7 +6,7 @@ import math
 from math import prod
 from typing import Any
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, Float, Int, Number, Shape, Value
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, required
 

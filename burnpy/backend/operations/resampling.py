@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Float, Int, Shape
 from burnpy.backend.schema import BILINEAR, LINEAR, derived
 

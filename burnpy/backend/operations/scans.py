@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64, kind_of
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Float, Int, Number
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, DType, Float, Key, Number, Scalar, Shape, Value
 from burnpy.backend.rules import Matrices, PartialGrad
 from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, required

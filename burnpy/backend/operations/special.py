@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations.base import OperationsBase
+from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
 

@@ -6,7 +6,7 @@ import math
 from typing import Any, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.operations.lists import lerp_each
+from burnpy.backend.operations.foreach import lerp_each
 from burnpy.tensor.dims import integer
 from burnpy.tensor.methods.arithmetic import combined
 from burnpy.tensor.operands import number, operands, together
