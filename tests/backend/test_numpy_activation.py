@@ -1,4 +1,4 @@
-"""GELU on the NumPy backend: its precision and the edges of float32; softmax of few elements is that of many."""
+"""GELU on the NumPy backend: its precision and the edges of float32; softmax computes few and many elements alike."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ are converted to the dtype of the first list's member, which the result has too.
 and rounded once. Members are not changed, and results are newly allocated.
 
 Most operations are elementwise, and written as a *formula*: a function ``f(b, *arrays, *numbers, *flags)`` of a backend
-that returns a tuple of results. All go through one method, `Lists.foreach`, which a backend may override. `Programs` runs
-kernels that instructions describe: see `burnpy.backend.program`.
+that returns a tuple of results. All go through one method, `Lists.foreach`, which a backend may override.
+
+`Programs` runs kernels that instructions describe: see `burnpy.backend.program`.
 """
 
 from __future__ import annotations
