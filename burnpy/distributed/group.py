@@ -19,8 +19,8 @@ from burnpy.distributed.same_models import bits_of, digest_of, refuse_difference
 from burnpy.distributed.wait import Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
-from burnpy.optim.checks import number
 from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.matching import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 

@@ -35,21 +35,21 @@ from burnpy.optim.nadam import NAdam
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.radam import RAdam
 from burnpy.optim.rmsprop import RmsProp
-from burnpy.optim.schedules.base import ConstantLr, LrSchedule, ProductLr
 from burnpy.optim.schedules.composed import SequentialLr, WarmUpLr
-from burnpy.optim.schedules.cyclic import CyclicLr
-from burnpy.optim.schedules.one_cycle import OneCycleLr
-from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
-from burnpy.optim.schedules.simple import (
+from burnpy.optim.schedules.formulas import (
     CosineLr,
     CosineRestartsLr,
+    CyclicLr,
     ExponentialLr,
     LinearLr,
     MultiStepLr,
     NoamLr,
+    OneCycleLr,
     PolynomialLr,
     StepLr,
 )
+from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
+from burnpy.optim.schedules.schedule import ConstantLr, LrSchedule, ProductLr
 from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.update_step import Step, for_each_param

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.optim.checks import at_least_zero, decay_rates
+from burnpy.optim.matching import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.update_step import decayed, lerp, updated
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.checks import number
+from burnpy.optim.matching import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 

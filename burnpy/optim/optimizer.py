@@ -11,12 +11,10 @@ from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateEr
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
-from burnpy.optim.checks import at_least_zero
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.masters import MASTER, masters_of, with_masters
-from burnpy.optim.matching import refuse_device
-from burnpy.optim.memory import Memory, Use
+from burnpy.optim.matching import at_least_zero, refuse_device
+from burnpy.optim.memory import MASTER, Memory, Use, masters_of, with_masters
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
@@ -237,7 +235,7 @@ class Optimizer(metaclass=Explaining):
             states, counts = dict(states), dict(counts)
         common, step_counts = Step(rate, 1, self.weight_decay, self.maximize, in_place, found), None
         if found is not None:
-            from burnpy.optim.update_count import UpdateCounts
+            from burnpy.optim.update_step import UpdateCounts
 
             step_counts = UpdateCounts(device, found)
         slots, rounded = self.slots, memory.rounded

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burnpy.nn.module import Module
     from burnpy.nn.variable import Param
     from burnpy.optim.groups import Options
-    from burnpy.optim.update_count import UpdateCount
+    from burnpy.optim.update_step import UpdateCount
 
     Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.checks import at_least_zero, fraction
+from burnpy.optim.matching import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.update_step import decayed, updated
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.checks import at_least_zero, count
-from burnpy.optim.schedules.base import LrSchedule, schedule_of, schedules_of
-from burnpy.optim.schedules.simple import ascending
+from burnpy.optim.matching import at_least_zero, count
+from burnpy.optim.schedules.formulas import ascending
+from burnpy.optim.schedules.schedule import LrSchedule, schedule_of, schedules_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_errors import Explaining
-from burnpy.optim.checks import at_least_zero, count
+from burnpy.optim.matching import at_least_zero, count
 
 
 class LrSchedule(metaclass=Explaining):

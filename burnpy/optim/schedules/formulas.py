@@ -1,14 +1,15 @@
-"""Schedules defined by a single formula."""
+"""Schedules by a formula: constant, stepwise, exponential, polynomial, cosine, cyclic, and one cycle."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.checks import at_least_zero, count
-from burnpy.optim.schedules.base import LrSchedule
+from burnpy.optim.matching import at_least_zero, count, number
+from burnpy.optim.schedules.schedule import LrSchedule
 
 
 @dataclass(frozen=True)
@@ -238,3 +239,121 @@ def ascending(milestones: object, what: str) -> tuple[int, ...]:
     if any(a >= b for a, b in pairwise(steps)):
         raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
     return steps
+
+
+@dataclass(frozen=True)
+class CyclicLr(LrSchedule):
+    """The cyclic schedule: rises from ``start`` to ``peak`` and falls back, over and over, along straight lines.
+
+    The values equal those of `torch.optim.lr_scheduler.CyclicLR`, whose argument names are in parentheses.
+
+    Source: Smith, Cyclical learning rates for training neural networks, 2017.
+
+    Args:
+        start: the smallest rate (base_lr).
+        peak: the largest rate (max_lr).
+        rising: the number of steps in which the rate rises (step_size_up).
+        falling: the number of steps in which it falls (step_size_down); as many by default.
+        mode: "triangular" for equal cycles; "triangular2" for a height above ``start`` that is halved in each cycle;
+            "exp_range" for one that is multiplied by ``factor`` in each step.
+        factor: the factor of the mode "exp_range" (gamma).
+
+    Raises:
+        ArgumentError: a number is out of range, or the mode is unknown.
+
+    >>> [round(CyclicLr(0.0, 1.0, 2, mode="triangular2")(step), 3) for step in range(8)]
+    [0.0, 0.5, 1.0, 0.5, 0.0, 0.25, 0.5, 0.25]
+    """
+
+    start: float
+    peak: float
+    rising: int = 2000
+    falling: int | None = None
+    mode: Literal["triangular", "triangular2", "exp_range"] = "triangular"
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.start, "CyclicLr(start)")
+        if at_least_zero(self.peak, "CyclicLr(peak)") < self.start:
+            raise ArgumentError(f"CyclicLr(peak) is {self.peak!r}, which is less than start={self.start!r}")
+        count(self.rising, "CyclicLr(rising)")
+        if self.falling is not None:
+            count(self.falling, "CyclicLr(falling)")
+        at_least_zero(self.factor, "CyclicLr(factor)")
+        if self.mode not in ("triangular", "triangular2", "exp_range"):
+            raise ArgumentError(f'CyclicLr(mode) is {self.mode!r}; expected "triangular", "triangular2" or "exp_range"')
+
+    def at(self, step: int) -> float:
+        """Return the learning rate in the cycle of the step."""
+        falling = self.rising if self.falling is None else self.falling
+        cycle, position = divmod(step, self.rising + falling)
+        risen = position / self.rising if position <= self.rising else 1.0 - (position - self.rising) / falling
+        height = self.peak - self.start
+        if self.mode == "triangular2":
+            height = power(height, 0.5, cycle)
+        elif self.mode == "exp_range":
+            height = power(height, self.factor, step)
+        return self.start + height * risen
+
+
+@dataclass(frozen=True)
+class OneCycleLr(LrSchedule):
+    """The one-cycle schedule: ``peak / start_factor`` up to ``peak``, down to ``peak / start_factor / end_factor``.
+
+    The rate stays constant after the last step. The values equal those of `torch.optim.lr_scheduler.OneCycleLR`, whose
+    argument names are in parentheses.
+
+    Source: Smith and Topin, Super-convergence: Very fast training of neural networks using large learning rates, 2018.
+
+    Args:
+        peak: the largest rate (max_lr).
+        steps: the number of steps (total_steps); the last is ``steps - 1``.
+        rising: the fraction of steps in which the rate rises (pct_start), in [0, 1].
+        start_factor: the peak divided by the first rate (div_factor).
+        end_factor: the first rate divided by the last (final_div_factor).
+        shape: "cosine" or "linear" interpolation (anneal_strategy).
+        three_phase: whether to fall to the first rate as fast as it rose, and then to the last (three_phase).
+
+    Raises:
+        ArgumentError: a number is out of range.
+
+    >>> [round(OneCycleLr(1.0, 11, rising=0.5, shape="linear")(step), 4) for step in (0, 4, 10, 11)]
+    [0.04, 0.8933, 0.0, 0.0]
+    """
+
+    peak: float
+    steps: int
+    rising: float = 0.3
+    start_factor: float = 25.0
+    end_factor: float = 1e4
+    shape: Literal["cosine", "linear"] = "cosine"
+    three_phase: bool = False
+
+    def __post_init__(self) -> None:
+        at_least_zero(self.peak, "OneCycleLr(peak)")
+        count(self.steps, "OneCycleLr(steps)", least=2)
+        if not 0 <= number(self.rising, "OneCycleLr(rising)") <= 1:
+            raise ArgumentError(f"OneCycleLr(rising) is {self.rising!r}; expected a part of the steps, in [0, 1]")
+        for name in ("start_factor", "end_factor"):
+            if at_least_zero(getattr(self, name), f"OneCycleLr({name})") == 0:
+                raise ArgumentError(f"OneCycleLr({name}) is 0, and is divided by")
+        if self.shape not in ("cosine", "linear"):
+            raise ArgumentError(f'OneCycleLr(shape) is {self.shape!r}; expected "cosine" or "linear"')
+
+    def at(self, step: int) -> float:
+        """Return the learning rate in the phase of the step."""
+        first = self.peak / self.start_factor
+        last = first / self.end_factor
+        if step >= self.steps:
+            return last
+        top = self.rising * self.steps - 1
+        phases = [(top, first, self.peak), (self.steps - 1.0, self.peak, last)]
+        if self.three_phase:
+            phases[1:] = [(2 * top, self.peak, first), (self.steps - 1.0, first, last)]
+        begin = 0.0
+        for end, low, high in phases:
+            if step <= end:
+                done = (step - begin) / (end - begin) if end > begin else 1.0
+                return cosine(low, high, done) if self.shape == "cosine" else low + (high - low) * done
+            begin = end
+        return last
