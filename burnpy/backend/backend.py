@@ -14,7 +14,7 @@ from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Binary, Elementary, Integers
-from burnpy.backend.operations.foreach import Lists, Programs
+from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
@@ -22,6 +22,7 @@ from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
+from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling

@@ -1,4 +1,19 @@
-"""`UpdateCount`: a number of updates that only the device knows, as it does not count those that a scaler skipped.
+"""The frame of all updates: the common settings of a step, weight decay, and the call of an optimizer's formula.
+
+A *formula* computes the next value and the next states of one parameter. It is a function of a module that takes a
+backend; then arrays: the parameter, its gradient and its states; then numbers, which change from step to step and may
+be 0-d primitives; then flags, which decide what is computed::
+
+    def momentum_step(b, param, grad, velocity, lr, momentum, decay, nesterov, *how):
+        param, grad = decayed(b, param, grad, decay, *how)
+        ...
+        return new_param, new_velocity
+
+`updated` adds the last number and the last flags, which `decayed` takes. A backend traces a program of the formula that
+takes the numbers at each call, and computes all parameters in one kernel (`burnpy.backend.Backend.foreach`). The
+arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same numbers.
+
+`UpdateCount`: a number of updates that only the device knows, as it does not count those that a scaler skipped.
 
 What an optimizer computes from the number of an update, such as Adam's bias corrections, is computed on the host for
 all numbers that are possible, and the device picks a row of that table. So nothing waits for the device.
