@@ -39,7 +39,7 @@ FIRST = {
     "burnpy/backend/numerics": ("backend", "linalg"),
     "burnpy/backend/operations/decompositions": ("linalg", "backend"),
     "burnpy/backend/operations/linalg": ("linalg", "backend"),
-    "burnpy/backend/operations/lists": ("optim", "backend", "programs"),
+    "burnpy/backend/operations/foreach": ("optim", "backend", "programs"),
     "burnpy/backend/program": ("programs",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
