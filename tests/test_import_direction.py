@@ -156,7 +156,7 @@ def test_packages_with_names_of_several_parts_are_lazy() -> None:
     assert not users, "import a name from the module that defines it"
 
 
-@pytest.mark.parametrize("module", ["burnpy", DOOR])  # the stubs of others: tests/docs/test_exports.py
+@pytest.mark.parametrize("module", ["burnpy", DOOR])  # the stubs of others: tests/docs/test_stubs.py
 def test_lazy_names_are_those_that_type_checkers_see(module: str) -> None:
     package: Any = import_module(module)
     tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))

@@ -37,6 +37,6 @@ _LATER = {
     "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "register_multi_grad_hook"),
     "burnpy.tensor.gradients": ("Gradients",),
 }
-"""The public names by module, which ``python -m burnpy.docs.exports`` writes into the stub for type checkers."""
+"""The public names by module, which ``python -m burnpy.docs.stubs`` writes into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _LATER)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.autodiff`, made from its table by ``python -m burnpy.docs.exports``."""
+"""The names of `burnpy.autodiff`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.balanced import Balanced

@@ -69,6 +69,6 @@ def attached(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports all of its names on first use.
 
-    Type checkers read them in a stub, which ``python -m burnpy.docs.exports`` makes from ``table``.
+    Type checkers read them in a stub, which ``python -m burnpy.docs.stubs`` makes from ``table``.
     """
     return (*lazy_attributes(package, table), sorted(name for names in table.values() for name in names))

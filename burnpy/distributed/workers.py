@@ -12,7 +12,14 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
-from burnpy.distributed.engines.engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
+from burnpy.distributed.engines.worker_engine import (
+    Failure,
+    FlatLayouts,
+    Lost,
+    WorkerEngine,
+    WorkerHandle,
+    WorkerTask,
+)
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.tensor.tensor_base import describe

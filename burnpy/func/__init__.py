@@ -25,6 +25,6 @@ _LATER = {
     "burnpy.func.vjps": ("linearize", "vjp"),
     "burnpy.func.pytree": ("register_tree",),
 }
-"""The names of the package by module; ``python -m burnpy.docs.exports`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _LATER)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.func`, made from its table by ``python -m burnpy.docs.exports``."""
+"""The names of `burnpy.func`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.func.gradient_functions import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp

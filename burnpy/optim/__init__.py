@@ -35,8 +35,10 @@ from burnpy.optim.nadam import NAdam
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.radam import RAdam
 from burnpy.optim.rmsprop import RmsProp
-from burnpy.optim.schedules.composed import SequentialLr, WarmUpLr
-from burnpy.optim.schedules.formulas import (
+from burnpy.optim.schedules.composed_schedules import SequentialLr, WarmUpLr
+from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr
+from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
+from burnpy.optim.schedules.schedule_formulas import (
     CosineLr,
     CosineRestartsLr,
     CyclicLr,
@@ -48,8 +50,6 @@ from burnpy.optim.schedules.formulas import (
     PolynomialLr,
     StepLr,
 )
-from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
-from burnpy.optim.schedules.schedule import ConstantLr, LrSchedule, ProductLr
 from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.update_step import Step, for_each_param

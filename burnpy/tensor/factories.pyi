@@ -1,4 +1,4 @@
-"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.factories``."""
+"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.stubs``."""
 
 from typing import Any, Self, overload
 

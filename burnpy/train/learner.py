@@ -12,7 +12,7 @@ from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_val
 from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.schedules.schedule import ConstantLr, LrSchedule
+from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
 from burnpy.train.batches import Batches
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every

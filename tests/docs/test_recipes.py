@@ -279,8 +279,8 @@ class Recipe(NamedTuple):
     steps: dict[str, Step]
 
 
-EXPORTED = ("burnpy.docs.exports", "burnpy.docs.public_api")
-EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_exports.py", "tests/nn/test_widths.py", "tests/nn/test_activation.py"
+EXPORTED = ("burnpy.docs.stubs", "burnpy.docs.public_api")
+EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_stubs.py", "tests/nn/test_widths.py", "tests/nn/test_activation.py"
 KERNELS = "tests/programs/test_operations.py"
 LISTED, DEFINED = f"{EXPORTS}::test_what_is_public_is_listed", f"{EXPORTS}::test_what_a_table_lists_is_defined"
 AGREES = f"{KERNELS}::test_kernels_agree_with_numpy[logcosh-float32]"

@@ -13,7 +13,7 @@ import pytest
 
 from burnpy import BoolTensor, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
-from burnpy.docs import factories, methods
+from burnpy.docs import methods, stubs
 from burnpy.tensor.methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
 from tests.rows import every_row
@@ -63,8 +63,8 @@ def test_the_table_of_methods_is_up_to_date() -> None:
 
 
 def test_the_stub_of_the_factories_is_up_to_date() -> None:
-    assert factories.STUB.read_text(encoding="utf-8") == factories.stub(), (
-        "burnpy/tensor/factories.pyi is out of date: run python -m burnpy.docs.factories"
+    assert stubs.FACTORIES_STUB.read_text(encoding="utf-8") == stubs.factories_stub(), (
+        "burnpy/tensor/factories.pyi is out of date: run python -m burnpy.docs.stubs"
     )
 
 

@@ -13,7 +13,7 @@ from burnpy.data.engines import batch_process as loading
 from burnpy.data.engines.kept_processes import context_for, ended, ending, refuse_unable, unguarded
 from burnpy.data.engines.shared_memory import packed_for_processes, unpacked
 from burnpy.distributed.engines import worker_process
-from burnpy.distributed.engines.engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask
+from burnpy.distributed.engines.worker_engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask
 
 _REMEDY = "use engine='ray', which sends functions as they are"
 

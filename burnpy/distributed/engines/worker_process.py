@@ -15,7 +15,7 @@ from typing import Any
 from burnpy.backend.errors import OutOfMemoryError, WorkerError
 from burnpy.data.engines.batch_process import failure, receive_file, send_file
 from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, unpacked
-from burnpy.distributed.engines.engine import WorkerTask, done
+from burnpy.distributed.engines.worker_engine import WorkerTask, done
 
 
 class Parcel:

@@ -1,4 +1,4 @@
-"""The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.exports``."""
+"""The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.nn.functional.activation import (
     celu,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.matching import at_least_zero, count, number
-from burnpy.optim.schedules.schedule import LrSchedule
+from burnpy.optim.schedules.lr_schedule import LrSchedule
 
 
 @dataclass(frozen=True)

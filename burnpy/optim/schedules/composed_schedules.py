@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.matching import at_least_zero, count
-from burnpy.optim.schedules.formulas import ascending
-from burnpy.optim.schedules.schedule import LrSchedule, schedule_of, schedules_of
+from burnpy.optim.schedules.lr_schedule import LrSchedule, schedule_of, schedules_of
+from burnpy.optim.schedules.schedule_formulas import ascending
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,58 @@
-"""The stub ``burnpy/tensor/factories.pyi``, made from ``factories.py``: ``python -m burnpy.docs.factories`` writes it.
+"""Stubs for type checkers: ``python -m burnpy.docs.stubs`` writes them anew.
 
-A factory is written once, with ``device: Any = None``, and has two overloads in the stub: without ``device``, it
-creates a tensor on the backend of the class that it is called on; with it, on that device. Python's types have no way
-to say so in one signature.
+A package whose names are imported at first use has a table of them by module (`burnpy.backend.lazy.attached`), which
+type checkers cannot follow. Its stub, ``__init__.pyi``, imports the same names.
+
+A factory of tensors is written once, with ``device: Any = None``, and has two overloads in ``factories.pyi``: without
+``device``, it creates a tensor on the backend of the class that it is called on; with it, on that device. Python's
+types have no way to say so in one signature.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-SOURCE = Path(__file__).parents[1] / "tensor" / "factories.py"
-STUB = SOURCE.with_suffix(".pyi")
+PACKAGES = ("burnpy.autodiff", "burnpy.func", "burnpy.linalg", "burnpy.nn", "burnpy.nn.functional")
 
-_HEAD = '''\
-"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.factories``."""
+_EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.stubs``."""\n\n'
+_WIDTH = 120
+
+
+def path_of(package: str) -> Path:
+    """Return the path of a package's stub."""
+    return Path(import_module(package).__path__[0], "__init__.pyi")
+
+
+def exports_stub(package: str) -> str:
+    """Return the text of a package's stub, laid out as ruff does it."""
+    table: dict[str, tuple[str, ...]] = vars(import_module(package))["_LATER"]
+    imports = "".join(_import_line(module, _in_order(table[module])) for module in sorted(table))
+    names = "".join(f'    "{name}",\n' for name in _in_order(name for names in table.values() for name in names))
+    return f"{_EXPORTS_HEAD.format(package=package)}{imports}\n__all__ = [\n{names}]\n"
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return names as ruff sorts them: constants, classes, functions."""
+    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def _import_line(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}\n"
+    if len(line) <= _WIDTH + 1:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
+
+
+FACTORIES = Path(__file__).parents[1] / "tensor" / "factories.py"
+FACTORIES_STUB = FACTORIES.with_suffix(".pyi")
+
+_FACTORIES_HEAD = '''\
+"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.stubs``."""
 
 from typing import Any, Self, overload
 
@@ -35,8 +70,6 @@ from burnpy.typevars import B2, B, I
 _NUMBERS = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
 """The Python numbers of each tensor class, which annotations call ``Number``."""
 
-_WIDTH = 120
-
 
 class _Overload(NamedTuple):
     """The meaning of a factory's annotations in one of its overloads."""
@@ -46,11 +79,11 @@ class _Overload(NamedTuple):
     has_device: bool
 
 
-def stub() -> str:
+def factories_stub() -> str:
     """Return the text of the stub."""
-    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    tree = ast.parse(FACTORIES.read_text(encoding="utf-8"))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    return _HEAD + "".join(_class_of(kind, classes[f"{kind}Factories"], classes) for kind in _NUMBERS)
+    return _FACTORIES_HEAD + "".join(_class_of(kind, classes[f"{kind}Factories"], classes) for kind in _NUMBERS)
 
 
 def _class_of(kind: str, node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:
@@ -117,4 +150,6 @@ def _parameter(argument: ast.arg, default: ast.expr | None, overload: _Overload)
 
 
 if __name__ == "__main__":
-    STUB.write_text(stub(), encoding="utf-8")
+    for each in PACKAGES:
+        path_of(each).write_text(exports_stub(each), encoding="utf-8")
+    FACTORIES_STUB.write_text(factories_stub(), encoding="utf-8")

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import exports
+from burnpy.docs import stubs
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("package", exports.PACKAGES)
+@pytest.mark.parametrize("package", stubs.PACKAGES)
 def test_the_stub_is_up_to_date(package: str) -> None:
-    path = exports.path_of(package)
-    assert path.read_text(encoding="utf-8") == exports.stub(package), (
-        f"{package.replace('.', '/')}/__init__.pyi is out of date: run python -m burnpy.docs.exports"
+    path = stubs.path_of(package)
+    assert path.read_text(encoding="utf-8") == stubs.exports_stub(package), (
+        f"{package.replace('.', '/')}/__init__.pyi is out of date: run python -m burnpy.docs.stubs"
     )
 
 
-@pytest.mark.parametrize("package", exports.PACKAGES)
+@pytest.mark.parametrize("package", stubs.PACKAGES)
 def test_the_stub_imports_what_the_package_has(package: str) -> None:
     module = import_module(package)
     names: dict[str, object] = {}
-    exec(compile(ast.parse(exports.stub(package)), "stub", "exec"), names)
+    exec(compile(ast.parse(stubs.exports_stub(package)), "stub", "exec"), names)
     assert {name: getattr(module, name) for name in module.__all__} == {name: names[name] for name in module.__all__}
     assert sorted(module.__all__) == sorted({*names} - {"__all__", "__builtins__", "__doc__", "__name__"})
 
@@ -41,7 +41,7 @@ def parsed(file: str) -> ast.Module:
 
 def test_what_a_table_lists_is_defined() -> None:
     missing = []
-    for package in exports.PACKAGES:
+    for package in stubs.PACKAGES:
         for module, names in vars(import_module(package))["_LATER"].items():
             if module != package:
                 text = (ROOT / file_of(module)).read_text(encoding="utf-8")
