@@ -97,20 +97,19 @@ class MicroBatches:
     def __init__(self, model: Module[Any], several: bool, scaler: GradScaler[Any] | None = None) -> None:
         self.measured: list[Measured] = []
         self._model: Any = model
-        self._several = several
         self._scaler = scaler
-        self._total = GradientsAccumulator[Any]()
+        self._total = GradientsAccumulator[Any]() if several else None
 
     def add(self, measured: Measured) -> None:
         """Add a batch."""
         self.measured.append(measured)
-        if self._several and measured.step is not None:
+        if self._total is not None and measured.step is not None:
             grads = GradientsParams.from_grads(self._scaled(measured.step.loss).backward(), self._model)
             self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
         """Return the mean of the gradients of all ranks. Some ranks may have had no samples."""
-        if self._several:
+        if self._total is not None:
             return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
         ((step, size, _),) = self.measured
         return group.backward(None if step is None else self._scaled(step.loss), self._model, weight=size)
@@ -124,6 +123,8 @@ class Feed:
 
     Attributes:
         group: the ranks that share the batches.
+        has_next: whether there is a next batch.
+        batch: the next batch; None if this rank has no samples of it, or if there is none.
     """
 
     def __init__(self, group: Ranks, loader: Any, epoch: int, start: int) -> None:
@@ -138,20 +139,13 @@ class Feed:
 
     def advance(self) -> None:
         """Go on to the next batch."""
-        self._following: Any = next(self._batches, _END)
-
-    @property
-    def batch(self) -> Any:
-        """The next batch; None if this rank has no samples of it, or if there is none."""
-        return None if self._following is _END else self._following
-
-    def has_next(self) -> bool:
-        """Return whether there is a next batch."""
-        return self._following is not _END
+        following = next(self._batches, _END)
+        self.has_next = following is not _END
+        self.batch: Any = following if self.has_next else None
 
     def end(self) -> None:
         """Have no next batch."""
-        self._following = _END
+        self.has_next, self.batch = False, None
 
 
 _END = object()

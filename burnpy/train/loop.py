@@ -187,14 +187,14 @@ class Loop:
         began = time.perf_counter()
         yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))
         feed = Feed(self.strategy.group, self.train, at.epoch, at.batch)
-        if not feed.has_next() and at.batch == 0:
+        if not feed.has_next and at.batch == 0:
             raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
         check_device(feed.batch, at.model.device, "training batches", "the model")
         micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
-        while feed.has_next():
-            self._measure(feed, micro)
+        while feed.has_next:
+            more = self._measure(feed, micro)
             rate, norm = learner.schedule(at.step), None
-            complete = len(micro.measured) == learner.accumulate or not feed.has_next()
+            complete = len(micro.measured) == learner.accumulate or not more
             if complete:
                 micro, norm = self._update(feed, micro, rate)
                 for each in micro.measured:
@@ -218,12 +218,12 @@ class Loop:
             at.batch += 1
             yield self._noted(event)
             if complete:
-                if feed.has_next() and learner.valid_every.due(event) and self.valid is not None:
+                if self.valid is not None and more and learner.valid_every.due(event):
                     yield self._noted(self._validated())
                 self._agree(interrupts.requested)
-                if feed.has_next() or self.stopped == "interrupted":
+                if self.saving and (more or self.stopped == "interrupted"):
                     yield from self._saves()
-                if self.stopped is not None and feed.has_next():
+                if self.stopped is not None and more:
                     return
         yield from self._end_of_epoch(began)
 
@@ -255,8 +255,8 @@ class Loop:
         self._agree()
         yield from self._saves()
 
-    def _measure(self, feed: Feed, micro: MicroBatches) -> None:
-        """Compute the loss of the next batch, and go on to the one after it."""
+    def _measure(self, feed: Feed, micro: MicroBatches) -> bool:
+        """Compute the loss of the next batch, and go on; return whether there is another."""
         at, batch = self.position, feed.batch
         if batch is None:
             micro.add(Measured(None, 0, None))
@@ -272,6 +272,7 @@ class Loop:
             feed.advance()
         else:
             feed.end()
+        return feed.has_next
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
         """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged.
@@ -329,12 +330,16 @@ class Loop:
 
     def _agree(self, interrupted: bool = False) -> None:
         """Stop where a rank stops. Note what any rank saves, since all have to contribute their metrics to it."""
-        mine = (self.stopped, interrupted, bool(self.save))
-        notes = self.strategy.run(lambda group: group.gather(mine))
-        self.stopped = next((stopped for stopped, _, _ in notes if stopped is not None), None)
-        if any(interrupted for _, interrupted, _ in notes):
+        saving = bool(self.save)
+        if self.strategy.group.size > 1:
+            mine = (self.stopped, interrupted, saving)
+            notes = self.strategy.run(lambda group: group.gather(mine))
+            self.stopped = next((stopped for stopped, _, _ in notes if stopped is not None), None)
+            interrupted = any(interrupted for _, interrupted, _ in notes)
+            saving = any(saving for _, _, saving in notes)
+        if interrupted:
             self._interrupt()
-        self.saving = any(saving for _, _, saving in notes) or bool(self.save)
+        self.saving = saving or bool(self.save)
 
     def _noted(self, event: Event[Any]) -> Event[Any]:
         """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`."""

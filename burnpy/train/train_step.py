@@ -86,10 +86,10 @@ def batch_size(batch: object) -> int:
         shape = getattr(batch, "shape", ())
         if shape:
             return int(shape[0])
-    elif isinstance(batch, Mapping):
-        parts = list(batch.values())
     elif isinstance(batch, (tuple, list)):
         parts = list(batch)
+    elif isinstance(batch, Mapping):
+        parts = list(batch.values())
     elif isinstance(batch, Sized):
         return len(batch)
     elif is_dataclass(batch):
@@ -181,14 +181,14 @@ def finite_loss(loss: Tensor[Any], where: Callable[[], str]) -> float | None:
     Raises:
         NonFiniteError: it is not finite.
     """
-    device: Any = loss.device.discrete
-    if device.eager_checks:
-        value = loss.item()
+    device: Any = loss.device
+    if device.discrete.eager_checks:
+        value = float(device.to_numpy(loss._primitive))  # 0-d, as `Step` has checked
         if not math.isfinite(value):
             raise _error(value, where())
         return value
     bad, place = (~loss.detach().isfinite()).int(), where()
-    device.defer_check((bad._primitive,), lambda bad: _error(math.nan, place) if bad else None)
+    device.discrete.defer_check((bad._primitive,), lambda bad: _error(math.nan, place) if bad else None)
     return None
 
 

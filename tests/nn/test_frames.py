@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from benchmarks.peers.ours import Mlp
-from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, stack, where
+from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, mse_loss, stack, where
 from burnpy.backend import NumPy
 from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
+from burnpy.optim import Sgd
+from burnpy.train import Learner, Step
 from burnpy_numpy.kernels.kernel import kernels_enabled
 
 Train = Autodiff[NumPy]
@@ -104,3 +106,27 @@ def test_an_operation_is_few_calls(name: str) -> None:
 
 def test_a_layer_is_made_with_few_calls() -> None:
     assert frames(lambda: Linear(4, 3, device=NumPy)) <= 115
+
+
+@pytest.mark.slow
+def test_a_learner_adds_few_calls_to_a_loop_by_hand() -> None:
+    batch = (Tensor[Train].ones((4, 3)), Tensor[Train].ones((4, 2)))
+    model = Linear(3, 2, device=Train)
+
+    def train_step(model: Any, batch: Any) -> Step[Train]:
+        x, y = batch
+        return Step(mse_loss(model(x), y))
+
+    def by_learner(count: int) -> None:
+        learner = Learner(train_step, optim=Sgd(), lr=0.1)
+        assert sum(1 for _ in learner.events(model, [batch] * count, epochs=1)) > count
+
+    def by_hand(count: int) -> None:
+        trained, optim = model, Sgd()
+        for each in [batch] * count:
+            trained = optim.step(0.1, trained, train_step(trained, each).loss.backward())
+
+    def of_a_batch(run: Callable[[int], None]) -> float:
+        return (frames(lambda: run(40)) - frames(lambda: run(20))) / 20
+
+    assert of_a_batch(by_learner) - of_a_batch(by_hand) <= 40
