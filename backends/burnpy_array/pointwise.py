@@ -227,7 +227,7 @@ class ArrayFused(ArrayBase):
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
         if not self.fuses(xs):
             return formula(self, *xs, *numbers)
-        from burnpy.backend.program.trace import run_formula  # not imported before the first large array
+        from burnpy.backend.programs.trace import run_formula  # not imported before the first large array
 
         return run_formula(self, formula, xs, numbers)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, int64
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 
 
 @cache

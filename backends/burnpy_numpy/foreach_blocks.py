@@ -68,8 +68,8 @@ def _calls(formula: Formula, arrays: int, numbers: int, flags: tuple[bool, ...])
 
     It is None if the formula is no program of `_FUNCTIONS`, or reads a state after the result in its memory is written.
     """
-    from burnpy.backend.program import ProgramError
-    from burnpy.backend.program.trace import formula_program  # not imported before the first large array
+    from burnpy.backend.programs import ProgramError
+    from burnpy.backend.programs.trace import formula_program  # not imported before the first large array
 
     try:
         program = formula_program(formula, "float32", arrays, numbers, flags)

@@ -14,7 +14,7 @@ from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula
-    from burnpy.backend.program import Program
+    from burnpy.backend.programs import Program
 
 
 class NumPyPrograms(ArrayBackend):
@@ -53,7 +53,7 @@ def _run(
 
 def _check_index(program: Program, given: list[Any], position: int, columns: int) -> None:
     """Refuse a gather whose index, an input, names no column: a kernel would read what is not the array's."""
-    from burnpy.backend.program import ProgramError  # not imported before the first program
+    from burnpy.backend.programs import ProgramError  # not imported before the first program
 
     step = program.instructions[position]
     if step.op != "input" or not isinstance(step.value, int):

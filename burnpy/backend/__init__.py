@@ -17,7 +17,7 @@ from burnpy.backend.schema import Algebra, derived, required
 if TYPE_CHECKING:
     from burnpy.backend.decorators import Checked, Decorator, Mixed, Profiled
     from burnpy.backend.entries import Operation
-    from burnpy.backend.program.explain import explain
+    from burnpy.backend.programs.explain import explain
     from burnpy_cupy import CuPy
     from burnpy_numpy import NumPy
 
@@ -42,7 +42,7 @@ __all__ = [
 _LATER = {
     "burnpy.backend.decorators": ("Checked", "Decorator", "Mixed", "Profiled"),
     "burnpy.backend.entries": ("Operation",),
-    "burnpy.backend.program.explain": ("explain",),
+    "burnpy.backend.programs.explain": ("explain",),
 }
 """The names that are imported at first use, by module; backends are as well, by entry point."""
 

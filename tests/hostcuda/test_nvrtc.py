@@ -17,7 +17,7 @@ import pytest
 from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend, CuPy
 from burnpy.backend.dtypes import float32, int64
-from burnpy.backend.program import Extent, Input, trace
+from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels

@@ -9,8 +9,8 @@ import pytest
 
 from burnpy.backend import Backend, CuPy, NumPy, explain
 from burnpy.backend.dtypes import dtype_of, int64
-from burnpy.backend.program import Extent, Input, ProgramError, trace
-from burnpy.backend.program.execute import execute
+from burnpy.backend.programs import Extent, Input, ProgramError, trace
+from burnpy.backend.programs.execute import execute
 from tests.hostcuda import simulator
 
 simulator.require()

@@ -40,7 +40,7 @@ FIRST = {
     "burnpy/backend/operations/decompositions": ("linalg", "backend"),
     "burnpy/backend/operations/linalg": ("linalg", "backend"),
     "burnpy/backend/operations/foreach": ("optim", "backend", "programs"),
-    "burnpy/backend/program": ("programs",),
+    "burnpy/backend/programs": ("programs",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
     "burnpy/nn": ("nn",),

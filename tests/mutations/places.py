@@ -16,7 +16,7 @@ WEIGHTS = {
     "burnpy/backend/decorators": 1,
     "burnpy/backend/numerics": 1,
     "burnpy/backend/operations": 10,
-    "burnpy/backend/program": 1,
+    "burnpy/backend/programs": 1,
     "burnpy/func": 1,
     "burnpy/linalg": 1,
     "burnpy/nn": 1,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import Backend, NumPy
-from burnpy.backend.program import Extent, Input, Program, trace
+from burnpy.backend.programs import Extent, Input, Program, trace
 
 PROGRAM: Program = trace(Backend.silu, (Input(Extent.FULL, "float32"),))
 X = np.linspace(-2, 2, 64 * 100, dtype=np.float32).reshape(64, 100)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from burnpy.backend import Backend, NumPy
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
-from burnpy.backend.program.execute import execute
+from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.programs.execute import execute
 
 pytest.importorskip("llvmlite")
 

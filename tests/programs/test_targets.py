@@ -15,7 +15,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.program import Extent, Input, Program, trace
+from burnpy.backend.programs import Extent, Input, Program, trace
 
 pytest.importorskip("llvmlite")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.backend.program import Extent, Input, trace
+from burnpy.backend.programs import Extent, Input, trace
 
 pytest.importorskip("llvmlite")
 mpmath: Any = pytest.importorskip("mpmath")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 
-from burnpy.backend.program import Extent, Instruction, Program, ProgramError
-from burnpy.backend.program.schedule import Schedule
+from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
+from burnpy.backend.programs.schedule import Schedule
 
 MEMORY = {
     "float64": "double",

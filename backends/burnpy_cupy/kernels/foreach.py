@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.foreach import Formula, no_results
 from burnpy.backend.primitives import DType
-from burnpy.backend.program import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression

@@ -11,7 +11,7 @@ from typing import Any
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import DType
-from burnpy.backend.program import Extent, Program, ProgramError
+from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy_array import ArrayBackend
 from burnpy_array.programs import operation_program
 from burnpy_cupy.kernels.launch import Kernel, kernels_enabled

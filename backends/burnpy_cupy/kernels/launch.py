@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.primitives import Shape
-from burnpy.backend.program import Extent, Input, Instruction, Program, ProgramError, trace
-from burnpy.backend.program.explain import executed
-from burnpy.backend.program.schedule import Schedule
+from burnpy.backend.programs import Extent, Input, Instruction, Program, ProgramError, trace
+from burnpy.backend.programs.explain import executed
+from burnpy.backend.programs.schedule import Schedule
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FLOATS, emit
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from burnpy.backend.program import Extent, Instruction, Program
-from burnpy.backend.program.schedule import Schedule
+from burnpy.backend.programs import Extent, Instruction, Program
+from burnpy.backend.programs.schedule import Schedule
 from burnpy_numpy.kernels.entry import program_entry
 from burnpy_numpy.kernels.instructions import applied
 from burnpy_numpy.kernels.vector_functions import FUNCTIONS, definition

@@ -16,8 +16,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.foreach import Formula
-from burnpy.backend.program import Program, ProgramError
-from burnpy.backend.program.trace import formula_program
+from burnpy.backend.programs import Program, ProgramError
+from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
 from burnpy_numpy.kernels.compiler import vector_bytes

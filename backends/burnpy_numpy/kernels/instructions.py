@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.backend.program import ProgramError
+from burnpy.backend.programs import ProgramError
 from burnpy_numpy.kernels.vector_functions import FUNCTIONS
 from burnpy_numpy.kernels.vectors import Vector, Writer
 

@@ -27,7 +27,7 @@ from burnpy.backend.dtypes import float32, float64
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula
-    from burnpy.backend.program import Program
+    from burnpy.backend.programs import Program
     from burnpy_numpy.kernels.entry import Entry
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.target import Unsupported
@@ -83,7 +83,7 @@ def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tupl
 
     Args:
         name: the operation, or a function of `burnpy_array.programs`.
-        extents: the extent of each of its arrays, see `burnpy.backend.program.Extent`; "index" is a column of int64,
+        extents: the extent of each of its arrays, see `burnpy.backend.programs.Extent`; "index" is a column of int64,
             "mask" a full array of bools.
         dtype: the dtype of all of them.
         rest: its other arguments.
@@ -111,7 +111,7 @@ def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int) -> Kernel 
     try:
         return _formulas[key]
     except KeyError:
-        from burnpy.backend.program.trace import formula_program
+        from burnpy.backend.programs.trace import formula_program
 
         program = formula_program(formula, xs[0].dtype.name, len(xs), numbers)
         return _formulas.setdefault(key, program_kernel(program))
@@ -127,7 +127,7 @@ def program_kernel(program: Program) -> Kernel | None:
 
 def _compiled(program: Program) -> Kernel | None:
     """Compile a program; None if kernels cannot compute it."""
-    from burnpy.backend.program import ProgramError
+    from burnpy.backend.programs import ProgramError
     from burnpy_numpy.kernels.compiler import vector_bytes
     from burnpy_numpy.kernels.emitter import emit, with_entry
     from burnpy_numpy.kernels.launch import Kernel

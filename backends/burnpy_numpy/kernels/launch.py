@@ -10,8 +10,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.primitives import Shape
-from burnpy.backend.program import Extent, Program, ProgramError
-from burnpy.backend.program.explain import executed
+from burnpy.backend.programs import Extent, Program, ProgramError
+from burnpy.backend.programs.explain import executed
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.emitter import CHUNK, Layout
 from burnpy_numpy.kernels.entry import Entry

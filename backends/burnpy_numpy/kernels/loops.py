@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from burnpy.backend.program import Program
+from burnpy.backend.programs import Program
 from burnpy_numpy.kernels.instructions import applied
 from burnpy_numpy.kernels.vector_functions import FUNCTIONS, definition
 from burnpy_numpy.kernels.vectors import Vector, Writer

@@ -20,7 +20,7 @@ import numpy as np
 
 from burnpy.backend.operations import recurrence as steps
 from burnpy.backend.primitives import Shape
-from burnpy.backend.program import Extent, Input, Program, trace
+from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel

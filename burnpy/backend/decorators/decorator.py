@@ -81,7 +81,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """As the inner backend computes it, by the operation `run`, which passes `around`."""
         if not self.fuses(xs):
             return formula(self, *xs, *numbers)
-        from burnpy.backend.program.trace import run_formula
+        from burnpy.backend.programs.trace import run_formula
 
         return run_formula(self, formula, xs, numbers)
 

@@ -70,8 +70,8 @@ def _flops(formula: Formula, lists: int, numbers: int, flags: tuple[bool, ...]) 
 
     @lru_cache(1)
     def of_an_element() -> int:
-        from burnpy.backend.program.program import ELEMENTWISE, ProgramError
-        from burnpy.backend.program.trace import formula_program
+        from burnpy.backend.programs.program import ELEMENTWISE, ProgramError
+        from burnpy.backend.programs.trace import formula_program
 
         known = operations()
         try:

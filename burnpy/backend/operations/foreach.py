@@ -48,7 +48,7 @@ class Lists(OperationsBase):
         Args:
             formula: an elementwise function of a backend, of one member of each list, of numbers and of flags, which
                 returns a tuple of results. It computes with operations that programs have
-                (`burnpy.backend.program.Instruction`), and is a function of a module, so that it is known by identity.
+                (`burnpy.backend.programs.Instruction`), and is a function of a module, so that it is known by identity.
             lists: lists of one length, at least one.
             numbers: Python numbers or float primitives: of one value, or a vector with a value for each position.
             flags: further arguments, part of the program.

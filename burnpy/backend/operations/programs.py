@@ -1,4 +1,4 @@
-"""Running programs: kernels that are described by instructions, see `burnpy.backend.program`."""
+"""Running programs: kernels that are described by instructions, see `burnpy.backend.programs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import GENERAL, derived
 
 if TYPE_CHECKING:
-    from burnpy.backend.program import Program
+    from burnpy.backend.programs import Program
 
 
 class Programs(OperationsBase):
@@ -24,7 +24,7 @@ class Programs(OperationsBase):
         The primitives have the shapes that the program says, of any common numbers of rows and columns. The default
         executes the instructions one by one with the operations of the backend, which are differentiable.
         """
-        from burnpy.backend.program.execute import execute
+        from burnpy.backend.programs.execute import execute
 
         return list(execute(self, program, xs, numbers))
 
@@ -32,11 +32,11 @@ class Programs(OperationsBase):
         """Compute an elementwise formula of float primitives.
 
         This is no operation of the schema. The default calls the formula; a backend that overrides it may trace it as a
-        program (`burnpy.backend.program.trace.formula_program`), so that it is one pass over the memory.
+        program (`burnpy.backend.programs.trace.formula_program`), so that it is one pass over the memory.
 
         Args:
             formula: a function ``f(b, *xs, *numbers)`` of a backend, which returns a tuple of results. It computes
-                with operations that programs have (`burnpy.backend.program.Instruction`), and is known by identity.
+                with operations that programs have (`burnpy.backend.programs.Instruction`), and is known by identity.
             xs: primitives, at least one.
             numbers: Python numbers.
         """

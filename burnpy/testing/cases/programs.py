@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.program import Extent, Input, trace
+from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.cases.samples import ByDType, Index, Large, x
 from burnpy.testing.cases.table import row
 

@@ -66,7 +66,7 @@ class Explanation:
 def explain(f: Callable[..., Any], *xs: Any) -> Explanation:
     """Call ``f(*xs)`` and return which kernels ran.
 
-    Kernels are compiled programs: see `burnpy.backend.program`. What ran as a call of the array library is not listed;
+    Kernels are compiled programs: see `burnpy.backend.programs`. What ran as a call of the array library is not listed;
     `burnpy.backend.Profiled` times every operation. Kernels that other threads run meanwhile are listed as well.
 
     Args:

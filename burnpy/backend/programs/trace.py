@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
 from burnpy.backend.entries import operation
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Dims, DType, Float, Scalar, Shape
-from burnpy.backend.program.program import Extent, Input, Instruction, Program, ProgramError
+from burnpy.backend.programs.program import Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.schema import declarations
 
 
@@ -30,7 +30,7 @@ def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: st
     Raises:
         ProgramError: f uses an operation that programs do not have, or its steps depend on a number of rows or columns.
 
-    >>> from burnpy.backend.program import Extent, Input
+    >>> from burnpy.backend.programs import Extent, Input
     >>> trace(lambda b, x: b.mul(b.sum(x, (1,), True), 2.0), (Input(Extent.FULL, "float32"),)).outputs
     (3,)
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.primitives import DType
-from burnpy.backend.program.program import Extent, Instruction, Program
+from burnpy.backend.programs.program import Extent, Instruction, Program
 
 
 def execute(b: Any, program: Program, xs: Sequence[Any], numbers: Sequence[float]) -> tuple[Any, ...]:

@@ -7,7 +7,14 @@ executed by the operation `Backend.run`. What is no row computation (matrix prod
 
 from __future__ import annotations
 
-from burnpy.backend.program.program import Extent, Input, Instruction, Program, ProgramError
-from burnpy.backend.program.trace import trace
+from burnpy.backend.programs.program import Extent, Input, Instruction, Program, ProgramError
+from burnpy.backend.programs.trace import trace
 
-__all__ = ["Extent", "Input", "Instruction", "Program", "ProgramError", "trace"]
+__all__ = [
+    "Extent",
+    "Input",
+    "Instruction",
+    "Program",
+    "ProgramError",
+    "trace",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.backend.program.program import FUNCTIONS, Extent, Instruction, Program, ProgramError
+from burnpy.backend.programs.program import FUNCTIONS, Extent, Instruction, Program, ProgramError
 
 _EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt"))
 _INTS = ("int64", "int32")

@@ -103,7 +103,7 @@ class Program:
     """A computation on matrices of (rows, columns), for any number of rows and columns.
 
     >>> from burnpy.backend import Backend
-    >>> from burnpy.backend.program import Extent, Input, trace
+    >>> from burnpy.backend.programs import Extent, Input, trace
     >>> print(trace(Backend.silu, (Input(Extent.FULL, "float32"),)))
     %0 = input 0 : full float32
     %1 = sigmoid %0 : full float32
