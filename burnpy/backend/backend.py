@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.dtypes import float32, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation, Random
 from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
-from burnpy.backend.operations.elementary import Binary, Elementary, Integers
+from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra

@@ -16,9 +16,9 @@ EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "backend devices dtypes errors function_copy lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
-        "activation attention convolution creation decompositions dense distances elementary foreach indexing "
-        "linalg normalization ordering padding pointwise pooling programs recurrence reduction resampling "
-        "scans shape special windows"
+        "activation attention binary convolution creation decompositions dense distances elementary foreach "
+        "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
+        "recurrence_steps reduction resampling scans shape special windows"
     ),
     "burnpy.hints": "numpy_names signatures torch_names",
     "burnpy.tensor": (

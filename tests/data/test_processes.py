@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -478,6 +480,16 @@ def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> No
     assert errors.count("Traceback") == 1
     assert "half" in errors.splitlines()[-1]
     assert "interactive session" in errors.splitlines()[-1]
+
+
+def test_the_reason_of_a_process_that_ended_is_read_before_its_end_is_reported() -> None:
+    engine: Any = object.__new__(ProcessEngine)
+    here, there = Pipe()
+    there.send(("ready",))
+    there.send(("unreadable", "AttributeError: no attribute 'half'"))
+    there.close()
+    with pytest.raises(WorkerError, match=r"'half'; functions and classes of an interactive session"):
+        engine._tell(SimpleNamespace(connection=here), ("task", 0, 0, None))
 
 
 @pytest.mark.parametrize("engine", ["processes", "threads"])

@@ -170,8 +170,19 @@ class ProcessEngine(BatchEngine[Any]):
             worker.connection.send_bytes(data)
             if descriptor is not None:
                 program.send_file(worker.connection, descriptor)
-        except OSError:
+        except OSError:  # the process has ended, perhaps with a reason that waits to be read
+            self._read_reason(worker)
             raise self._dead(worker) from None
+
+    def _read_reason(self, worker: _Worker) -> None:
+        """Raise the error that an ended process sent before it ended, if there is one."""
+        try:
+            while worker.connection.poll():
+                what, *rest = worker.connection.recv()
+                if what == "unreadable":
+                    raise _unreadable(rest[0])
+        except (EOFError, OSError):
+            return
 
     def _receive(self) -> None:
         """Wait for messages, and read one of each worker that sent some."""
@@ -185,11 +196,7 @@ class ProcessEngine(BatchEngine[Any]):
             if what == "ready":
                 worker.ready = True
             elif what == "unreadable":
-                raise WorkerError(
-                    f"a worker could not read its input: {rest[0]}; functions and classes of an "
-                    "interactive session are unknown to other processes, so define them in a module, or use "
-                    "engine='threads'"
-                )
+                raise _unreadable(rest[0])
             else:
                 self._answered(worker, what, *rest)
 
@@ -255,3 +262,11 @@ class ProcessEngine(BatchEngine[Any]):
 def _release(held: set[int], free: deque[_Slot], slot: _Slot) -> None:
     held.discard(slot.number)
     free.append(slot)
+
+
+def _unreadable(reason: str) -> WorkerError:
+    """Return the error for functions or classes that a process does not know."""
+    return WorkerError(
+        f"a worker could not read its input: {reason}; functions and classes of an interactive session are unknown to "
+        "other processes, so define them in a module, or use engine='threads'"
+    )

@@ -25,6 +25,42 @@ class FloatFunctions(TensorBase[B]):
 
     __slots__ = ()
 
+    @binary
+    def atan2(self, other: Self | float) -> Self:
+        """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.
+
+        The gradient at (0, 0) is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
+        """
+        ...
+
+    @binary
+    def hypot(self, other: Self | float) -> Self:
+        """Compute the length of the vector (x, other), √(x² + y²), without overflow.
+
+        It is infinite where x or ``other`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
+        """
+        ...
+
+    @binary
+    def copysign(self, other: Self | float) -> Self:
+        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
+        ...
+
+    @binary
+    def logaddexp(self, other: Self | float) -> Self:
+        """Compute log(exp(x) + exp(other)) without overflow, as max(x, other) + log1p(exp(-|x - other|))."""
+        ...
+
+    @binary
+    def xlogy(self, other: Self | float) -> Self:
+        """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
+        ...
+
     @unary
     def tan(self) -> Self:
         """Compute the tangent of x radians."""
@@ -101,42 +137,6 @@ class FloatFunctions(TensorBase[B]):
         >>> x.trunc().tolist(), x.frac().tolist()
         ([1.0, -1.0], [0.75, -0.75])
         """
-        ...
-
-    @binary
-    def atan2(self, other: Self | float) -> Self:
-        """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.
-
-        The gradient at (0, 0) is 0.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
-        [0.0, 90.0]
-        """
-        ...
-
-    @binary
-    def hypot(self, other: Self | float) -> Self:
-        """Compute the length of the vector (x, other), √(x² + y²), without overflow.
-
-        It is infinite where x or ``other`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
-        """
-        ...
-
-    @binary
-    def copysign(self, other: Self | float) -> Self:
-        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
-        ...
-
-    @binary
-    def logaddexp(self, other: Self | float) -> Self:
-        """Compute log(exp(x) + exp(other)) without overflow, as max(x, other) + log1p(exp(-|x - other|))."""
-        ...
-
-    @binary
-    def xlogy(self, other: Self | float) -> Self:
-        """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
         ...
 
     @unary

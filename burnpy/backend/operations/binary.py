@@ -1,0 +1,276 @@
+"""Functions of two arguments, such as angles, lengths and remainders, and functions of ints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations.pointwise import zero_vjp
+from burnpy.backend.primitives import Bool, Float, Int, Number, Scalar
+from burnpy.backend.rules import identity
+from burnpy.backend.schema import NONDIFFERENTIABLE, POINTWISE, derived
+
+
+def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:
+    """part / length, which is 0 where the length is 0, at every order."""
+    none = i.eq(length, 0.0)
+    ratio = i.div(part, i.where(none, i.full((), 1.0, length.dtype), length))
+    return i.where(i.discrete.bitwise_not(none), ratio, 0.0)
+
+
+def operand(i: Any, x: Float, y: Any) -> Float:
+    """The second operand as a primitive."""
+    return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
+
+
+def hypot_x_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
+    """g · x / √(x² + y²)."""
+    return i.mul(g, ratio_or_zero(i, x, out))
+
+
+def hypot_y_vjp(i: Any, g: Float, y: Float, out: Float) -> Float:
+    """g · y / √(x² + y²)."""
+    return i.mul(g, ratio_or_zero(i, y, out))
+
+
+def atan2_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · y / (x² + y²), by way of the length, whose square may overflow."""
+    length = i.hypot(x, y)
+    return ratio_or_zero(i, i.mul(g, ratio_or_zero(i, operand(i, x, y), length)), length)
+
+
+def atan2_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """-g · x / (x² + y²)."""
+    length = i.hypot(x, y)
+    return i.neg(ratio_or_zero(i, i.mul(g, ratio_or_zero(i, x, length)), length))
+
+
+def copysign_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g where x and y have one sign, -g where they have two, 0 where x is 0."""
+    moved = i.where(i.discrete.bitwise_xor(i.signbit(x), i.signbit(operand(i, x, y))), i.neg(g), g)
+    return i.where(i.ne(x, 0.0), moved, 0.0)
+
+
+def fmod_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """-g times the quotient rounded toward 0."""
+    quotient = i.floor_divide(i.abs(x), i.abs(y))
+    return i.neg(i.mul(g, i.mul(quotient, i.mul(i.sign(x), i.sign(y)))))
+
+
+def fmax_takes_x(i: Any, x: Float, y: Any) -> Bool:
+    """Return the mask of the elements that fmax takes from x: x >= y, or y is NaN."""
+    y = operand(i, x, y)
+    return i.discrete.bitwise_or(i.ge(x, y), i.isnan(y))
+
+
+def fmin_takes_x(i: Any, x: Float, y: Any) -> Bool:
+    """Return the mask of the elements that fmin takes from x: x <= y, or y is NaN."""
+    y = operand(i, x, y)
+    return i.discrete.bitwise_or(i.le(x, y), i.isnan(y))
+
+
+def logaddexp_share(i: Any, x: Float, y: Any) -> Float:
+    """eˣ / (eˣ + eʸ), exact where it is small; a half for two equal infinities."""
+    x, y = i.promote(x, operand(i, x, y))
+    tied = i.discrete.bitwise_and(i.eq(x, y), i.isinf(x))
+    return i.exp(i.neg(i.softplus(i.where(i.discrete.bitwise_not(tied), i.sub(y, x), 0.0), 1.0)))
+
+
+def xlogy_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · log(y), which is 0 at x = 0 for y <= 0."""
+    y = operand(i, x, y)
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.le(y, 0.0))
+    return i.mul(g, i.log(i.where(none, i.full((), 1.0, y.dtype), y)))
+
+
+def xlogy_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · x / y, which is 0 at x = y = 0."""
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, 0.0))
+    return i.mul(g, i.div(x, i.where(none, i.full((), 1.0, y.dtype), y)))
+
+
+class Binary(OperationsBase):
+    """Elementwise functions of two arguments."""
+
+    @derived(POINTWISE, method=True, flops=6, vjp=(atan2_x_vjp, atan2_y_vjp))
+    def atan2(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute the angle of the point (y, x) in radians, from -π to π; x is the ordinate.
+
+        The gradient at (0, 0) is 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
+        """
+        x, y = _pair(self, x, y)
+        width, height = self.abs(y), self.abs(x)
+        least, most = self.minimum(width, height), self.maximum(width, height)
+        same = self.eq(width, height)  # 1 for two infinities
+        ratio = self.div(least, self.where(self.eq(most, 0.0), self.add(most, 1.0), most))
+        ratio = self.where(self.discrete.bitwise_and(same, self.ne(most, 0.0)), self.full((), 1.0, x.dtype), ratio)
+        angle = self.atan(ratio)
+        angle = self.where(self.gt(height, width), self.add(self.neg(angle), math.pi / 2), angle)
+        angle = self.where(self.signbit(y), self.add(self.neg(angle), math.pi), angle)
+        return self.copysign(angle, x)
+
+    @derived(POINTWISE, method=True, flops=4, vjp=(hypot_x_vjp, hypot_y_vjp))
+    def hypot(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute the length of the vector (x, y), √(x² + y²), without overflow.
+
+        It is infinite where x or ``y`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
+        """
+        x, y = _pair(self, x, y)
+        width, height = self.abs(x), self.abs(y)
+        least, most = self.minimum(width, height), self.maximum(width, height)
+        ratio = self.div(least, self.where(self.eq(most, 0.0), self.add(most, 1.0), most))
+        length = self.mul(most, self.sqrt(self.add(self.mul(ratio, ratio), 1.0)))
+        infinite = self.discrete.bitwise_or(self.isinf(x), self.isinf(y))
+        return self.where(infinite, self.full((), math.inf, x.dtype), length)
+
+    @derived(POINTWISE, method=True, vjp=(copysign_vjp, zero_vjp))
+    def copysign(self, x: Float, y: Float | Scalar) -> Float:
+        """Return the magnitude of x with the sign of ``y``; -0.0 counts as negative. The gradient at x = 0 is 0."""
+        x, y = _pair(self, x, y)
+        size = self.abs(x)
+        return self.where(self.signbit(y), self.neg(size), size)
+
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True)
+    def signbit(self, x: Number) -> Bool:
+        """Test elementwise for a negative sign, which -0.0 has too; of a NaN the result is not specified."""
+        if kind_of(x.dtype) == "int":
+            return self.lt(x, 0)
+        return self.lt(self.where(self.eq(x, 0.0), self.reciprocal(x), x), 0.0)
+
+    @derived(POINTWISE, method=True, flops=100, vjp=(identity, fmod_y_vjp))
+    def fmod(self, x: Number, y: Number | Scalar) -> Number:
+        """Compute the remainder of division rounded toward 0, with the sign of x, as C's ``fmod``.
+
+        Raises:
+            ArgumentError: a divisor of ints is 0.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([7, -7])
+        >>> x.fmod(3).tolist(), (x % 3).tolist()
+        ([1, -1], [1, 2])
+        """
+        size = self.remainder(self.abs(x), abs(y) if isinstance(y, (int, float)) else self.abs(y))
+        if kind_of(x.dtype) == "float":
+            return self.copysign(size, x)
+        return self.where(self.lt(x, 0), self.neg(size), size)
+
+    @derived(
+        POINTWISE,
+        method=True,
+        vjp=(
+            lambda i, g, x, y: i.where(fmax_takes_x(i, x, y), g, 0.0),
+            lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmax_takes_x(i, x, y)), g, 0.0),
+        ),
+    )
+    def fmax(self, x: Number, y: Number | Scalar) -> Number:
+        """Return the elementwise maximum, or the operand that is not NaN. The gradient of equal operands goes to x."""
+        if kind_of(x.dtype) == "int":
+            return self.maximum(x, y)
+        x, y = _pair(self, x, y)
+        return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.maximum(x, y)))
+
+    @derived(
+        POINTWISE,
+        method=True,
+        vjp=(
+            lambda i, g, x, y: i.where(fmin_takes_x(i, x, y), g, 0.0),
+            lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmin_takes_x(i, x, y)), g, 0.0),
+        ),
+    )
+    def fmin(self, x: Number, y: Number | Scalar) -> Number:
+        """Return the elementwise minimum, or the operand that is not NaN. The gradient of equal operands goes to x."""
+        if kind_of(x.dtype) == "int":
+            return self.minimum(x, y)
+        x, y = _pair(self, x, y)
+        return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.minimum(x, y)))
+
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=8,
+        vjp=(
+            lambda i, g, x, y: i.mul(g, logaddexp_share(i, x, y)),
+            lambda i, g, x, y: i.mul(g, logaddexp_share(i, y, x)),
+        ),
+    )
+    def logaddexp(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute log(exp(x) + exp(y)) without overflow, as max(x, y) + log1p(exp(-|x - y|))."""
+        x, y = _pair(self, x, y)
+        distance = self.abs(self.sub(x, y))
+        distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
+        return self.add(self.maximum(x, y), self.log1p(self.exp(self.neg(distance))))
+
+    @derived(POINTWISE, method=True, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
+    def xlogy(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute x · log(y), which is 0 at x = 0 unless ``y`` is NaN."""
+        x, y = _pair(self, x, y)
+        none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
+        return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log(y)))
+
+
+class Integers(OperationsBase):
+    """Elementwise operations of ints."""
+
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
+    def gcd(self, x: Int, y: Int | Scalar) -> Int:
+        """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|y|``.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> x = IntTensor[NumPy].from_data([4, 0, -6])
+        >>> x.gcd(6).tolist(), x.lcm(6).tolist()
+        ([2, 6, 6], [12, 0, 6])
+        """
+        first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        first, second = self.abs(first), self.abs(second)
+        for _ in range(3 * 8 * first.dtype.itemsize // 2):  # no two numbers of n bits need 1.45 n divisions
+            done = self.eq(second, 0)
+            divisor = self.where(done, self.full((), 1, first.dtype), second)
+            first, second = self.where(done, first, second), self.where(done, second, self.remainder(first, divisor))
+        return first
+
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
+    def lcm(self, x: Int, y: Int | Scalar) -> Int:
+        """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
+        first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        divisor = self.gcd(first, second)
+        none = self.eq(divisor, 0)
+        share = self.floor_divide(self.abs(first), self.where(none, self.full((), 1, divisor.dtype), divisor))
+        return self.mul(share, self.abs(second))
+
+    @derived(NONDIFFERENTIABLE, elementwise=True)
+    def bitwise_left_shift(self, x: Int, y: Int | Scalar) -> Int:
+        """Shift the bits of x by y places to the left: x · 2ʸ; 0 where y is negative or no less than the bits."""
+        x, y = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        bits = 8 * x.dtype.itemsize
+        fits = self.bitwise_and(self.ge(y, 0), self.lt(y, bits))
+        power = self.pow(self.full((), 2, x.dtype), self.minimum(self.maximum(y, 0), bits - 1))
+        return self.where(fits, self.mul(x, power), 0)
+
+    @derived(NONDIFFERENTIABLE, elementwise=True)
+    def bitwise_right_shift(self, x: Int, y: Int | Scalar) -> Int:
+        """Shift the bits of x by y places to the right, ⌊x / 2ʸ⌋; by all where y is negative or beyond the bits."""
+        places: Any = self.full((), y, x.dtype) if isinstance(y, int) else y
+        x, places = self.promote(x, places)
+        bits = 8 * x.dtype.itemsize
+        fits = self.bitwise_and(self.ge(places, 0), self.lt(places, bits))
+        places = self.where(fits, places, self.full((), bits, places.dtype))
+        half, two = self.floor_divide(places, 2), self.full((), 2, x.dtype)  # 2 ** bits does not fit, its root does
+        half_power, rest_power = self.pow(two, half), self.pow(two, self.sub(places, half))
+        return self.floor_divide(self.floor_divide(x, half_power), rest_power)
+
+
+def _pair(b: Any, x: Float, y: Any) -> tuple[Float, Float]:
+    """Return both operands as primitives of one dtype."""
+    if isinstance(y, (int, float)):
+        return x, b.full((), y, x.dtype)
+    first, second = b.promote(x, y)
+    return first, second
