@@ -115,9 +115,12 @@ def with_rule(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replace sides of a rule for one test."""
 
     def change(name: str, **sides: Any) -> None:
+        for cls, make in (
+            (Autodiff, autodiff_method),
+            (Forward, forward_method),
+        ):  # first, as it makes those to restore
+            monkeypatch.setattr(cls, name, MethodAtFirstUse(name, make))
         monkeypatch.setitem(RULES, name, RULES[name]._replace(**sides))
-        monkeypatch.setattr(Autodiff, name, MethodAtFirstUse(name, autodiff_method))
-        monkeypatch.setattr(Forward, name, MethodAtFirstUse(name, forward_method))
 
     return change
 
