@@ -620,7 +620,7 @@ def test_other_values_are_found_in_every_branch(branch: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "bits"), [("float16", 4), ("bfloat16", 4), ("float32", 11), ("float64", 26)])
 def test_a_second_run_may_differ_in_half_of_the_digits(dtype: str, bits: int) -> None:
-    """Of the element and of the largest one together, as where sums are added up in another order."""
+    """The limit grows with the element and with the largest one: a sum may be added up in another order."""
     one, near, far = (np.array([1.0 + change * 2.0**-bits], dtype_of(dtype)).tobytes() for change in (0.0, 1.75, 2.25))
     kept = Fingerprint(one, dtype_of(dtype))
     assert kept.resembles(Fingerprint(near, dtype_of(dtype)))

@@ -177,7 +177,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_bounded": _bounded,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
-"""What the kernels that `burnpy_cupy.kernels.library` finds compute, by name."""
+"""References in NumPy for the kernels of `burnpy_cupy.kernels.library`, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:

@@ -267,7 +267,7 @@ def test_creation() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_random_numbers_have_the_precision_of_their_dtype(dtype: Any) -> None:
-    """Of the generator's float32 and float64 numbers; 16 bits are rounded float32."""
+    """Numbers are the generator's own in float32 and float64; 16-bit numbers are rounded float32."""
     drawn = float64 if dtype == float64 else float32
     normal = np.random.default_rng(0).standard_normal(50, drawn).astype(dtype)
     np.testing.assert_array_equal(D.random_normal(np.random.default_rng(0), (50,), dtype), normal)

@@ -35,7 +35,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
-    """What a module imports when it runs, and whether inside of a function. Expressions import nothing."""
+    """The imports of a module, each marked if it stands inside a function. Expressions import nothing."""
     for node in ast.iter_child_nodes(tree):
         if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
             continue

@@ -207,7 +207,7 @@ def test_a_formula_that_is_not_elementwise_is_computed_of_whole_arrays() -> None
 
 
 def test_a_decorator_may_change_arguments_and_numbers() -> None:
-    """What is passed on is what it gives, and `Operation.function` computes it on any device."""
+    """`around` returns the results of the call it forwards, and `Operation.function` computes them on any device."""
     seen: list[Any] = []
 
     class Doubles(Decorator[Any]):
@@ -237,7 +237,7 @@ def test_numbers_may_be_primitives_under_a_decorator() -> None:
 
 @pytest.mark.parametrize("name", ["Profiled", "Checked", "Mixed", "Balanced"])
 def test_steps_under_decorators_are_those_without(name: str) -> None:
-    """Of a clipped, scaled and unscaled loss, with a step that is skipped."""
+    """A clipped, scaled and unscaled loss, with one skipped step."""
 
     def trained(device: Any) -> list[Any]:
         x = Tensor.from_data([[0.5, -1.0], [2.0, 0.25]], device=Autodiff[device])
