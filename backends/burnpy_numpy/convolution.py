@@ -61,7 +61,7 @@ class NumPyConvolution(ArrayBackend):
         kernels = None if x.size * weight.size < _TINY else family_kernels("convolution")
         if kernels is None:
             return None
-        return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups, fits(x, groups))
+        return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups)
 
     def _conv2d_by_products(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         """Return a convolution as products of matrices."""
@@ -75,8 +75,8 @@ class NumPyConvolution(ArrayBackend):
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution")):
-            many = fits(weight, groups), fits(grad, groups)
-            out = kernels.input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups, many)
+            where = (stride, padding, dilation)
+            out = kernels.input_gradient(self, grad, weight, shape, where, groups)
             if out is not None:
                 return out
         if _pointwise(grad, weight.shape, padding, groups):

@@ -26,7 +26,11 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.kernels.convolution_tables import Tables, Where, Windows, windows
+from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
+from burnpy_numpy.kernels.blocked_tables import Where
+from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
+from burnpy_numpy.kernels.channel_blocks import add_products
+from burnpy_numpy.kernels.convolution_tables import Tables, Windows, lanes_used, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
@@ -41,17 +45,20 @@ _MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
 _WASTE = 0.25
 """The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
-_USED = 0.6
-"""The value of `Windows.lanes_used` below which a convolution takes longer than a product of matrices."""
+_MANY, _OFTEN = 12, 64
+"""The numbers of channels from which vectors of channels take less time than vectors of neighbours in a row: where
+these are not used well, and where they are."""
+_USED, _WHOLE = 0.6, 0.95
+"""The shares of vectors of neighbours below which they are not used well, and above which they are."""
+_FEW = 8
+"""The number of channels from which vectors of channels compute the gradient by the input of a strided convolution."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
-_PART = 4
-"""The number of a window's elements for each rest of a stride, from which the gradient by an input is convolutions."""
 
 
-def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, groups: int, many: bool) -> Any:
+def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
     """Return a convolution; None without a kernel for it.
 
     Args:
@@ -61,33 +68,82 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
         bias: the bias, (O,), or None.
         where: stride, padding and dilation.
         groups: the number of groups.
-        many: whether products of matrices are an alternative for so many channels.
     """
     shape = weight.shape
-    if not _suits(x, weight, shape, window_counts(x.shape, (shape[2], shape[3]), *where)):
+    counts = window_counts(x.shape, (shape[2], shape[3]), *where)
+    if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
-    if bias is not None and bias.dtype is not x.dtype:
-        return None
+    if _by_channels(shape[1], shape[0] // groups, lanes_used(counts[1], x.itemsize)):
+        out = b._call(_convolve_blocks, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
+        if out is not None:
+            return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
-    kernel = None if many and tables.lanes_used < _USED else _kernel(convolution, tables.forward, x.dtype)
+    kernel = _kernel(convolution, tables.forward, x.dtype)
     return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
 
 
+def _by_channels(depth: int, channels: int, used: float) -> bool:
+    """Return whether vectors of channels take less time than vectors of neighbours in a row (measured).
+
+    Args:
+        depth: the number of channels of the source, in each group.
+        channels: the number of channels of the result, in each group.
+        used: the share of vectors of neighbours that is used.
+    """
+    return depth >= _MANY and (used < _USED or (used < _WHOLE and min(depth, channels) >= _OFTEN))
+
+
+def _convolve_blocks(x: Any, weight: Any, bias: Any, shape: Shape, where: Where, groups: int, backward: bool) -> Any:
+    """Return the result of `convolve_blocks` for all groups; None if a group has none."""
+    x, weight, out = np.ascontiguousarray(x), np.ascontiguousarray(weight), np.empty(shape, x.dtype)
+    if groups == 1:
+        return out if convolve_blocks(x, weight, bias, out, where, backward) else None
+    outs = np.split(out, groups, 1)
+    biases = [None] * groups if bias is None else np.split(bias, groups)
+    for parts in zip(np.split(x, groups, 1), np.split(weight, groups), biases, outs, strict=True):
+        if not convolve_blocks(*parts, where, backward):
+            return None
+    return out
+
+
+def _weight_gradient_of_blocks(grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
+    """Return the result of `weight_gradient_of_blocks` for all groups; None if it has none."""
+    out = np.empty(shape, x.dtype)
+    grads, xs = (np.split(np.ascontiguousarray(y), groups, 1) for y in (grad, x))
+    for g, part, to in zip(grads, xs, np.split(out, groups), strict=True):
+        if not weight_gradient_of_blocks(g, part, to, where):
+            return None
+    return out
+
+
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int, many: bool) -> Any:
-    """Return the gradient by the weight, of a shape; None without a kernel for it. The others are as of `convolve`."""
+    """Return the gradient by the weight, of a shape; None without a kernel for it.
+
+    Args:
+        b: the device.
+        grad: the gradient by the result.
+        x: the input.
+        shape: the shape of the weight.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        many: whether products of matrices are an alternative for so many channels.
+    """
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
+    if _by_channels(shape[1], shape[1], lanes_used(grad.shape[3], x.itemsize)):
+        out = b._call(_weight_gradient_of_blocks, grad, x, shape, where, groups)
+        if out is not None:
+            return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = None if many and tables.backward.wasted > _WASTE else _kernel(weight_gradient, tables.backward, x.dtype)
     return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
 
 
-def input_gradient(
-    b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, many: tuple[bool, bool]
-) -> Any:
-    """Return the gradient by the input, as convolutions with the flipped weight; None without a kernel for it.
+def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
+    """Return the gradient by the input; None without a kernel for it.
 
-    With a stride, the elements that have the same rest are a convolution with a part of the weight.
+    By neighbours in a row it is a convolution with the flipped weight. With a stride, the elements that have the same
+    rest are a convolution with a part of the weight.
 
     Args:
         b: the device, which computes a part that has no kernel.
@@ -96,22 +152,27 @@ def input_gradient(
         shape: the shape of the input.
         where: stride, padding and dilation.
         groups: the number of groups.
-        many: whether products of matrices are an alternative, for the gradient and for its parts.
     """
-    area, parts = math.prod(weight.shape[2:]), math.prod(where[0])
-    if parts > 1 and area < _PART * parts and many[0]:  # then products of matrices are faster
+    if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
-    if not _suits(grad, weight, weight.shape, grad.shape[2:]) or not np.isfinite(weight).all():
+    depth, channels, stride = weight.shape[0] // groups, weight.shape[1], where[0]
+    used = lanes_used(-(-shape[3] // stride[1]), grad.itemsize)
+    strided = stride != (1, 1) and depth >= _MANY and channels >= _FEW
+    if strided or _by_channels(depth, channels, used):
+        out = b._call(_convolve_blocks, grad, weight, None, shape, where, groups, True)
+        if out is not None:
+            return out
+    if not np.isfinite(weight).all():
         return None
     o, c, *kernel = weight.shape
     turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
     high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
-    (down, across), whole = where[0], where[0] == (1, 1)
-    out: Any = None if whole else np.zeros(shape, grad.dtype)
+    (down, across), whole = stride, stride == (1, 1)
+    total: Any = None if whole else np.zeros(shape, grad.dtype)
     for (a, row), (k, column) in product(high.items(), wide.items()):
         selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
         one = (1, 1), padding, (row.dilation, column.dilation)
-        part = convolve(b, grad, selected, None, one, groups, many[1])
+        part = convolve(b, grad, selected, None, one, groups)
         if part is None:
             if whole or not kernels_enabled():
                 return None
@@ -119,8 +180,8 @@ def input_gradient(
         part = part[:, :, row.inside, column.inside]
         if whole:
             return part
-        out[:, :, a::down, k::across] = part
-    return out
+        total[:, :, a::down, k::across] = part
+    return total
 
 
 class _Phase(NamedTuple):
@@ -256,7 +317,7 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
                 place = w.number(elements, k)
                 xs = [w.load(w.element(start, place, dtype), dtype, None) for start in starts]
                 for sums, row in zip(totals, rows, strict=True):
-                    _add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
+                    add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
             for c in range(channels):
                 added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
                 channel = w.element(target, w.times(out_channel, c), dtype)
@@ -303,7 +364,7 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
                     right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
                     for c in range(channels):
                         factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
-                        _add_products(w, totals[c], factor, right)
+                        add_products(w, totals[c], factor, right)
         cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
         for c in range(channels):
             for k in range(elements):
@@ -317,9 +378,3 @@ def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
     """Load a vector, with zeros for the elements that a mask excludes."""
     x = w.load(pointer, dtype, None)
     return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
-
-
-def _add_products(w: Loops, totals: list[str], factor: Vector, xs: list[Vector]) -> None:
-    """Add the products of a factor and several vectors to as many variables."""
-    for total, x in zip(totals, xs, strict=True):
-        w.set(total, w.fma(factor, x, w.get(total, x.dtype)))

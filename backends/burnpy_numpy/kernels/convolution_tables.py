@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.blocked_tables import Where
 from burnpy_numpy.kernels.target import target
-
-Where: TypeAlias = tuple[Pair, Pair, Pair]
-"""Stride, padding and dilation."""
 
 _SOURCE = 1 << 18
 """The maximum size of the padded members of a part in bytes."""
@@ -76,9 +74,7 @@ class Windows:
         self.member = shape[0] * self.plane  #: the elements of a member
         self.length = math.prod(weight[1:])  #: the elements of a window
         self._dilation, self._registers = dilation, registers
-        self._width = min(lanes, 1 << (self.counts[1].bit_length() - 1))
-        self.lanes_used = self.counts[1] / (-(-self.counts[1] // self._width) * lanes)
-        """The share of the elements of registers that are elements of the result."""
+        self._width = _row_width(self.counts[1], lanes)
 
     @cached_property
     def forward(self) -> Tables:
@@ -165,6 +161,22 @@ class Windows:
                 i, j = (top + self.padding[0]) // down, (left + self.padding[1]) // across
                 part = x[:, :, top:rows:down, left:columns:across]
                 memory[: len(x), :, a, b, i : i + part.shape[2], j : j + part.shape[3]] = part
+
+
+def lanes_used(count: int, itemsize: int) -> float:
+    """Return the share of the elements of registers that are elements of a row.
+
+    Args:
+        count: the number of elements of the row.
+        itemsize: the size of an element in bytes.
+    """
+    lanes = target().vector // itemsize
+    return count / (-(-count // _row_width(count, lanes)) * lanes)
+
+
+def _row_width(count: int, lanes: int) -> int:
+    """Return the number of neighbours in a vector, for rows of some length: a power of 2."""
+    return min(lanes, 1 << (count.bit_length() - 1))
 
 
 @lru_cache(maxsize=256)

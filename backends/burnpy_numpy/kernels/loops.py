@@ -160,3 +160,12 @@ class Loops(Writer):
         self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
         self.write(f"br label %{tag}_head")
         self.label(f"{tag}_end")
+
+    @contextmanager
+    def inside(self, position: int, count: str | None) -> Generator[None]:
+        """Execute what is written meanwhile if a position is below a count; always if that is None."""
+        if count is None:
+            yield
+            return
+        with self.loop(self.smaller(str(position), count), self.smaller(str(position + 1), count)):
+            yield
