@@ -95,9 +95,7 @@ class NumPyConvolution(ArrayBackend):
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         if x.size and (kernels := family_kernels("convolution")):
-            out = kernels.run_weight_gradient(
-                self, grad, x, shape, (stride, padding, dilation), groups, fits(x, groups)
-            )
+            out = kernels.run_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
             if out is not None:
                 return out
         if grad.size and _pointwise(x, shape, padding, groups):

@@ -40,7 +40,9 @@ def test_files_are_named_as_those_of_the_contract(backend: Any) -> None:
 def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() -> None:
     package = import_module("burnpy_numpy.kernels")
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
-    parts = {"attention_backward": "attention", "convolution_tables": "convolution", "tiled_pooling": "pooling"}
+    parts = {"attention_backward": "attention", "tiled_pooling": "pooling"}
+    convolution = ("convolution_tables", "blocked_convolution", "blocked_weight_gradient", "blocked_tables")
+    parts |= dict.fromkeys((*convolution, "channel_blocks", "packed_weights"), "convolution")
     writing = {"cache", "compiler", "emitter", "entry", "instructions", "kernel", "launch", "loops", "target"}
     writing |= {"undisturbed", "vector_functions", "vectors"}
     found = {module.name for module in iter_modules(package.__path__)} - writing

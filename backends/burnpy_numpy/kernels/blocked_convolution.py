@@ -28,12 +28,13 @@ from burnpy_numpy.kernels.channel_blocks import (
     Planes,
     Uncompiled,
     add_products,
-    block_kernel,
+    block_kernels,
     distances_of,
+    from_blocks,
     load_vectors,
     pair_of,
     planes_of,
-    reordering,
+    to_blocks,
     vector_width,
 )
 from burnpy_numpy.kernels.loops import Loops
@@ -88,8 +89,21 @@ class _Convolution:
         self.bias = np.zeros(self.blocks * self.lanes, self.dtype)
         if bias is not None:
             self.bias[: self.channels] = bias
-        self.pack = reordering(self.dtype, self.lanes)
         self.finite = True
+        each = (math.prod(x.shape[1:]) + math.prod(out.shape[1:])) * x.itemsize
+        self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
+        self.pack, self.to, self.back, _ = block_kernels(
+            self.dtype,
+            (to_blocks, self.lanes),
+            (to_blocks, 2 * self.width),
+            (from_blocks, self.lanes),
+            (blocked_convolution, self._tiles(min(self.step, self.members)).rows, self.vectors),
+        )
+
+    def _tiles(self, members: int) -> Tiles:
+        """Return the tiles of a part of the batch."""
+        wide = self.vectors > 1
+        return tiles(members, self.source, self.result, self.window, self.where, self.backward, wide)
 
     def run(self) -> bool:
         """Compute all; return whether the weight is finite."""
@@ -148,18 +162,15 @@ class _Convolution:
             packed: the packed weight, or None.
             each: the work of a block for a member, if threads divide the blocks; else 0.
         """
-        size = (self.x[0].size + self.out[0].size) * self.dtype.itemsize
-        step = max(_MEMBERS, _PART // max(1, size) // _MEMBERS * _MEMBERS)
-        for start in range(begin, end, step):
-            self._part(start, min(start + step, end), packed, each)
+        for start in range(begin, end, self.step):
+            self._part(start, min(start + self.step, end), packed, each)
 
     def _part(self, begin: int, end: int, packed: Any, each: float) -> None:
         """Compute the result for some members: see `_parts`."""
-        members, wide = end - begin, self.vectors > 1
-        found = tiles(members, self.source, self.result, self.window, self.where, self.backward, wide)
+        members = end - begin
+        found = self._tiles(members)
+        (kernel,) = block_kernels(self.dtype, (blocked_convolution, found.rows, self.vectors))
         x = self._source(begin, end, found, each)
-        kernel = block_kernel(blocked_convolution, self.dtype, self.width, found.rows, self.vectors)
-        back = reordering(self.dtype, self.lanes, back=True)
         room = (found.members, self.result[0], found.result_row, self.lanes)
         pixels = math.prod(room[:3])
         chunk = max(1, CHAIN // self.taps // (2 * self.width)) * 2 * self.width
@@ -180,7 +191,7 @@ class _Convolution:
                 kernel((x, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
                 there = planes._replace(channels=self.channels - channel)
                 target = self.out[begin:, channel:]
-                back((memory, target), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
+                self.back((memory, target), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
 
         divided = shared if each else _alone
         divided(work, self.blocks, each * members)
@@ -189,14 +200,13 @@ class _Convolution:
     def _source(self, begin: int, end: int, found: Tiles, each: float) -> Any:
         """Return some members of x as blocks of channels."""
         members, lanes = end - begin, 2 * self.width
-        reorder = reordering(self.dtype, lanes)
         x = np.empty((-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes), self.dtype)
         x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
         sizes = (*planes_of(self.x, members, found.source_row), x[0].size, *distances_of(x), *found.zeros)
         checked = np.zeros((len(x), self.width), self.dtype)
 
         def work(first: int, last: int) -> None:
-            reorder((self.x[begin:], x, checked[first:]), sizes, first, last)
+            self.to((self.x[begin:], x, checked[first:]), sizes, first, last)
 
         divided = shared if each else _alone
         divided(work, len(x), members * lanes * math.prod(self.source))

@@ -16,14 +16,16 @@ from burnpy_numpy.kernels.channel_blocks import (
     Planes,
     Uncompiled,
     add_products,
-    block_kernel,
+    block_kernels,
     distances_of,
+    from_blocks,
     load_vectors,
     pair_of,
     planes_of,
-    reordering,
+    to_blocks,
     vector_width,
 )
+from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.target import target
 
@@ -68,31 +70,38 @@ class _WeightGradient:
         sums = np.empty((self.blocks, self.taps, self.columns * self.rows, self.lanes), self.dtype)
         x = np.empty((self.blocks, step, *self.source, self.lanes), self.dtype)
         grad = np.empty((self.columns, step, *self.result, self.rows), self.dtype)
-        kernel = block_kernel(blocked_weight_gradient, self.dtype, self.width, self.rows, self.vectors)
+        kernel, to_x, to_grad, back = block_kernels(
+            self.dtype,
+            (blocked_weight_gradient, self.rows, self.vectors),
+            (to_blocks, self.lanes),
+            (to_blocks, self.rows),
+            (from_blocks, self.lanes),
+        )
         table = (x, grad, sums, self.ranges)
         distances = (pixels, self.stride[0] * self.source[1], self.stride[1], high * wide, wide)
         each = high * wide * sums[0, 0].size / PRODUCTS
         for begin in range(0, members, step):
             count = min(step, members - begin)
-            self._reorder(self.x[begin:], x, count)
-            self._reorder(self.grad[begin:], grad, count)
+            self._reorder(to_x, self.x[begin:], x, count)
+            self._reorder(to_grad, self.grad[begin:], grad, count)
             blocks = (count, chunk, self.taps, self.columns, step * pixels, step * high * wide)
             sizes = (*blocks, *distances, int(begin == 0))
             shared(partial(kernel, table, sizes), self.blocks * self.taps, each * count)
         kernel.note()
         row = sums[0, 0].size  # the channels of the gradient are members, the elements of the window are pixels
         planes = Planes(self.channels, self.depth, 1, self.taps, self.depth * self.taps, self.taps, 0)
-        back = partial(reordering(self.dtype, self.lanes, back=True), (sums, self.out))
-        shared(partial(back, (*planes, row * self.taps, self.lanes, 0, row)), self.blocks, row * self.taps)
+        shared(
+            partial(back, (sums, self.out), (*planes, row * self.taps, self.lanes, 0, row)),
+            self.blocks,
+            row * self.taps,
+        )
 
-    def _reorder(self, x: Any, blocks: Any, members: int) -> None:
+    def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any, members: int) -> None:
         """Reorder some members of an array to blocks of channels."""
-        lanes = blocks.shape[-1]
         sizes = (*planes_of(x, members, x.shape[3]), blocks[0].size, *distances_of(blocks), 0, 0)
-        reorder = reordering(self.dtype, lanes)
 
         def work(first: int, last: int) -> None:
-            reorder((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)
+            kernel((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)
 
         shared(work, len(blocks), members * blocks[0, 0].size)
 

@@ -8,7 +8,7 @@ taps as the pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import float32
@@ -42,21 +42,22 @@ def vector_width(dtype: Any) -> int:
     return target().vector // int(dtype.itemsize)
 
 
-def block_kernel(template: Callable[..., str], dtype: Any, *parameters: int) -> TemplateKernel:
-    """Return the kernel of a template.
+def block_kernels(dtype: Any, *requests: tuple[Any, ...]) -> list[TemplateKernel]:
+    """Return the kernels of templates for a dtype and vectors of a register.
+
+    Args:
+        dtype: float32 or float64.
+        requests: for each kernel, its template, and the parameters after the dtype and the width.
 
     Raises:
-        Uncompiled: it cannot be compiled.
+        Uncompiled: one cannot be compiled.
     """
-    kernel = template_kernel(template, "float32" if dtype is float32 else "float64", *parameters)
-    if kernel is None:
+    name, width = "float32" if dtype is float32 else "float64", vector_width(dtype)
+    found = [template_kernel(template, name, width, *parameters) for template, *parameters in requests]
+    kernels = [kernel for kernel in found if kernel is not None]
+    if len(kernels) < len(found):
         raise Uncompiled
-    return kernel
-
-
-def reordering(dtype: Any, lanes: int, *, back: bool = False) -> TemplateKernel:
-    """Return the kernel that reorders an array to blocks of channels, or back."""
-    return block_kernel(from_blocks if back else to_blocks, dtype, vector_width(dtype), lanes)
+    return kernels
 
 
 def pair_of(sizes: Any) -> Pair:

@@ -30,7 +30,7 @@ from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
 from burnpy_numpy.kernels.blocked_tables import Where
 from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.channel_blocks import add_products
-from burnpy_numpy.kernels.convolution_tables import Tables, Windows, lanes_used, windows
+from burnpy_numpy.kernels.convolution_tables import Tables, Windows, row_efficiency, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
@@ -43,13 +43,8 @@ if TYPE_CHECKING:
 
 _MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
-_WASTE = 0.25
-"""The share of `Tables.wasted` up to which the gradient by a weight takes less time than a product of matrices."""
-_MANY, _OFTEN = 12, 64
-"""The numbers of channels from which vectors of channels take less time than vectors of neighbours in a row: where
-these are not used well, and where they are."""
-_USED, _WHOLE = 0.6, 0.95
-"""The shares of vectors of neighbours below which they are not used well, and above which they are."""
+_BY_CHANNELS = ((128, math.inf), (64, 0.95), (32, 0.7))
+"""Numbers of channels, and the efficiency of vectors of neighbours below which vectors of channels take less time."""
 _FEW = 8
 """The number of channels from which vectors of channels compute the gradient by the input of a strided convolution."""
 _PRODUCTS = 8
@@ -73,7 +68,7 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
     counts = window_counts(x.shape, (shape[2], shape[3]), *where)
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
-    if _by_channels(shape[1], shape[0] // groups, lanes_used(counts[1], x.itemsize)):
+    if _by_channels(min(shape[1], shape[0] // groups), row_efficiency(counts[1], x.itemsize)):
         out = b._call(_convolve_blocks, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
         if out is not None:
             return out
@@ -82,15 +77,14 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
     return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
 
 
-def _by_channels(depth: int, channels: int, used: float) -> bool:
+def _by_channels(channels: int, efficiency: float) -> bool:
     """Return whether vectors of channels take less time than vectors of neighbours in a row (measured).
 
     Args:
-        depth: the number of channels of the source, in each group.
-        channels: the number of channels of the result, in each group.
-        used: the share of vectors of neighbours that is used.
+        channels: the number of channels in each group.
+        efficiency: the `row_efficiency` of vectors of neighbours.
     """
-    return depth >= _MANY and (used < _USED or (used < _WHOLE and min(depth, channels) >= _OFTEN))
+    return any(channels >= least and efficiency < share for least, share in _BY_CHANNELS)
 
 
 def _convolve_blocks(x: Any, weight: Any, bias: Any, shape: Shape, where: Where, groups: int, backward: bool) -> Any:
@@ -116,7 +110,7 @@ def _weight_gradient_of_blocks(grad: Any, x: Any, shape: Shape, where: Where, gr
     return out
 
 
-def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int, many: bool) -> Any:
+def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
     """Return the gradient by the weight, of a shape; None without a kernel for it.
 
     Args:
@@ -126,16 +120,15 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
         shape: the shape of the weight.
         where: stride, padding and dilation.
         groups: the number of groups.
-        many: whether products of matrices are an alternative for so many channels.
     """
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
-    if _by_channels(shape[1], shape[1], lanes_used(grad.shape[3], x.itemsize)):
+    if _by_channels(shape[1], row_efficiency(grad.shape[3], x.itemsize)):
         out = b._call(_weight_gradient_of_blocks, grad, x, shape, where, groups)
         if out is not None:
             return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
-    kernel = None if many and tables.backward.wasted > _WASTE else _kernel(weight_gradient, tables.backward, x.dtype)
+    kernel = _kernel(weight_gradient, tables.backward, x.dtype)
     return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
 
 
@@ -156,9 +149,8 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
     depth, channels, stride = weight.shape[0] // groups, weight.shape[1], where[0]
-    used = lanes_used(-(-shape[3] // stride[1]), grad.itemsize)
-    strided = stride != (1, 1) and depth >= _MANY and channels >= _FEW
-    if strided or _by_channels(depth, channels, used):
+    strided = stride != (1, 1) and min(depth, channels) >= _FEW
+    if strided or _by_channels(min(depth, channels), row_efficiency(shape[3], grad.itemsize)):
         out = b._call(_convolve_blocks, grad, weight, None, shape, where, groups, True)
         if out is not None:
             return out

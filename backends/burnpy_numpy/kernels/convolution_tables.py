@@ -21,6 +21,8 @@ from burnpy_numpy.kernels.target import target
 
 _SOURCE = 1 << 18
 """The maximum size of the padded members of a part in bytes."""
+_SHORT = 32
+"""The size in bytes from which a vector may take no more time than a shorter one."""
 _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
 """Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
@@ -41,13 +43,6 @@ class Tables(NamedTuple):
     targets: Any  #: for each vector, its position in a plane of the result
     whole: int = 0  #: the number of vectors that are whole; of the others, the last ``left`` elements count
     left: int = 0
-
-    @property
-    def wasted(self) -> float:
-        """The time that is spent on vectors that are not whole, which take twice as long, as a share of the least."""
-        rest = len(self.places) - self.whole
-        elements = self.whole * self.width + rest * self.left
-        return (self.whole + 2 * rest) * self.width / elements - 1
 
 
 class Windows:
@@ -163,15 +158,16 @@ class Windows:
                 memory[: len(x), :, a, b, i : i + part.shape[2], j : j + part.shape[3]] = part
 
 
-def lanes_used(count: int, itemsize: int) -> float:
-    """Return the share of the elements of registers that are elements of a row.
+def row_efficiency(count: int, itemsize: int) -> float:
+    """Return the share of vectors of neighbours in a row that is used; less for vectors that are no faster if shorter.
 
     Args:
         count: the number of elements of the row.
         itemsize: the size of an element in bytes.
     """
-    lanes = target().vector // itemsize
-    return count / (-(-count // _row_width(count, lanes)) * lanes)
+    width = _row_width(count, target().vector // itemsize)
+    speed = min(1.0, width * itemsize / min(_SHORT, target().vector))
+    return count / (-(-count // width) * width) * speed
 
 
 def _row_width(count: int, lanes: int) -> int:

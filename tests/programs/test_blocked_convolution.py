@@ -1,0 +1,258 @@
+"""Convolution with channels as lanes: against references in float64, and what its results must not depend on."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+from burnpy.backend.operations.windows import window_counts
+from burnpy.testing.cases import table
+from tests.interrupting import LONG
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy.kernels import blocked_convolution, blocked_weight_gradient
+from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
+from burnpy_numpy.kernels.blocked_tables import tiles
+from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
+from burnpy_numpy.kernels.packed_weights import PackedWeights
+
+D: Any = NumPy()
+SAME = (1, 1), (1, 1), (1, 1)
+STRIDED = (2, 2), (1, 1), (1, 1)
+BOUNDS = {"float32": 2e-5, "float64": 1e-12}
+
+
+def drawn(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def geometries(count: int, seed: int) -> list[tuple[Any, ...]]:
+    """Shapes of x and of the weight, stride, padding and dilation; sizes are odd, and around those of blocks."""
+    rng, found = np.random.default_rng(seed), list[tuple[Any, ...]]()
+
+    def pair(low: int, high: int) -> tuple[int, int]:
+        return int(rng.integers(low, high)), int(rng.integers(low, high))
+
+    while len(found) < count:
+        members, channels = int(rng.choice([1, 2, 3, 7, 8, 9, 16, 17, 24])), rng.choice([1, 5, 16, 17, 31, 33, 40, 70])
+        shape = members, int(channels), int(rng.integers(1, 14)), int(rng.integers(1, 20))
+        weight = int(rng.choice([1, 7, 16, 17, 32, 33, 48, 65])), int(channels), *pair(1, 6)
+        where = pair(1, 4), pair(0, 4), pair(1, 4)
+        padded = [n + 2 * p - d * (k - 1) for n, k, p, d in zip(shape[2:], weight[2:], *where[1:], strict=True)]
+        if min(padded) > 0:
+            found.append((shape, weight, *where))
+    return found
+
+
+def results(x: Any, weight: Any, bias: Any, grad: Any, where: Any) -> list[Any]:
+    """The convolution and its gradients by x and by the weight."""
+    out, by_x, by_weight = (np.full_like(a, np.nan, order="C") for a in (grad, x, weight))
+    assert convolve_blocks(x, weight, bias, out, where, False)
+    assert convolve_blocks(grad, weight, None, by_x, where, True)
+    assert weight_gradient_of_blocks(grad, x, by_weight, where)
+    return [out, by_x, by_weight]
+
+
+def given(dtype: str, shape: Any, weight: Any, *where: Any) -> tuple[Any, ...]:
+    """x, weight, bias, a gradient, and the geometry."""
+    counts = window_counts(shape, weight[2:], *where)
+    arrays = drawn(1, *shape), drawn(2, *weight), drawn(3, weight[0]), drawn(4, shape[0], weight[0], *counts)
+    return *(a.astype(dtype) for a in arrays), where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("seed", range(24 * LONG or 1))
+def test_odd_sizes_agree_with_float64(seed: int, dtype: str) -> None:
+    for geometry in geometries(100, seed):
+        x, weight, bias, grad, where = given(dtype, *geometry)
+        wide = [a.astype(np.float64) for a in (x, weight, bias, grad)]
+        wanted = [
+            table.ROWS["conv2d"].reference(wide[0], wide[1], *where, 1) + wide[2][:, None, None],
+            table.ROWS["conv2d_input"].reference(wide[3], wide[1], x.shape, *where, 1),
+            table.ROWS["conv2d_weight"].reference(wide[3], wide[0], weight.shape, *where, 1),
+        ]
+        for name, found, want in zip(
+            ("out", "by x", "by weight"), results(*given(dtype, *geometry)), wanted, strict=True
+        ):
+            bound = BOUNDS[dtype] * max(1.0, float(np.abs(want).max()))
+            np.testing.assert_allclose(found, want, rtol=0, atol=bound, err_msg=f"{name} of {geometry}")
+
+
+CASES = {
+    "members": ((17, 40, 6, 5), (48, 40, 3, 3), *SAME),
+    "neighbours": ((2, 40, 6, 17), (48, 40, 3, 3), *SAME),
+    "stride": ((9, 40, 9, 10), (33, 40, 3, 2), *STRIDED),
+    "several chunks": ((9, 200, 4, 4), (70, 200, 3, 3), *SAME),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_member_does_not_depend_on_its_batch(case: str) -> None:
+    x, weight, bias, grad, where = given("float32", *CASES[case])
+    whole = results(x, weight, bias, grad, where)
+    for part in (slice(0, 1), slice(1, 2), slice(0, 8), slice(1, len(x))):
+        found = results(
+            *(np.ascontiguousarray(a[part]) if a is x or a is grad else a for a in (x, weight, bias, grad)), where
+        )
+        for a, b in zip(found[:2], whole, strict=False):
+            np.testing.assert_array_equal(a, b[part])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = given("float32", *CASES[case])
+    wanted, ranges = results(*arguments), list[int]()
+
+    def by_ones(work: Any, size: int, each: float = 1) -> None:
+        ranges.append(size)
+        for k in reversed(range(size)):
+            work(k, k + 1)
+
+    for module in (blocked_convolution, blocked_weight_gradient):
+        monkeypatch.setattr(module, "shared", by_ones)
+    for threads, part, panel in ((1, 1, 1), (1000, 1 << 20, 1), (2, 1 << 20, 1 << 20)):  # by blocks, or by members
+        monkeypatch.setattr(blocked_convolution, "COUNT", threads)
+        monkeypatch.setattr(blocked_convolution, "_PART", part)
+        monkeypatch.setattr(blocked_convolution, "_PANEL", panel)
+        for found, want in zip(results(*arguments), wanted, strict=True):
+            np.testing.assert_array_equal(found, want)
+    assert max(ranges) > 1
+
+
+def test_padding_is_not_multiplied_where_members_are_rows() -> None:
+    """At 4 × 4 with a window of 3 × 3, 100 of 144 products are real; those beside neighbours in a row are zeros."""
+    for members, pairs in ((8, 100), (1, 120)):
+        found = tiles(members, (4, 4), (4, 4), (3, 3), SAME, False, True)
+        assert sum(np.diff(found.tables[3])[found.tables[2]]) * found.rows // members == pairs, members
+
+
+def test_a_stride_takes_the_products_of_its_rest() -> None:
+    found = tiles(8, (4, 4), (8, 8), (3, 3), STRIDED, True, True)
+    assert len(found.tables[4]) == 9 * 16 - 4 * 2 * 3 + 4 - 3  # each pair once, without those of padding
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_a_weight_that_is_not_finite_has_the_results_of_numpy(special: float, noted: list[Any]) -> None:
+    for members in (2, 9):
+        x, weight, _, grad, where = given("float64", (members, 64, 7, 7), (64, 64, 3, 3), *SAME)
+        assert D.conv2d(x, weight, *where, 1) is not None
+        assert "blocked_convolution" in [k.program.name for k in noted]
+        weight[3, 5, 0, 1] = special
+        for name, args in (("conv2d", (x, weight)), ("conv2d_input", (grad, weight, x.shape))):
+            found = getattr(D, name)(*args, *where, 1)
+            with np.errstate(invalid="ignore"):
+                wanted = table.ROWS[name].reference(*args, *where, 1)
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+            np.testing.assert_array_equal(found[np.isinf(found)], wanted[np.isinf(wanted)])
+            ordinary = np.isfinite(wanted)
+            np.testing.assert_allclose(found[ordinary], wanted[ordinary], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_an_element_of_x_reaches_its_windows_alone(special: float) -> None:
+    for members in (1, 8):
+        x, weight, bias, grad, where = given("float32", (members, 40, 6, 6), (40, 40, 3, 3), *SAME)
+        x[-1, 3, 0, 5] = special
+        out = results(x, weight, bias, grad, where)[0]
+        reached = np.zeros(out.shape, bool)
+        reached[-1, :, :2, 4:] = True
+        np.testing.assert_array_equal(np.isfinite(out), ~reached)
+
+
+def test_groups_of_many_channels_are_lanes(noted: list[Any]) -> None:
+    x, weight, grad = drawn(1, 3, 128, 7, 7), drawn(2, 130, 64, 3, 3), drawn(3, 3, 130, 7, 7)
+    for name, args in (
+        ("conv2d", (x, weight)),
+        ("conv2d_input", (grad, weight, x.shape)),
+        ("conv2d_weight", (grad, x, weight.shape)),
+    ):
+        noted.clear()
+        found = getattr(D, name)(*args, *SAME, 2)
+        np.testing.assert_allclose(found, table.ROWS[name].reference(*args, *SAME, 2), rtol=1e-9, atol=1e-9)
+        kernel = "blocked_weight_gradient" if name == "conv2d_weight" else "blocked_convolution"
+        assert {k.program.name for k in noted} == {kernel}
+
+
+def test_few_channels_and_wide_rows_have_the_kernel_of_rows(noted: list[Any]) -> None:
+    for shape, weight in (((2, 8, 7, 7), (8, 8, 3, 3)), ((1, 64, 32, 32), (64, 64, 3, 3))):
+        D.conv2d(drawn(1, *shape).astype(np.float32), drawn(2, *weight).astype(np.float32), *SAME, 1)
+    assert {k.program.name for k in noted} == {"convolution"}
+
+
+class TestPackedWeights:
+    def convolved(self, weight: Any) -> Any:
+        x, out = drawn(1, 2, 40, 5, 5), np.empty((2, 40, 5, 5))
+        assert convolve_blocks(x, weight, None, out, SAME, False)
+        return out
+
+    def test_the_second_use_keeps_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = PackedWeights(1 << 30)
+        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        weight = drawn(2, 40, 40, 3, 3)
+        first = self.convolved(weight)
+        assert not kept._packed
+        assert weight.flags.writeable
+        second = self.convolved(weight)
+        (packed,) = kept._packed.values()
+        with pytest.raises(ValueError, match="read-only"):
+            weight[0] = 0
+        third = self.convolved(weight)
+        assert [*kept._packed.values()] == [packed]
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(first, third)
+        del weight
+        gc.collect()
+        assert not kept._packed
+        assert not kept._seen
+
+    def test_views_are_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = PackedWeights(1 << 30)
+        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        owner = drawn(2, 80, 40, 3, 3)
+        weight = owner[:40]
+        wanted = 2 * self.convolved(weight)
+        self.convolved(weight)
+        owner *= 2
+        np.testing.assert_allclose(self.convolved(weight), wanted)
+        assert not kept._packed
+
+    def test_memory_is_bounded(self) -> None:
+        kept = PackedWeights(1000)
+        weights = [np.zeros(50) for _ in range(4)]
+        for weight in weights:
+            kept.add(weight, "forward", np.zeros(50))
+        assert [kept.find(weight, "forward") is None for weight in weights] == [True, True, False, False]
+        kept.add(weights[0], "backward", np.zeros(500))
+        assert kept.find(weights[0], "backward") is None
+
+    def test_a_training_step_keeps_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from burnpy import Autodiff, Tensor
+        from burnpy.nn import Conv2d
+        from burnpy.optim import Sgd
+
+        kept = PackedWeights(1 << 30)
+        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        model: Any = Conv2d(40, 40, 3, padding=1, device=Autodiff[NumPy])
+        optim, x = Sgd(momentum=0.9), Tensor[Autodiff[NumPy]].from_data(drawn(1, 2, 40, 5, 5), dtype="float32")
+        for _ in range(3):
+            model = optim.step(0.1, model, model(x).sum().backward())
+        assert not kept._packed
+
+
+def test_without_a_kernel_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from burnpy_numpy.kernels import channel_blocks
+
+    x, weight, _, grad, where = given("float32", *CASES["members"])
+    wanted = D.conv2d(x, weight, *where, 1), D.conv2d_weight(grad, x, weight.shape, *where, 1)
+    monkeypatch.setattr(channel_blocks, "template_kernel", lambda *_: None)
+    assert not convolve_blocks(x, weight, None, np.empty_like(grad), where, False)
+    assert not weight_gradient_of_blocks(grad, x, np.empty_like(weight), where)
+    found = D.conv2d(x, weight, *where, 1), D.conv2d_weight(grad, x, weight.shape, *where, 1)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
