@@ -10,7 +10,7 @@ multiplied.
 Source: Georganas et al., Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018.
 
 Each number is a sum of sums of about `CHAIN` products, which depend on shapes alone. So the result for a member does
-not depend on the rest of the batch or on threads, and the error stays that of short sums.
+not depend on the rest of the batch or on threads, and the error is as small as for short sums.
 """
 
 from __future__ import annotations
