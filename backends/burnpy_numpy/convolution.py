@@ -26,6 +26,8 @@ _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
+_SMALL_PLANE = 256
+"""The number of pixels up to which a convolution of one element has one product for the gradient by its weight."""
 _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 
@@ -290,13 +292,22 @@ def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> 
     totals: dict[int, Any] = {}
 
     def work(begin: int, end: int) -> None:
-        total = totals[begin] = np.zeros(shape[:2], grad.dtype)
+        g, m = grads[begin:end], members[begin:end]
+        if g.shape[2] <= _SMALL_PLANE:  # one product: it takes longer to add up the products of members
+            totals[begin] = _channels_first(g).dot(_channels_first(m).T)
+            return
+        total = totals[begin] = np.dot(g[0], m[0].T)
         part = np.empty_like(total)
-        for g, member in zip(grads[begin:end], members[begin:end], strict=True):
-            np.add(total, np.dot(g, member.T, part), total)
+        for k in range(1, len(g)):
+            np.add(total, np.dot(g[k], m[k].T, part), total)
 
     _shared(work, grads, shape[1])
     return in_order(totals).reshape(shape)
+
+
+def _channels_first(x: Any) -> Any:
+    """Return x (N, C, pixels) as a matrix with a row for each channel."""
+    return np.ascontiguousarray(x.swapaxes(0, 1)).reshape((x.shape[1], -1))
 
 
 def _planes(x: Any) -> Any:

@@ -41,8 +41,9 @@ def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() ->
     package = import_module("burnpy_numpy.kernels")
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
     parts = {"attention_backward": "attention", "tiled_pooling": "pooling"}
-    convolution = ("convolution_tables", "blocked_convolution", "blocked_weight_gradient", "blocked_tables")
-    parts |= dict.fromkeys((*convolution, "channel_blocks", "packed_weights"), "convolution")
+    blocked = ("blocked_convolution", "blocked_depthwise", "blocked_weight_gradient", "blocked_tables")
+    blocks = ("convolution_tables", "channel_blocks", "channel_lanes", "packed_weights")
+    parts |= dict.fromkeys((*blocked, *blocks), "convolution")
     writing = {"cache", "compiler", "emitter", "entry", "instructions", "kernel", "launch", "loops", "target"}
     writing |= {"undisturbed", "vector_functions", "vectors"}
     found = {module.name for module in iter_modules(package.__path__)} - writing

@@ -56,6 +56,8 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
     ("conv2d", (drawn(9, 64, 4, 4), drawn(64, 64, 3, 3), (2, 2), (1, 1), (1, 1), 1)),
     ("conv2d_input", (drawn(2, 8, 5, 5), drawn(8, 12, 3, 3), (2, 12, 10, 9), (2, 2), (1, 1), (1, 1), 1)),
     ("conv2d_weight", (drawn(3, 33, 7, 6), drawn(3, 70, 7, 6), (33, 70, 3, 3), (1, 1), (1, 1), (1, 1), 1)),
+    ("conv2d", (drawn(2, 8, 9, 5), drawn(8, 1, 3, 3), (2, 2), (1, 1), (1, 1), 8)),
+    ("conv2d_weight", (drawn(2, 8, 3, 3), drawn(2, 8, 5, 5), (8, 1, 3, 3), (2, 2), (1, 1), (1, 1), 8)),
     ("avg_pool2d", (drawn(2, 8, 17, 21), (3, 3), (2, 2), (1, 1), False, True, None)),
     ("avg_pool2d", (drawn(2, 8, 18, 22), (2, 2), (2, 2), (0, 0), False, True, None)),
     ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 17, 21), (3, 3), (2, 2), (1, 1), True, None)),

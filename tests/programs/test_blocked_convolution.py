@@ -17,6 +17,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import blocked_convolution, blocked_weight_gradient
 from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
+from burnpy_numpy.kernels.blocked_depthwise import convolve_depthwise, depthwise_weight_gradient
 from burnpy_numpy.kernels.blocked_tables import tiles
 from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.packed_weights import PackedWeights
@@ -31,7 +32,7 @@ def drawn(seed: int, *shape: int) -> Any:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def geometries(count: int, seed: int) -> list[tuple[Any, ...]]:
+def geometries(count: int, seed: int, depthwise: bool) -> list[tuple[Any, ...]]:
     """Shapes of x and of the weight, stride, padding and dilation; sizes are odd, and around those of blocks."""
     rng, found = np.random.default_rng(seed), list[tuple[Any, ...]]()
 
@@ -39,9 +40,11 @@ def geometries(count: int, seed: int) -> list[tuple[Any, ...]]:
         return int(rng.integers(low, high)), int(rng.integers(low, high))
 
     while len(found) < count:
-        members, channels = int(rng.choice([1, 2, 3, 7, 8, 9, 16, 17, 24])), rng.choice([1, 5, 16, 17, 31, 33, 40, 70])
-        shape = members, int(channels), int(rng.integers(1, 14)), int(rng.integers(1, 20))
-        weight = int(rng.choice([1, 7, 16, 17, 32, 33, 48, 65])), int(channels), *pair(1, 6)
+        members = int(rng.choice([1, 2, 3, 7, 8, 9, 16, 17, 24]))
+        channels = int(rng.choice([2 if depthwise else 1, 5, 16, 17, 31, 33, 40, 70]))
+        shape = members, channels, int(rng.integers(1, 14)), int(rng.integers(1, 20))
+        outputs = int(rng.choice([1, 7, 16, 17, 32, 33, 48, 65]))
+        weight = (*((channels, 1) if depthwise else (outputs, channels)), *pair(1, 6))
         where = pair(1, 4), pair(0, 4), pair(1, 4)
         padded = [n + 2 * p - d * (k - 1) for n, k, p, d in zip(shape[2:], weight[2:], *where[1:], strict=True)]
         if min(padded) > 0:
@@ -50,11 +53,14 @@ def geometries(count: int, seed: int) -> list[tuple[Any, ...]]:
 
 
 def results(x: Any, weight: Any, bias: Any, grad: Any, where: Any) -> list[Any]:
-    """The convolution and its gradients by x and by the weight."""
+    """The convolution and its gradients by x and by the weight; a depthwise one if the weight has one channel."""
+    depthwise = weight.shape[1] == 1 < x.shape[1]
+    convolve = convolve_depthwise if depthwise else convolve_blocks
+    gradient = depthwise_weight_gradient if depthwise else weight_gradient_of_blocks
     out, by_x, by_weight = (np.full_like(a, np.nan, order="C") for a in (grad, x, weight))
-    assert convolve_blocks(x, weight, bias, out, where, False)
-    assert convolve_blocks(grad, weight, None, by_x, where, True)
-    assert weight_gradient_of_blocks(grad, x, by_weight, where)
+    assert convolve(x, weight, bias, out, where, False)
+    assert convolve(grad, weight, None, by_x, where, True)
+    assert gradient(grad, x, by_weight, where)
     return [out, by_x, by_weight]
 
 
@@ -67,15 +73,17 @@ def given(dtype: str, shape: Any, weight: Any, *where: Any) -> tuple[Any, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", BOUNDS)
-@pytest.mark.parametrize("seed", range(24 * LONG or 1))
-def test_odd_sizes_agree_with_float64(seed: int, dtype: str) -> None:
-    for geometry in geometries(100, seed):
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("seed", range(24 if LONG else 1))
+def test_odd_sizes_agree_with_float64(seed: int, depthwise: bool, dtype: str) -> None:
+    for geometry in geometries(100, seed, depthwise):
+        groups = geometry[0][1] if depthwise else 1
         x, weight, bias, grad, where = given(dtype, *geometry)
         wide = [a.astype(np.float64) for a in (x, weight, bias, grad)]
         wanted = [
-            table.ROWS["conv2d"].reference(wide[0], wide[1], *where, 1) + wide[2][:, None, None],
-            table.ROWS["conv2d_input"].reference(wide[3], wide[1], x.shape, *where, 1),
-            table.ROWS["conv2d_weight"].reference(wide[3], wide[0], weight.shape, *where, 1),
+            table.ROWS["conv2d"].reference(wide[0], wide[1], *where, groups) + wide[2][:, None, None],
+            table.ROWS["conv2d_input"].reference(wide[3], wide[1], x.shape, *where, groups),
+            table.ROWS["conv2d_weight"].reference(wide[3], wide[0], weight.shape, *where, groups),
         ]
         for name, found, want in zip(
             ("out", "by x", "by weight"), results(*given(dtype, *geometry)), wanted, strict=True
@@ -84,10 +92,11 @@ def test_odd_sizes_agree_with_float64(seed: int, dtype: str) -> None:
             np.testing.assert_allclose(found, want, rtol=0, atol=bound, err_msg=f"{name} of {geometry}")
 
 
-CASES = {
+CASES: dict[str, tuple[Any, ...]] = {
     "members": ((17, 40, 6, 5), (48, 40, 3, 3), *SAME),
     "neighbours": ((2, 40, 6, 17), (48, 40, 3, 3), *SAME),
     "stride": ((9, 40, 9, 10), (33, 40, 3, 2), *STRIDED),
+    "depthwise": ((9, 70, 9, 10), (70, 1, 3, 2), *STRIDED),
     "several chunks": ((9, 200, 4, 4), (70, 200, 3, 3), *SAME),
 }
 
@@ -118,6 +127,8 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
         monkeypatch.setattr(blocked_convolution, "COUNT", threads)
         monkeypatch.setattr(blocked_convolution, "_PART", part)
         monkeypatch.setattr(blocked_convolution, "_PANEL", panel)
+        monkeypatch.setattr(blocked_weight_gradient, "COUNT", threads)
+        monkeypatch.setattr(blocked_weight_gradient, "_PART", part)
         for found, want in zip(results(*arguments), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
@@ -164,7 +175,7 @@ def test_an_element_of_x_reaches_its_windows_alone(special: float) -> None:
 
 
 def test_groups_of_many_channels_are_lanes(noted: list[Any]) -> None:
-    x, weight, grad = drawn(1, 3, 128, 7, 7), drawn(2, 130, 64, 3, 3), drawn(3, 3, 130, 7, 7)
+    x, weight, grad = drawn(1, 3, 128, 7, 7), drawn(2, 128, 64, 3, 3), drawn(3, 3, 128, 7, 7)
     for name, args in (
         ("conv2d", (x, weight)),
         ("conv2d_input", (grad, weight, x.shape)),
@@ -175,6 +186,23 @@ def test_groups_of_many_channels_are_lanes(noted: list[Any]) -> None:
         np.testing.assert_allclose(found, table.ROWS[name].reference(*args, *SAME, 2), rtol=1e-9, atol=1e-9)
         kernel = "blocked_weight_gradient" if name == "conv2d_weight" else "blocked_convolution"
         assert {k.program.name for k in noted} == {kernel}
+
+
+def test_short_rows_and_strides_of_depthwise_convolutions_are_lanes(noted: list[Any]) -> None:
+    weight = drawn(2, 64, 1, 3, 3).astype(np.float32)
+    for size, where, kernel in (
+        (3, SAME, "blocked_depthwise"),
+        (40, SAME, "convolution"),
+        (6, STRIDED, "blocked_depthwise"),
+    ):
+        x = drawn(1, 16, 64, size, size).astype(np.float32)
+        noted.clear()
+        out = D.conv2d(x, weight, *where, 64)
+        assert {k.program.name for k in noted} == {kernel}, size
+        D.conv2d_input(out, weight, x.shape, *where, 64)
+        D.conv2d_weight(out, x, weight.shape, *where, 64)
+        gradient = {"blocked_depthwise": "blocked_depthwise_gradient", "convolution": "weight_gradient"}[kernel]
+        assert {k.program.name for k in noted} == {kernel, gradient}, size
 
 
 def test_few_channels_and_wide_rows_have_the_kernel_of_rows(noted: list[Any]) -> None:

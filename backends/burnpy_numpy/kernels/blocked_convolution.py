@@ -16,7 +16,7 @@ not depend on the rest of the batch or on threads, and the error is as small as 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from burnpy_numpy.kernels.channel_blocks import (
     CHAIN,
     PRODUCTS,
     Planes,
+    Template,
     Uncompiled,
     add_products,
     block_kernels,
@@ -39,9 +40,6 @@ from burnpy_numpy.kernels.channel_blocks import (
 )
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.packed_weights import packed_weights
-
-if TYPE_CHECKING:
-    pass
 
 _PART = 4 << 20
 """The most bytes of the source and the result of a part of the batch."""
@@ -67,12 +65,12 @@ def convolve_blocks(x: Any, weight: Any, bias: Any, out: Any, where: Where, back
         backward: whether to compute the gradient by the input.
     """
     try:
-        return _Convolution(x, weight, bias, out, where, backward).run()
+        return BlockedConvolution(x, weight, bias, out, where, backward).run()
     except Uncompiled:
         return False
 
 
-class _Convolution:
+class BlockedConvolution:
     """One convolution whose channels are lanes; the arguments are those of `convolve_blocks`."""
 
     def __init__(self, x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool) -> None:
@@ -85,7 +83,8 @@ class _Convolution:
         self.vectors = 2 if self.channels > self.width else 1
         self.lanes = self.vectors * self.width
         self.blocks = -(-self.channels // self.lanes)
-        self.panel = self.taps * self.depth * self.lanes  #: the elements of the packed weight for a block
+        self.template, self.source_lanes, summed = self._described()
+        self.panel = self.taps * summed * self.lanes  #: the elements of the packed weight for a block
         self.bias = np.zeros(self.blocks * self.lanes, self.dtype)
         if bias is not None:
             self.bias[: self.channels] = bias
@@ -95,10 +94,14 @@ class _Convolution:
         self.pack, self.to, self.back, _ = block_kernels(
             self.dtype,
             (to_blocks, self.lanes),
-            (to_blocks, 2 * self.width),
+            (to_blocks, self.source_lanes),
             (from_blocks, self.lanes),
-            (blocked_convolution, self._tiles(min(self.step, self.members)).rows, self.vectors),
+            (self.template, self._tiles(min(self.step, self.members)).rows, self.vectors),
         )
+
+    def _described(self) -> tuple[Template, int, int]:
+        """Return the kernel's template, the lanes of the source, and the channels that are added up for each result."""
+        return blocked_convolution, 2 * self.width, self.depth
 
     def _tiles(self, members: int) -> Tiles:
         """Return the tiles of a part of the batch."""
@@ -147,9 +150,13 @@ class _Convolution:
         far = self.depth * taps, taps
         channel, member = far if not self.backward else (taps, self.channels * taps)
         planes = Planes(self.depth, self.channels - first * self.lanes, 1, taps, member, channel, 0)
-        finite = np.zeros(self.width, self.dtype)
         source = self.weight.reshape(-1)[first * self.lanes * channel :]
-        self.pack((source, panels, finite), (*planes, self.panel, self.lanes, 0, row, 0, 0), 0, last - first)
+        self._reorder_weight(source, panels, (*planes, self.panel, self.lanes, 0, row, 0, 0), last - first)
+
+    def _reorder_weight(self, source: Any, panels: Any, sizes: tuple[int, ...], blocks: int) -> None:
+        """Run the kernel `to_blocks` on a part of the weight, and note whether it is finite."""
+        finite = np.zeros(self.width, self.dtype)
+        self.pack((source, panels, finite), sizes, 0, blocks)
         if finite.any():
             self.finite = False
 
@@ -169,13 +176,12 @@ class _Convolution:
         """Compute the result for some members: see `_parts`."""
         members = end - begin
         found = self._tiles(members)
-        (kernel,) = block_kernels(self.dtype, (blocked_convolution, found.rows, self.vectors))
+        (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
         x = self._source(begin, end, found, each)
         room = (found.members, self.result[0], found.result_row, self.lanes)
         pixels = math.prod(room[:3])
-        chunk = max(1, CHAIN // self.taps // (2 * self.width)) * 2 * self.width
-        counts = (x[0].size // (2 * self.width), pixels, self.depth, self.taps, len(found.tables[0]))
-        sizes = (*counts, found.source_step, found.result_step, chunk)
+        counts = (x[0].size // self.source_lanes, pixels, self.taps, len(found.tables[0]))
+        sizes = (*counts, found.source_step, found.result_step, *self._depths())
         planes = planes_of(self.out, members, found.result_row)
         step = max(1, _PANEL // (self.panel * self.dtype.itemsize))
 
@@ -188,7 +194,8 @@ class _Convolution:
                     self._pack(start, start + count, panels)
                 else:
                     panels = packed[start:]
-                kernel((x, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
+                source = self._source_of(x, start)
+                kernel((source, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
                 there = planes._replace(channels=self.channels - channel)
                 target = self.out[begin:, channel:]
                 self.back((memory, target), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
@@ -197,9 +204,18 @@ class _Convolution:
         divided(work, self.blocks, each * members)
         kernel.note()
 
+    def _depths(self) -> tuple[int, ...]:
+        """Return the sizes of sums over channels: all, and those added up at a time."""
+        lanes = self.source_lanes
+        return self.depth, max(1, CHAIN // self.taps // lanes) * lanes
+
+    def _source_of(self, x: Any, block: int) -> Any:
+        """Return the blocks of the source for the blocks of the result from some block on."""
+        return x
+
     def _source(self, begin: int, end: int, found: Tiles, each: float) -> Any:
         """Return some members of x as blocks of channels."""
-        members, lanes = end - begin, 2 * self.width
+        members, lanes = end - begin, self.source_lanes
         x = np.empty((-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes), self.dtype)
         x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
         sizes = (*planes_of(self.x, members, found.source_row), x[0].size, *distances_of(x), *found.zeros)
@@ -223,8 +239,8 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
 
     The table: the source [blocks][pixels][2 · width], the packed weight [blocks][taps][channels][vectors · width], the
     result [blocks][pixels][vectors · width], the bias, and the arrays of `Tiles`. The sizes: the pixels of the source
-    and of the result, channels of the source, taps, tiles, the steps of pixels of a tile in the source and in the
-    result, and the channels in a chunk, whole blocks. ``begin`` and ``end`` are blocks of the result.
+    and of the result, taps, tiles, the steps of pixels of a tile in the source and in the result, the channels of the
+    source, and those in a chunk, whole blocks. ``begin`` and ``end`` are blocks of the result.
 
     Args:
         dtype: float32 or float64.
@@ -234,7 +250,7 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
     """
     w = Loops(width, 10, 8)
     x, weight, out, bias, sources, results, lists, limits, taps, places = w.table
-    x_pixels, out_pixels, depth, count, number, x_step, out_step, chunk = w.sizes
+    x_pixels, out_pixels, count, number, x_step, out_step, depth, chunk = w.sizes
     lanes, channels = 2 * width, vectors * width
     block = str(lanes)
     x_row, out_row = w.times(x_step, lanes), w.times(out_step, channels)

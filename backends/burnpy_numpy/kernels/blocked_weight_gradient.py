@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.blocked_tables import Where, ranges
 from burnpy_numpy.kernels.channel_blocks import (
     CHAIN,
     PRODUCTS,
     Planes,
+    Template,
     Uncompiled,
     add_products,
     block_kernels,
@@ -29,6 +29,9 @@ from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.target import target
 
+_PART = 16 << 20
+"""The most bytes of x and of the gradient in a part of the batch."""
+
 
 def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool:
     """Compute the gradient of a convolution by the weight into ``out``; return False if kernels cannot be compiled.
@@ -40,70 +43,126 @@ def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool
         where: stride, padding and dilation.
     """
     try:
-        _WeightGradient(grad, x, out, where).run()
+        BlockedWeightGradient(grad, x, out, where).run()
     except Uncompiled:
         return False
     return True
 
 
-class _WeightGradient:
-    """The gradient by the weight of one convolution whose channels are lanes."""
+class BlockedWeightGradient:
+    """The gradient by the weight of one convolution; the arguments are those of `weight_gradient_of_blocks`."""
 
     def __init__(self, grad: Any, x: Any, out: Any, where: Where) -> None:
         self.grad, self.x, self.out = grad, x, out
-        self.dtype, self.width = x.dtype, vector_width(x.dtype)
-        self.channels, self.depth, *window = out.shape
-        self.source, self.result, self.window = pair_of(x.shape[2:]), pair_of(grad.shape[2:]), pair_of(window)
-        self.taps = math.prod(self.window)
-        self.stride = where[0]
-        self.ranges = ranges(self.source, self.result, self.window, where)
+        self.dtype, self.width, self.members = x.dtype, vector_width(x.dtype), len(x)
+        self.depth, *source = x.shape[1:]
+        self.source, self.result = pair_of(source), pair_of(grad.shape[2:])
+        window = pair_of(out.shape[2:])
+        self.taps = math.prod(window)
+        self.ranges = ranges(self.source, self.result, window, where)
         self.vectors = 2 if self.depth > self.width else 1
         self.lanes = self.vectors * self.width
-        self.rows = 8 if target().registers >= 32 else 4  #: channels of the gradient in a block
-        self.blocks, self.columns = -(-self.depth // self.lanes), -(-self.channels // self.rows)
-
-    def run(self) -> None:
-        """Compute all."""
-        (high, wide), members, pixels = self.result, len(self.x), math.prod(self.source)
-        step = max(1, min(members, CHAIN // (high * wide)))
-        chunk = max(1, CHAIN // (step * wide))  # rows
-        sums = np.empty((self.blocks, self.taps, self.columns * self.rows, self.lanes), self.dtype)
-        x = np.empty((self.blocks, step, *self.source, self.lanes), self.dtype)
-        grad = np.empty((self.columns, step, *self.result, self.rows), self.dtype)
-        kernel, to_x, to_grad, back = block_kernels(
+        self.blocks = -(-self.depth // self.lanes)
+        self.template, rows, grad_lanes, self.channels = self._described()
+        self.columns = -(-self.channels // rows)  #: blocks of the gradient
+        self.cell = self.columns * rows * self.lanes  #: the sums for an element of the window
+        high, wide = self.result
+        self.step = max(1, min(self.members, CHAIN // (high * wide)))  #: members that are added up at a time
+        chunk = max(1, CHAIN // (self.step * wide))  # rows that are added up at a time
+        steps = (where[0][0] * self.source[1], where[0][1], high * wide, wide)
+        self.sizes = (chunk, self.taps, self.columns), (math.prod(self.source), *steps)
+        self.kernel, self.to_x, self.to_grad, self.back = block_kernels(
             self.dtype,
-            (blocked_weight_gradient, self.rows, self.vectors),
+            (self.template, rows, self.vectors),
             (to_blocks, self.lanes),
-            (to_blocks, self.rows),
+            (to_blocks, grad_lanes),
             (from_blocks, self.lanes),
         )
-        table = (x, grad, sums, self.ranges)
-        distances = (pixels, self.stride[0] * self.source[1], self.stride[1], high * wide, wide)
-        each = high * wide * sums[0, 0].size / PRODUCTS
-        for begin in range(0, members, step):
-            count = min(step, members - begin)
-            self._reorder(to_x, self.x[begin:], x, count)
-            self._reorder(to_grad, self.grad[begin:], grad, count)
-            blocks = (count, chunk, self.taps, self.columns, step * pixels, step * high * wide)
-            sizes = (*blocks, *distances, int(begin == 0))
-            shared(partial(kernel, table, sizes), self.blocks * self.taps, each * count)
-        kernel.note()
-        row = sums[0, 0].size  # the channels of the gradient are members, the elements of the window are pixels
-        planes = Planes(self.channels, self.depth, 1, self.taps, self.depth * self.taps, self.taps, 0)
-        shared(
-            partial(back, (sums, self.out), (*planes, row * self.taps, self.lanes, 0, row)),
-            self.blocks,
-            row * self.taps,
-        )
+        self.grad_lanes = grad_lanes
 
-    def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any, members: int) -> None:
-        """Reorder some members of an array to blocks of channels."""
-        sizes = (*planes_of(x, members, x.shape[3]), blocks[0].size, *distances_of(blocks), 0, 0)
+    def _described(self) -> tuple[Template, int, int, int]:
+        """Return the kernel's template, its rows, the gradient's lanes, and the channels multiplied by each of x."""
+        rows = 8 if target().registers >= 32 else 4
+        return blocked_weight_gradient, rows, rows, self.out.shape[0]
+
+    def run(self) -> None:
+        """Compute all, by parts of the batch whose buffers are not too large."""
+        each = (math.prod(self.x.shape[1:]) + math.prod(self.grad.shape[1:])) * self.dtype.itemsize
+        step = max(self.step, _PART // max(1, each) // self.step * self.step)
+        if step >= self.members and self.blocks >= COUNT:
+            self._whole()
+            return
+        sums = np.empty((self.blocks * self.taps, self.cell), self.dtype)
+        work = math.prod(self.result) * self.cell / PRODUCTS
+        for begin in range(0, self.members, step):
+            end = min(begin + step, self.members)
+            x, grad = self._reordered(begin, end)
+
+            def add(first: int, last: int, begin: int = begin, x: Any = x, grad: Any = grad) -> None:
+                for block in range(first // self.taps, -(-last // self.taps)):
+                    limits = max(first - block * self.taps, 0), min(last - block * self.taps, self.taps)
+                    self._add(x[block], self._gradient_of(grad, block), sums[block * self.taps :], not begin, *limits)
+
+            shared(add, len(sums), work * (end - begin))
+        shared(
+            lambda first, last: self._finish(sums[first * self.taps :], first, last), self.blocks, self.taps * self.cell
+        )
+        self.kernel.note()
+
+    def _whole(self) -> None:
+        """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
+        x, grad = self._reordered(0, self.members)
+
+        def work(first: int, last: int) -> None:
+            sums = np.empty((self.taps, self.cell), self.dtype)
+            for block in range(first, last):
+                self._add(x[block], self._gradient_of(grad, block), sums, True, 0, self.taps)
+                self._finish(sums, block, block + 1)
+
+        shared(work, self.blocks, self.taps * self.cell * math.prod(self.result) * self.members / PRODUCTS)
+        self.kernel.note()
+
+    def _gradient_of(self, grad: Any, block: int) -> Any:
+        """Return the blocks of the gradient that a block of x is multiplied by."""
+        return grad[0]
+
+    def _add(self, x: Any, grad: Any, sums: Any, begins: bool, first: int, last: int) -> None:
+        """Add the products of some members to the sums of a block, for elements of the window from first to last."""
+        counts, distances = self.sizes
+        pixels = x.size // self.lanes, math.prod(grad.shape[:-1])
+        for start in range(0, len(x), self.step):
+            members = min(self.step, len(x) - start)
+            sizes = (members, *counts, *pixels, *distances, int(begins and not start))
+            self.kernel((x[start:], grad[start:], sums, self.ranges), sizes, first, last)
+
+    def _finish(self, sums: Any, first: int, last: int) -> None:
+        """Reorder the sums of some blocks into the result, with the channels of the gradient as members."""
+        start, taps = first * self.lanes, self.taps
+        planes = Planes(self.channels, self.depth - start, 1, taps, self.depth * taps, taps, 0)
+        distances = (self.cell * taps, self.lanes, 0, self.cell)
+        self.back((sums, self.out.reshape(-1)[start * taps :]), (*planes, *distances), 0, last - first)
+
+    def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
+        """Return some members of x and of the gradient as blocks of channels."""
+        found = []
+        for array, lanes, kernel in (
+            (self.x, self.lanes, self.to_x),
+            (self.grad, self.grad_lanes, self.to_grad),
+        ):
+            _, channels, high, wide = array.shape
+            blocks = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype)
+            self._reorder(kernel, array[begin:], blocks)
+            found.append(blocks)
+        return found[0], found[1]
+
+    def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any) -> None:
+        """Reorder the first members of an array to blocks of channels."""
+        sizes = (*planes_of(x, blocks.shape[1], x.shape[3]), blocks[0].size, *distances_of(blocks), 0, 0)
 
         def work(first: int, last: int) -> None:
             kernel((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)
 
-        shared(work, len(blocks), members * blocks[0, 0].size)
+        shared(work, len(blocks), blocks[0].size)
 
 
 def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:

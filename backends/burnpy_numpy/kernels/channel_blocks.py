@@ -8,8 +8,8 @@ taps as the pixels.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.windows import Pair
@@ -18,6 +18,9 @@ from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.target import target
 from burnpy_numpy.kernels.vectors import Vector
+
+Template: TypeAlias = Callable[..., str]
+"""A function that writes the text of a kernel, for a dtype, the elements of a vector, rows, and vectors."""
 
 CHAIN = 600
 """The number of products that are added up before the sum is added to the result."""

@@ -26,11 +26,10 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
 from burnpy_numpy.kernels.blocked_tables import Where
-from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.channel_blocks import add_products
-from burnpy_numpy.kernels.convolution_tables import Tables, Windows, row_efficiency, windows
+from burnpy_numpy.kernels.channel_lanes import convolve_lanes, weight_gradient_lanes
+from burnpy_numpy.kernels.convolution_tables import Tables, Windows, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
@@ -43,10 +42,8 @@ if TYPE_CHECKING:
 
 _MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
-_BY_CHANNELS = ((128, math.inf), (64, 0.95), (32, 0.7))
-"""Numbers of channels, and the efficiency of vectors of neighbours below which vectors of channels take less time."""
-_FEW = 8
-"""The number of channels from which vectors of channels compute the gradient by the input of a strided convolution."""
+_NARROW = 4
+"""The length of rows of the result from which vectors are neighbours in a row: none reaches into the next row."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _ROWS = 1 << 14
@@ -68,46 +65,12 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
     counts = window_counts(x.shape, (shape[2], shape[3]), *where)
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
-    if _by_channels(min(shape[1], shape[0] // groups), row_efficiency(counts[1], x.itemsize)):
-        out = b._call(_convolve_blocks, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
-        if out is not None:
-            return out
+    out = convolve_lanes(b, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
+    if out is not None or counts[1] < _NARROW:
+        return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = _kernel(convolution, tables.forward, x.dtype)
     return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
-
-
-def _by_channels(channels: int, efficiency: float) -> bool:
-    """Return whether vectors of channels take less time than vectors of neighbours in a row (measured).
-
-    Args:
-        channels: the number of channels in each group.
-        efficiency: the `row_efficiency` of vectors of neighbours.
-    """
-    return any(channels >= least and efficiency < share for least, share in _BY_CHANNELS)
-
-
-def _convolve_blocks(x: Any, weight: Any, bias: Any, shape: Shape, where: Where, groups: int, backward: bool) -> Any:
-    """Return the result of `convolve_blocks` for all groups; None if a group has none."""
-    x, weight, out = np.ascontiguousarray(x), np.ascontiguousarray(weight), np.empty(shape, x.dtype)
-    if groups == 1:
-        return out if convolve_blocks(x, weight, bias, out, where, backward) else None
-    outs = np.split(out, groups, 1)
-    biases = [None] * groups if bias is None else np.split(bias, groups)
-    for parts in zip(np.split(x, groups, 1), np.split(weight, groups), biases, outs, strict=True):
-        if not convolve_blocks(*parts, where, backward):
-            return None
-    return out
-
-
-def _weight_gradient_of_blocks(grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the result of `weight_gradient_of_blocks` for all groups; None if it has none."""
-    out = np.empty(shape, x.dtype)
-    grads, xs = (np.split(np.ascontiguousarray(y), groups, 1) for y in (grad, x))
-    for g, part, to in zip(grads, xs, np.split(out, groups), strict=True):
-        if not weight_gradient_of_blocks(g, part, to, where):
-            return None
-    return out
 
 
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
@@ -123,10 +86,9 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
     """
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
-    if _by_channels(shape[1], row_efficiency(grad.shape[3], x.itemsize)):
-        out = b._call(_weight_gradient_of_blocks, grad, x, shape, where, groups)
-        if out is not None:
-            return out
+    out = weight_gradient_lanes(b, grad, x, shape, where, groups)
+    if out is not None or grad.shape[3] < _NARROW:
+        return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = _kernel(weight_gradient, tables.backward, x.dtype)
     return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
@@ -148,18 +110,13 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     """
     if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
-    depth, channels, stride = weight.shape[0] // groups, weight.shape[1], where[0]
-    strided = stride != (1, 1) and min(depth, channels) >= _FEW
-    if strided or _by_channels(min(depth, channels), row_efficiency(shape[3], grad.itemsize)):
-        out = b._call(_convolve_blocks, grad, weight, None, shape, where, groups, True)
-        if out is not None:
-            return out
-    if not np.isfinite(weight).all():
-        return None
+    out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
+    if out is not None or grad.shape[3] < _NARROW or not np.isfinite(weight).all():
+        return out
     o, c, *kernel = weight.shape
     turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
     high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
-    (down, across), whole = stride, stride == (1, 1)
+    (down, across), whole = where[0], where[0] == (1, 1)
     total: Any = None if whole else np.zeros(shape, grad.dtype)
     for (a, row), (k, column) in product(high.items(), wide.items()):
         selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
@@ -215,8 +172,7 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     members, area = x.shape[0], weight[2] * weight[3]
     return (
         area > 1  # without windows it is a matrix product
-        and counts[1] >= 4  # a vector does not reach from one row into the next
-        and counts[0] > 0
+        and min(counts) > 0
         and members * counts[0] * counts[1] * math.prod(weight) >= _MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
