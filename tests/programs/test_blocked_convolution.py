@@ -251,6 +251,7 @@ class TestPackedWeights:
     def test_memory_is_bounded(self) -> None:
         kept = PackedWeights(1000)
         weights = [np.zeros(50) for _ in range(4)]
+        assert not any(kept.keeps(weight, "forward") for weight in weights)
         for weight in weights:
             kept.add(weight, "forward", np.zeros(50))
         assert [kept.find(weight, "forward") is None for weight in weights] == [True, True, False, False]
@@ -259,12 +260,12 @@ class TestPackedWeights:
 
     def test_a_training_step_keeps_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from burnpy import Autodiff, Tensor
-        from burnpy.nn import Conv2d
+        from burnpy.nn import Conv2d, Sequential
         from burnpy.optim import Sgd
 
         kept = PackedWeights(1 << 30)
         monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
-        model: Any = Conv2d(40, 40, 3, padding=1, device=Autodiff[NumPy])
+        model: Any = Sequential(*(Conv2d(40, 40, 3, padding=1, device=Autodiff[NumPy]) for _ in range(2)))
         optim, x = Sgd(momentum=0.9), Tensor[Autodiff[NumPy]].from_data(drawn(1, 2, 40, 5, 5), dtype="float32")
         for _ in range(3):
             model = optim.step(0.1, model, model(x).sum().backward())

@@ -136,7 +136,7 @@ class BlockedConvolution:
         """
         how = (self.backward, self.lanes)
         packed = packed_weights.find(self.weight, how)
-        keeps = packed is None and few and packed_weights.keeps(self.weight)
+        keeps = packed is None and few and packed_weights.keeps(self.weight, how)
         if packed is None and (keeps or whole):
             packed = np.empty((self.blocks, self.panel), self.dtype)
             shared(lambda first, last: self._pack(first, last, packed[first:]), self.blocks, self.panel)

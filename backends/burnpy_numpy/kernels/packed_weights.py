@@ -26,7 +26,7 @@ class PackedWeights:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._seen: dict[int, ref[Any]] = {}
+        self._seen: dict[tuple[int, Hashable], ref[Any]] = {}
         self._packed: dict[tuple[int, Hashable], Any] = {}
 
     def find(self, weight: Any, how: Hashable) -> Any:
@@ -38,11 +38,14 @@ class PackedWeights:
         """
         return self._packed.get((id(weight), how))
 
-    def keeps(self, weight: Any) -> bool:
-        """Return whether to keep the packed form of a weight: if this was called for it before, and it is no view."""
+    def keeps(self, weight: Any, how: Hashable) -> bool:
+        """Return whether to keep the packed form of a weight: if this was called for it before, and it is no view.
+
+        In training each array is packed once for the convolution and once for its gradient, and is not kept.
+        """
         if weight.base is not None:
             return False
-        key = id(weight)
+        key = id(weight), how
         if key in self._seen:
             return True
         self._seen[key] = ref(weight, lambda _: self._forget(key))
@@ -57,11 +60,10 @@ class PackedWeights:
         while sum(kept.nbytes for kept in [*self._packed.values()]) > self._most:
             self._packed.pop(next(iter(self._packed)), None)
 
-    def _forget(self, key: int) -> None:
+    def _forget(self, key: tuple[int, Hashable]) -> None:
         """Drop what belongs to an array that is gone."""
         self._seen.pop(key, None)
-        for entry in [entry for entry in [*self._packed] if entry[0] == key]:
-            self._packed.pop(entry, None)
+        self._packed.pop(key, None)
 
 
 packed_weights = PackedWeights(_MOST)
