@@ -22,10 +22,12 @@ def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tup
 
 
 def _input(extent: str, dtype: str) -> Input:
-    """Return an input by its extent; "index" is a column of int64, "mask" a full input of bools."""
+    """Return an input by its extent; "index" is a column of int64, "mask_full", "mask_row", … an input of bools."""
     if extent == "index":
         return Input(Extent.COLUMN, "int64")
-    return Input(Extent.FULL, "bool") if extent == "mask" else Input(Extent(extent), dtype)
+    if extent.startswith("mask_"):
+        return Input(Extent(extent.removeprefix("mask_")), "bool")
+    return Input(Extent(extent), dtype)
 
 
 def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:

@@ -76,7 +76,7 @@ class NumPyDense(ArrayBackend):
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
         kernel = None
         if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
-            kernel = operation_kernel("masked_scale", (_FULL, "mask", "scalar"), x.dtype, ())
+            kernel = operation_kernel("masked_scale", (_FULL, "mask_full", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
         return kernel.alike((x, mask), (scale,))

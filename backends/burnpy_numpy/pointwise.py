@@ -21,6 +21,7 @@ from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
+from burnpy_numpy.broadcasting import broadcast, broadcast_where
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
 from burnpy_numpy.numpy_calls import known, quietly, run
 
@@ -127,6 +128,10 @@ class NumPyPointwise(ArrayBackend):
         return erf(x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
+        if type(x) is ndarray and x.shape != condition.shape:
+            out = self._call(broadcast_where, condition, x, y)
+            if out is not None:
+                return out
         if condition.size >= BLENDED and blendable(x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)
@@ -252,6 +257,10 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
     try:
         if kind is ndarray:
             if x.dtype is y.dtype:
+                if x.size != y.size:
+                    out = run(broadcast, OPERATION, x, y)
+                    if out is not None:
+                        return out
                 return run(FUNCTION, x, y)
         elif kind is float or kind is int:
             return run(FUNCTION, x, known[x.dtype][y or str(y)])
@@ -297,6 +306,6 @@ _NAMES = {
     **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
     **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
     **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
-    **{f"name_of_{name}": name for name in COMPILED},
+    **{f"name_of_{name}": name for name in (*COMPILED, *BINARY)},
     **globals(),
 }

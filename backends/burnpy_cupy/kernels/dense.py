@@ -83,7 +83,7 @@ class CuPyDense(CuPyPrograms):
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
         kernel = None
         if x.size and x.shape == mask.shape:
-            kernel = self._operation_kernel("masked_scale", (_FULL, "mask", "scalar"), x.dtype)
+            kernel = self._operation_kernel("masked_scale", (_FULL, "mask_full", "scalar"), x.dtype)
         if kernel is None:
             return super().masked_scale(x, mask, scale)
         return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
@@ -91,7 +91,7 @@ class CuPyDense(CuPyPrograms):
     def masked_mean(self, x: Any, mask: Any) -> Any:
         geometry, kernel = flat(x.size), None
         if x.size and geometry.occupies:
-            kernel = self._operation_kernel("masked_mean_of_rows", (_FULL, "mask"), x.dtype)
+            kernel = self._operation_kernel("masked_mean_of_rows", (_FULL, "mask_full"), x.dtype)
         if kernel is None:
             return super().masked_mean(x, mask)
         return self._call(kernel, [x, mask], (), geometry, x.shape, ())[0]
@@ -99,7 +99,7 @@ class CuPyDense(CuPyPrograms):
     def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
         geometry, kernel = flat(mask.size), None
         if mask.size and geometry.occupies:
-            kernel = self._operation_kernel("masked_mean_of_rows_backward", (_COLUMN, "mask"), grad.dtype)
+            kernel = self._operation_kernel("masked_mean_of_rows_backward", (_COLUMN, "mask_full"), grad.dtype)
         if kernel is None:
             return super().masked_mean_backward(grad, mask)
         return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]

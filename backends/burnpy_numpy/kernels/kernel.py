@@ -84,7 +84,7 @@ def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tupl
     Args:
         name: the operation, or a function of `burnpy_array.programs`.
         extents: the extent of each of its arrays, see `burnpy.backend.programs.Extent`; "index" is a column of int64,
-            "mask" a full array of bools.
+            "mask_full", "mask_row" and "mask_column" arrays of bools.
         dtype: the dtype of all of them.
         rest: its other arguments.
     """

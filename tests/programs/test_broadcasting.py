@@ -1,0 +1,117 @@
+"""Elementwise operations of rows and columns: the bits of NumPy, whichever way computes them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+from tests.programs.switched import without_kernels
+
+pytest.importorskip("llvmlite")
+
+from burnpy_numpy import broadcasting
+
+D: Any = NumPy()
+THEIRS = {"sub": "subtract", "mul": "multiply", "div": "divide", "eq": "equal", "ne": "not_equal"}
+THEIRS |= {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+FUNCTIONS: dict[str, Any] = {
+    name: getattr(np, THEIRS.get(name, name)) for name in ("add", "maximum", "minimum", *THEIRS)
+}
+KERNELS: dict[tuple[Any, Any], tuple[str, str]] = {  # the extents of the operands
+    ((50, 37), (37,)): ("full", "row"),
+    ((50, 37), (50, 1)): ("full", "column"),
+    ((50, 1), (1, 37)): ("column", "row"),
+    ((2, 3, 400), (3, 1)): ("full", "column"),
+    ((2, 3, 400), (400,)): ("full", "row"),
+    ((2, 3, 4, 50), (1, 1, 4, 50)): ("full", "row"),
+    ((4, 5, 20, 1, 4), (4, 1, 1, 1, 1)): ("full", "column"),
+}
+NUMPY = [
+    ((50, 1, 37), (1, 50, 37)),
+    ((20, 1, 60), (40, 1)),
+    ((50, 37), ()),
+    ((50, 37), (1, 1)),
+    ((0, 9), (9,)),
+    ((4, 5), (5,)),
+]
+"""Shapes that are no rows and columns, or have little to do."""
+
+
+def drawn(seed: int, shape: Any, dtype: Any) -> Any:
+    special = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.5, 1e-40, 3.0e38]
+    return np.random.default_rng(seed).choice(special, shape).astype(dtype)
+
+
+def equal(found: Any, wanted: Any, signs: bool = True) -> None:
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_array_equal(found, wanted)
+    if signs and wanted.dtype != bool:
+        real = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(found)[real], np.signbit(wanted)[real])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
+    for (shapes, name), swapped in product(product([*KERNELS, *NUMPY], FUNCTIONS), (False, True)):
+        x, y = (drawn(k, shape, dtype) for k, shape in enumerate(shapes[::-1] if swapped else shapes))
+        noted.clear()
+        found = getattr(D, name)(x, y)
+        assert bool(noted) == (shapes in KERNELS), (name, shapes)
+        with np.errstate(all="ignore"):  # which of two zeros of different signs is larger, NumPy leaves open
+            equal(found, FUNCTIONS[name](x, y), name not in ("maximum", "minimum"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_where_takes_masks_that_are_rows_and_columns(dtype: str, noted: list[Any]) -> None:
+    for shapes in KERNELS:
+        for mask_shape, x_shape in (shapes, shapes[::-1]):
+            mask = np.random.default_rng(0).integers(0, 2, mask_shape).astype(bool)
+            x = drawn(1, x_shape, dtype)
+            for y in (drawn(2, mask_shape, dtype), -np.inf, 2.5, 3):
+                noted.clear()
+                found = D.where(mask, x, y)
+                assert noted, (shapes, y)
+                equal(found, np.where(mask, x, np.asarray(y, dtype)))
+
+
+def test_layouts_are_rows_and_columns() -> None:
+    for shapes, extents in KERNELS.items():
+        found = broadcasting.layout(shapes)
+        assert found is not None
+        assert found.extents == extents
+        assert found.rows * found.columns == np.prod(found.shape) == np.prod(np.broadcast_shapes(*shapes))
+    assert not any(broadcasting.layout(shapes) for shapes in NUMPY)
+
+
+def test_views_and_mixed_dtypes_are_computed_by_numpy(noted: list[Any]) -> None:
+    x, y = drawn(0, (37, 50), np.float32).T, drawn(1, (37,), np.float32)
+    equal(D.add(x, y), x + y)
+    equal(
+        D.sub(drawn(0, (50, 74), np.float64)[:, ::2], y.astype(np.float64)), drawn(0, (50, 74), np.float64)[:, ::2] - y
+    )
+    assert not noted
+    assert D.add(drawn(0, (50, 37), np.float64), y).dtype == np.float64
+    assert D.add(np.ones((50, 37), np.int64), np.ones(37, np.int64)).dtype == np.int64
+
+
+def test_results_are_the_same_without_kernels_and_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = drawn(0, (4000, 137), np.float32), drawn(1, (4000, 1), np.float32)
+    wanted = D.div(x, y)
+    with without_kernels():
+        np.testing.assert_array_equal(D.div(x, y), wanted)
+    from burnpy_numpy.kernels import launch
+
+    monkeypatch.setattr(launch, "COUNT", 4)
+    np.testing.assert_array_equal(D.div(x, y), wanted)
+
+
+def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcasting, "_KEPT", 10)
+    broadcasting._plans.clear()
+    for n in range(30):
+        D.add(np.zeros((40, 40 + n)), np.zeros(40 + n))
+    assert len(broadcasting._plans) <= 10
