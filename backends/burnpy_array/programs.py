@@ -93,6 +93,16 @@ def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, shar
     return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
 
 
+def amax_of_rows(b: Any, x: Any) -> Any:
+    """The largest element of each row, NaN if one is NaN."""
+    return b.amax(x, (1,), True)
+
+
+def amin_of_rows(b: Any, x: Any) -> Any:
+    """The smallest element of each row, NaN if one is NaN."""
+    return b.neg(b.amax(b.neg(x), (1,), True))
+
+
 def sum_of_squares(b: Any, x: Any) -> Any:
     """The sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)

@@ -24,6 +24,7 @@ from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_
 from burnpy_numpy.broadcasting import broadcast, broadcast_where
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
 from burnpy_numpy.numpy_calls import known, quietly, run
+from burnpy_numpy.reduction import extreme_of_rows
 
 FUNCTION: Any = None
 FUNCTION_of_scalars: Any = None
@@ -55,7 +56,9 @@ COMPILED = frozenset(
 
 Of exp and log, it takes twice as long at most; to look at the size would slow down small arrays by a tenth."""
 
-REDUCTION = {"amax": "maximum", "amin": "minimum", "any": "logical_or", "all": "logical_and"}
+EXTREMES = {"amax": "maximum", "amin": "minimum"}
+"""Reductions that run as kernels over the last dimensions of large arrays, where NumPy takes twice as long."""
+REDUCTION = {"any": "logical_or", "all": "logical_and"}
 """Reductions that are the ``reduce`` method of one NumPy function for all dtypes: burnpy's name to NumPy's."""
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 """The int dtypes by size in bytes."""
@@ -287,6 +290,17 @@ def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
         return quietly(FUNCTION, x, dims, None, None, keepdim)
 
 
+def _extreme(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+    if x.size >= MANY:
+        out = self._call(extreme_of_rows, OPERATION, x, dims, keepdim)
+        if out is not None:
+            return out
+    try:
+        return run(FUNCTION, x, dims, None, None, keepdim)
+    except RuntimeError:
+        return quietly(FUNCTION, x, dims, None, None, keepdim)
+
+
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
     methods = {ours: _method(_compiled if ours in COMPILED else _unary, ours, theirs) for ours, theirs in UNARY.items()}
@@ -294,6 +308,7 @@ def fast_methods() -> dict[str, Callable[..., Any]]:
         ours: _method(_compiled_binary if ours in COMPILED else _binary, ours, theirs)
         for ours, theirs in BINARY.items()
     }
+    methods |= {ours: _method(_extreme, ours, f"{theirs}_reduce") for ours, theirs in EXTREMES.items()}
     return methods | {ours: _method(_reduction, ours, f"{theirs}_reduce") for ours, theirs in REDUCTION.items()}
 
 
@@ -305,7 +320,7 @@ def _method(template: Callable[..., Any], name: str, function: str) -> Callable[
 _NAMES = {
     **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
     **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
-    **{f"{name}_reduce": getattr(np, name).reduce for name in REDUCTION.values()},
-    **{f"name_of_{name}": name for name in (*COMPILED, *BINARY)},
+    **{f"{name}_reduce": getattr(np, name).reduce for name in (*EXTREMES.values(), *REDUCTION.values())},
+    **{f"name_of_{name}": name for name in (*COMPILED, *BINARY, *EXTREMES)},
     **globals(),
 }

@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import alone
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
@@ -93,6 +93,20 @@ class NumPyReduction(ArrayBackend):
         if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:
             return self._call(row_products, x.reshape((-1, x.shape[-1]))).reshape(shape)
         return super().prod(x, dims, keepdim)
+
+
+def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
+    """Return "amax" or "amin" over the last dims of an array that is not empty; None without a kernel for it."""
+    kept = x.ndim - len(dims)
+    if dims != tuple(range(kept, x.ndim)) or not dims or not (x.dtype is float32 or x.dtype is float64):
+        return None
+    kernel = operation_kernel(f"{name}_of_rows", ("full",), x.dtype, ())
+    if kernel is None:
+        return None
+    shape = x.shape[:kept]
+    rows = math.prod(shape)
+    (out,) = kernel((x,), (), rows, x.size // rows)
+    return out.reshape((*shape, *(1,) * len(dims)) if keepdim else shape)
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:

@@ -89,10 +89,9 @@ def test_layouts_are_rows_and_columns() -> None:
 
 def test_views_and_mixed_dtypes_are_computed_by_numpy(noted: list[Any]) -> None:
     x, y = drawn(0, (37, 50), np.float32).T, drawn(1, (37,), np.float32)
-    equal(D.add(x, y), x + y)
-    equal(
-        D.sub(drawn(0, (50, 74), np.float64)[:, ::2], y.astype(np.float64)), drawn(0, (50, 74), np.float64)[:, ::2] - y
-    )
+    with np.errstate(all="ignore"):
+        equal(D.add(x, y), x + y)
+        equal(D.sub(x[::-2], y), x[::-2] - y)
     assert not noted
     assert D.add(drawn(0, (50, 37), np.float64), y).dtype == np.float64
     assert D.add(np.ones((50, 37), np.int64), np.ones(37, np.int64)).dtype == np.int64

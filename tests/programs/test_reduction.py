@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,3 +35,27 @@ def test_special_values(value: float, place: int) -> None:
     x[3, place] = value
     np.testing.assert_array_equal(b.prod(x, (1,), False), np.prod(x, axis=1))
     assert np.signbit(b.prod(x, (1,), False)[3]) == np.signbit(np.prod(x[3])) or np.isnan(value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_extremes_of_rows_are_those_of_numpy(name: str, dtype: str, noted: list[Any]) -> None:
+    cases: list[tuple[tuple[int, ...], tuple[int, ...], bool]] = [
+        ((50, 70), (1,), True),
+        ((50, 70), (0, 1), True),
+        ((4, 5, 6, 40), (2, 3), True),
+        ((4000, 1), (1,), True),
+        ((4000,), (0,), True),
+        ((50, 70), (0,), False),
+        ((4, 5, 6, 40), (1, 3), False),
+    ]
+    for (shape, dims, is_kernel), special in product(cases, (1.0, np.nan, -np.inf, np.inf)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+        x.reshape(-1)[[3, 500]] = special
+        for y, keepdim in product((x, -x[..., ::-1], np.full_like(x, special)), (False, True)):
+            noted.clear()
+            found = getattr(NumPy(), name)(y, dims, keepdim)
+            assert bool(noted) == is_kernel
+            wanted = getattr(np, name)(y, axis=dims, keepdims=keepdim)
+            assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_array_equal(found, wanted)
