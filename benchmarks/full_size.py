@@ -46,7 +46,7 @@ class Network:
     """By batch size: of a training step and of inference."""
     steps: int = 12  #: the most training steps that are measured
     optimizer: str = "SGD"
-    rate: float = 0.01
+    rate: float = 1e-4
 
 
 _RESNET = {"classes": CLASSES, "width": 64}
@@ -96,7 +96,7 @@ NETWORKS = {
         {1: (0.95, 0.95), 8: (0.95, 0.95)},
         steps=6,
         optimizer="AdamW",
-        rate=1e-3,
+        rate=1e-4,
     ),
 }
 CASES = [(name, batch) for name, network in NETWORKS.items() for batch in network.budgets]
