@@ -22,7 +22,7 @@ from benchmarks.measure import ONE_THREAD, THREADS, TWO_THREADS, Effort, Figures
 from benchmarks.peers import Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
-from benchmarks.tasks import CLASSES, Task, in_dtype
+from benchmarks.tasks import CLASSES, Array, Task, in_dtype
 from benchmarks.training import furthest_apart
 
 PEERS = ("burnpy", "torch")
@@ -114,6 +114,7 @@ def full_task(name: str, batch: int, dtype: str = "float32", *, small: bool = Fa
     network, rng = NETWORKS[name], np.random.default_rng(0)
     members = (1, min(batch, 2) if small else batch)
     shape, sizes = (network.small, {**network.sizes, **network.tiny}) if small else (network.shape, network.sizes)
+    inputs: Array
     if len(shape) == 1:
         text = rng.integers(0, sizes["alphabet"], (*members, shape[0] + 1))
         inputs, labels = text[..., :-1], text[..., 1:]

@@ -41,7 +41,8 @@ class Task:
             return np.full(shape, float(path.endswith("weight")), self.dtype)  # weights of norms, and biases
         fan = shape[0] if len(shape) == 2 else prod(shape[1:])
         rng = np.random.default_rng(crc32(path.encode()))
-        return (rng.standard_normal(shape) * (2 / fan) ** 0.5).astype(self.dtype)
+        weight: Array = rng.normal(0.0, (2 / fan) ** 0.5, shape)
+        return weight.astype(self.dtype)
 
 
 def mlp(rng: np.random.Generator, small: bool) -> Task:

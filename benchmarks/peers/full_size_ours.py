@@ -19,6 +19,7 @@ from burnpy.nn import (
     Relu,
     Relu6,
     Sequential,
+    Stateless,
 )
 from burnpy.typevars import B
 
@@ -87,7 +88,7 @@ class ResNet(Module[B]):
                 inputs = expansion * outputs
             stages.append(Sequential(*layers))
         self.stages = Sequential(*stages)
-        self.head = Sequential(AdaptiveAvgPool2d(1), Flatten())
+        self.head: Sequential[B] = Sequential(AdaptiveAvgPool2d(1), Flatten())
         self.fc = Linear(inputs, classes, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
@@ -100,7 +101,8 @@ class InvertedResidual(Module[B]):
 
     def __init__(self, inputs: int, outputs: int, stride: int, expansion: int, device: B | type[B]) -> None:
         wide = inputs * expansion
-        layers = [_convolution(inputs, wide, 1, device), BatchNorm(wide, device=device), Relu6()]
+        layers: list[Module[B] | Stateless] = [_convolution(inputs, wide, 1, device), BatchNorm(wide, device=device)]
+        layers.append(Relu6())
         self.conv = Sequential(
             *(layers if expansion > 1 else []),
             _convolution(wide, wide, 3, device, stride=stride, groups=wide),
@@ -144,7 +146,7 @@ class MobileNetV2(Module[B]):
                 inputs = outputs
         layers.append(Sequential(_convolution(inputs, last, 1, device), BatchNorm(last, device=device), Relu6()))
         self.features = Sequential(*layers)
-        self.head = Sequential(AdaptiveAvgPool2d(1), Flatten())
+        self.head: Sequential[B] = Sequential(AdaptiveAvgPool2d(1), Flatten())
         self.classifier = Linear(last, classes, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:

@@ -54,7 +54,7 @@ MESSAGE = (
     "burnpy: compiling kernels for this machine, once; `python -m burnpy_numpy.warm` compiles the common ones ahead, "
     "and BURNPY_PROGRESS=0 hides this line"
 )
-_silent = [True]
+_untold = [True]
 """Empty once the user was told."""
 
 
@@ -243,10 +243,10 @@ def _built(key: str, text: str | None) -> Entry | Exception | None:
 def _note_compiled(seconds: float) -> None:
     """Count a compiled kernel, and tell the user once why the process waits if compiling takes long."""
     compiled.append(seconds)
-    if sum(compiled) < PATIENCE or not _silent or os.environ.get("BURNPY_PROGRESS", "1") == "0":
+    if sum(compiled) < PATIENCE or not _untold or os.environ.get("BURNPY_PROGRESS", "1") == "0":
         return
     with suppress(IndexError):  # another thread has told it
-        _silent.pop()
+        _untold.pop()
         if sys.stderr is not None:  # as where there is no console
             sys.stderr.write(f"{MESSAGE}\n")
 
@@ -300,6 +300,15 @@ def _obstacle() -> Unsupported | None:
     except Unsupported as error:
         return error
     return None if reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
+
+
+def reason() -> str | None:
+    """Return why kernels are off; None if they are on."""
+    if kernels_enabled():
+        return None
+    if _failure:
+        return _failure[0]
+    return "BURNPY_COMPILE is 0" if os.environ.get("BURNPY_COMPILE") == "0" else str(_obstacle())
 
 
 def failure() -> str | None:
