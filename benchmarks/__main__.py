@@ -14,6 +14,7 @@ from benchmarks import (
     clipping,
     data,
     distributed,
+    full_size,
     imports,
     inference,
     kernels,
@@ -30,6 +31,7 @@ from benchmarks.report import Section, draw, machine, to_terminal
 from benchmarks.results import ResultGroup
 
 GROUPS = {
+    "full_size": full_size.sections,
     "imports": imports.sections,
     "tiny": tiny.sections,
     "chains": chains.sections,

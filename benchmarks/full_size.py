@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
@@ -29,8 +30,11 @@ PEERS = ("burnpy", "torch")
 TITLE = "Full size"
 LOSSES = {"float64": (3, 1e-9), "float32": (3, 2e-3)}
 """By dtype: the number of training steps whose losses are compared, and their maximum relative difference."""
+PAGE = 4096.0
 SHARED, MEMORY = 1.1, 1.0
 """The budgets of times on two threads, and of peak memory."""
+WARM, COLD = 0.25, 3.0
+"""The budgets of the seconds by which a process's first step is longer, with kernels on the disk and without."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,9 @@ def full_task(name: str, batch: int, dtype: str = "float32", *, small: bool = Fa
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
     """Measure a peer, in its own process."""
     given = partial(full_task, options["name"], options["batch"], small=not effort.seconds)
+    if options["what"] == "first":
+        _first(peer, notebook, given("float32"))
+        return
     if options["what"] == "losses":
         training = peer.training(given(options["dtype"]))
         for step in range(LOSSES[options["dtype"]][0]):
@@ -144,11 +151,22 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     steps = max(2, min(NETWORKS[options["name"]].steps, effort.steps // 5)) if effort.seconds else 1
     task = given("float32")
     _enter(notebook, "inference", peer.inference(task), clock, 2 * steps)
-    notebook.enter("inference, memory", lambda: resident("VmHWM") - before)
+    notebook.enter("inference, memory", lambda: max(resident("VmHWM") - before, PAGE))
     gc.collect()
     forget_peak()
     _enter(notebook, "training", partial(_train, peer.training(task)), clock, steps)
-    notebook.enter("training, memory", lambda: resident("VmHWM") - before)
+    notebook.enter("training, memory", lambda: max(resident("VmHWM") - before, PAGE))
+
+
+def _first(peer: Peer, notebook: Notebook, task: Task) -> None:
+    """Record the seconds by which the first step of a process is longer than a later one."""
+    training, times = peer.training(task), []
+    for k in range(4):
+        notebook.turn(f"step {k}")
+        start = process_time()
+        _train(training)
+        times.append(process_time() - start)
+    notebook.values["first"] = times[0] - median(times[1:])
 
 
 def _train(training: Any) -> None:
@@ -187,13 +205,34 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
         tables.append(Section(title, how, "ms", PEERS, lines))
     how = "Peak resident set less the resident set before the model is made, one thread; each with its users' malloc."
     tables.append(Section(f"{TITLE}, peak memory", how, "MiB", PEERS, memory))
-    return [*tables, _losses(replace(effort, processes=1), said)]
+    return [*tables, _first_steps(effort, said), _losses(replace(effort, processes=1), said)]
 
 
 def _line(figures: Figures, name: str, batch: int, what: str, suffix: str, factor: float, budget: float) -> Line:
     key = what + suffix
     ratio = figures.ratio(("burnpy", key), ("torch", key))
     return Line.of(f"{name}, batch {batch}, {what}", figures, dict.fromkeys(PEERS, key), factor, ratio, budget)
+
+
+def _first_steps(effort: Effort, said: Callable[[str], None]) -> Section:
+    """Measure the first training step of a process, with the kernels on the disk and without."""
+    lines = []
+    for name in NETWORKS:
+        options = {"what": "first", "name": name, "batch": max(NETWORKS[name].budgets)}
+        with TemporaryDirectory() as place:
+            folder = {"BURNPY_CACHE_DIR": place}
+            jobs = {peer: Job("full_size", peer, ONE_THREAD | folder, options) for peer in PEERS}
+            cold = collect({"burnpy": jobs["burnpy"]}, replace(effort, processes=1), said)
+            warm = collect(jobs, effort, said)
+        for what, figures, limit in (("warm", warm, WARM), ("cold", cold, COLD)):
+            cells = {peer: figures.of(peer, "first") for peer in PEERS}
+            ours = cells["burnpy"]
+            lines.append(Line(f"{name}, {what} cache", cells, ours and ours.times(1 / limit), 1.0))
+    how = (
+        "Processor time of the first training step of a process less that of a later one; the ratio is to the budgets "
+        f"of {WARM:g} s with a warm cache of kernels and {COLD:g} s with a cold one."
+    )
+    return Section(f"{TITLE}, first step", how, "s", PEERS, lines)
 
 
 def _losses(effort: Effort, said: Callable[[str], None]) -> Section:

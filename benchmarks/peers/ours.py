@@ -166,6 +166,9 @@ class Burnpy(Peer):
     def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
         return IntTensor.from_data(array, device=Train if tracked else NumPy)
 
+    def constant(self, array: Array) -> Any:
+        return Tensor[Train].from_data(array)
+
     def leaf(self, array: Array) -> Any:
         x = _class(array)[Train].from_data(array)
         return x.require_grad() if isinstance(x, Tensor) else x
@@ -177,6 +180,16 @@ class Burnpy(Peer):
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
         leaves = [Tensor[Autodiff[Train]].from_data(array).require_grad() for array in arrays]
         return lambda: self.gradients(f, leaves)
+
+    def gradients_again(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+        out = f(*leaves)
+        seed = out.inner() * 0.5
+
+        def run() -> Any:
+            grads = out.backward(gradient=seed, retain_graph=True)
+            return [grads[leaf] for leaf in leaves]
+
+        return run
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
 

@@ -209,6 +209,9 @@ class PyTorch(Peer):
     def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
         return torch.from_numpy(array.copy())
 
+    def constant(self, array: Array) -> Any:
+        return torch.from_numpy(array.copy())
+
     def leaf(self, array: Array) -> Any:
         return torch.from_numpy(array.copy()).requires_grad_(array.dtype.kind == "f")
 
@@ -218,6 +221,11 @@ class PyTorch(Peer):
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
         leaves = [self.leaf(array) for array in arrays]
         return lambda: torch.autograd.grad(f(*leaves), leaves, create_graph=True)
+
+    def gradients_again(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+        out = f(*leaves)
+        seed = out.detach() * 0.5
+        return lambda: torch.autograd.grad(out, leaves, seed, retain_graph=True)
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
 
