@@ -229,7 +229,7 @@ def _first_steps(effort: Effort, said: Callable[[str], None]) -> Section:
             ours = cells["burnpy"]
             lines.append(Line(f"{name}, {what} cache", cells, ours and ours.times(1 / limit), 1.0))
     how = (
-        "Processor time of the first training step of a process less that of a later one; the ratio is to the budgets "
+        "Processor time of the first training step of a process less a later one; the ratio is to the budgets "
         f"of {WARM:g} s with a warm cache of kernels and {COLD:g} s with a cold one."
     )
     return Section(f"{TITLE}, first step", how, "s", PEERS, lines)
