@@ -14,6 +14,7 @@ from benchmarks import (
     clipping,
     data,
     distributed,
+    full_size,
     imports,
     inference,
     kernels,
@@ -30,6 +31,7 @@ from benchmarks.report import Section, draw, machine, to_terminal
 from benchmarks.results import ResultGroup
 
 GROUPS = {
+    "full_size": full_size.sections,
     "imports": imports.sections,
     "tiny": tiny.sections,
     "chains": chains.sections,
@@ -97,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = committed.get(here, {}) | groups
         committed[here] = {name: own[name] for name in GROUPS if name in own}
         results.store(committed)
+        results.README.write_text(results.in_readme(results.README.read_text(), committed[here]))
         print(f"the tables are in {results.PAGE}")
     if options.check:
         reference = [section for group in committed[here].values() for section in group.sections]

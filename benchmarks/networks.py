@@ -1,4 +1,6 @@
-"""Benchmark of interpolation, convolution of sequences and transposed convolution, forward and with gradients."""
+"""Benchmark of interpolation, convolution of sequences and transposed convolution, forward and with gradients; and of
+the layers of convolutional networks, forward, and the gradients by input and by weight alone.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +51,45 @@ CASES: dict[str, Case] = {
 }
 
 
+def _layer(batch: int, inputs: int, outputs: int, size: int, pixels: int, *, stride: int = 1, groups: int = 1) -> Case:
+    shapes = (batch, inputs, pixels, pixels), (outputs, inputs // groups, size, size)
+    return "conv2d", shapes, {"stride": stride, "padding": size // 2, "groups": groups}
+
+
+LAYERS: dict[str, Case] = {
+    "3 × 3, 64 channels, 32 × 32": _layer(8, 64, 64, 3, 32),
+    "3 × 3, 128 channels, 16 × 16": _layer(8, 128, 128, 3, 16),
+    "3 × 3, 256 channels, 8 × 8": _layer(8, 256, 256, 3, 8),
+    "3 × 3, 512 channels, 4 × 4": _layer(8, 512, 512, 3, 4),
+    "3 × 3, 512 channels, 4 × 4, batch 1": _layer(1, 512, 512, 3, 4),
+    "3 × 3, 64 to 128 channels, 32 × 32, stride 2": _layer(8, 64, 128, 3, 32, stride=2),
+    "3 × 3, 256 to 512 channels, 8 × 8, stride 2": _layer(8, 256, 512, 3, 8, stride=2),
+    "7 × 7, 3 to 64 channels, 224 × 224, stride 2": _layer(1, 3, 64, 7, 224, stride=2),
+    "1 × 1, 64 to 256 channels, 56 × 56": _layer(2, 64, 256, 1, 56),
+    "1 × 1, 1024 to 256 channels, 14 × 14": _layer(4, 1024, 256, 1, 14),
+    "1 × 1, 64 to 128 channels, 32 × 32, stride 2": _layer(8, 64, 128, 1, 32, stride=2),
+    "depthwise, 144 channels, 56 × 56": _layer(4, 144, 144, 3, 56, groups=144),
+    "depthwise, 192 channels, 28 × 28": _layer(4, 192, 192, 3, 28, groups=192),
+    "depthwise, 96 channels, 14 × 14": _layer(4, 96, 96, 3, 14, groups=96),
+    "depthwise, 576 channels, 14 × 14": _layer(4, 576, 576, 3, 14, groups=576),
+    "depthwise, 144 channels, 56 × 56, stride 2": _layer(4, 144, 144, 3, 56, stride=2, groups=144),
+    "depthwise, 192 channels, 28 × 28, stride 2": _layer(4, 192, 192, 3, 28, stride=2, groups=192),
+    "depthwise, 576 channels, 14 × 14, stride 2": _layer(4, 576, 576, 3, 14, stride=2, groups=576),
+    "transposed, 2 × 2, 128 to 64 channels, 32 × 32, stride 2": (
+        "conv_transpose2d",
+        ((4, 128, 32, 32), (128, 64, 2, 2)),
+        {"stride": 2},
+    ),
+    "transposed, 2 × 2, 512 to 256 channels, 8 × 8, stride 2": (
+        "conv_transpose2d",
+        ((4, 512, 8, 8), (512, 256, 2, 2)),
+        {"stride": 2},
+    ),
+}
+"""Layers of ResNets, of MobileNetV2 and of a U-Net."""
+DIRECTIONS = {"forward": "forward", "input": "gradient by input", "weight": "gradient by weight"}
+
+
 def functional(peer: Peer) -> Any:
     """Return the functions of a library."""
     if peer.package == "torch":
@@ -67,6 +108,25 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
         rng = np.random.default_rng(0)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
         measured(peer, effort, notebook, name, partial(getattr(functions, function), **settings), arrays)
+    for name, (function, shapes, settings) in LAYERS.items():
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        _measure_layer(peer, effort, notebook, name, partial(getattr(functions, function), **settings), arrays)
+
+
+def _measure_layer(
+    peer: Peer, effort: Effort, notebook: Notebook, name: str, f: Callable[..., Any], arrays: Sequence[Array]
+) -> None:
+    """Measure a function of an input and a weight: forward, and the gradient by each of them alone."""
+    given = dict(zip(("input", "weight"), arrays, strict=True))
+    untracked = peer.untracked(given)
+    _enter(notebook, f"{name}/forward", partial(f, untracked["input"], untracked["weight"]), effort)
+    tracked = peer.tracked(given)
+    x, weight = map(peer.constant, arrays)
+    by_input = peer.gradients_again(lambda leaf: f(leaf, weight), [tracked["input"]])
+    _enter(notebook, f"{name}/input", by_input, effort)
+    by_weight = peer.gradients_again(lambda leaf: f(x, leaf), [tracked["weight"]])
+    _enter(notebook, f"{name}/weight", by_weight, effort)
 
 
 def measured(
@@ -119,7 +179,25 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     """Measure all peers."""
     figures = collect({name: Job("networks", name, ONE_THREAD, {}) for name in PEERS}, effort, said)
     how = "float32, one thread, processor time, the best of several runs; forward alone, and with all gradients."
-    return [Section("Networks", how, "ms", list(PEERS), lines(figures, CASES))]
+    layers = [
+        Line.of(
+            f"{name}, {direction}",
+            figures,
+            dict.fromkeys(PEERS, f"{name}/{key}"),
+            1e3,
+            figures.ratio(("burnpy", f"{name}/{key}"), ("torch", f"{name}/{key}")),
+            BUDGET,
+        )
+        for name in LAYERS
+        for key, direction in DIRECTIONS.items()
+    ]
+    each = (
+        "float32, one thread, processor time, the best of several runs; a gradient alone, of a result computed before."
+    )
+    return [
+        Section("Networks", how, "ms", list(PEERS), lines(figures, CASES)),
+        Section("Layers of networks", each, "ms", list(PEERS), layers),
+    ]
 
 
 def lines(figures: Figures, names: Iterable[str]) -> list[Line]:

@@ -17,6 +17,11 @@ from benchmarks.report import Cell, Line, Section, blas, budgets, markdown_of, p
 
 FILE = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).with_name("RESULTS.md")
+README = FILE.parent.parent / "README.md"
+MARKS = ("<!-- full size, written by python -m benchmarks --write -->", "<!-- end of full size -->")
+"""The lines of the README around its table of networks at full size."""
+NETWORKS = ("1 thread", "2 threads", "peak memory")
+"""The tables of networks at full size that the table in front is made of."""
 DIGITS = 4
 """The significant digits that are kept of a figure."""
 LEAST = 0.02
@@ -105,10 +110,55 @@ def _line(found: Mapping[str, Any]) -> Line:
     return Line(found["work"], cells, ratio, found.get("budget"), roofline=roofline)
 
 
+def networks(groups: Mapping[str, ResultGroup]) -> list[str]:
+    """Return a table of the networks at full size, a row for each batch size; nothing if they were not measured.
+
+    A sentence below it names what PyTorch does in less time or memory.
+    """
+    ratios: dict[str, dict[tuple[str, str], Line]] = {}
+    for section in groups["full_size"].sections if "full_size" in groups else ():
+        where = section.title.removeprefix("Full size, ")
+        for line in section.lines if where in NETWORKS else ():
+            work, _, what = line.work.rpartition(", ")
+            ratios.setdefault(work, {})[what, where] = line
+    if not ratios:
+        return []
+    columns = [(what, where) for where in NETWORKS for what in ("training", "inference")]
+    table = ["| network | " + " | ".join(f"{what}, {where}" for what, where in columns) + " |"]
+    table.append("| --- |" + " ---: |" * len(columns))
+    ahead = []
+    for work, lines in ratios.items():
+        table.append(f"| {work} | " + " | ".join(_rated(lines.get(column)) for column in columns) + " |")
+        for what, where in columns:
+            ratio = lines[what, where].ratio if (what, where) in lines else None
+            if ratio is not None and ratio.middle > 1.0:
+                ahead.append(f"- {work}, {what}, {where}: {ratio.middle:.2f}")
+    return [*table, "", *(["PyTorch is ahead in:", "", *ahead] if ahead else ["PyTorch is ahead in none of them."]), ""]
+
+
+def _rated(line: Line | None) -> str:
+    """Return a ratio, in bold if it is above its budget."""
+    if line is None or line.ratio is None:
+        return "–"
+    return f"**{line.ratio.middle:.2f}**" if line.met == "NO" else f"{line.ratio.middle:.2f}"
+
+
+def in_readme(text: str, groups: Mapping[str, ResultGroup]) -> str:
+    """Return the text of the README with the table of networks at full size of a machine."""
+    begin, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    table = [line for line in networks(groups) if line.startswith("|")]
+    return "\n".join([text[:begin], *table, text[end:]]) if table else text
+
+
 def to_markdown(results: Results) -> str:
     """Return the page of results."""
-    page = [
-        "# Measured",
+    page = ["# Measured", ""]
+    opening = {machine: networks(groups) for machine, groups in results.items()}
+    if any(opening.values()):
+        page += ["## Networks at full size", "", "Ratios to PyTorch eager, which are above the budget in **bold**.", ""]
+        page += [line for machine, table in opening.items() if table for line in (f"{machine}:", "", *table)]
+    page += [
+        "## All figures",
         "",
         "Made of `results.json` by `python -m benchmarks --write`. `make bench-check` compares with it.",
         "Ratios are burnpy's figure over PyTorch's unless a section says otherwise: below 1 is better. Each is",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import prod
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 
-CLASSES, BATCHES, MAX_NORM = 10, 8, 1.0
+CLASSES, BATCHES, MAX_NORM, MOMENTUM = 10, 8, 1.0, 0.9
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Task:
     model: str
     sizes: Mapping[str, Any]  #: the keyword arguments of the model's constructor
     weights: Mapping[str, Array] = field(repr=False)
-    """The first weights by path. Matrices are (in, out); those of queries, keys and values are concatenated."""
+    """The first weights by path. Matrices are (in, out); those of queries, keys and values are concatenated. If there
+    are none, the peers draw theirs by `drawn`."""
     inputs: Array = field(repr=False)  #: (BATCHES, batch, …)
     labels: Array = field(repr=False)  #: (BATCHES, batch) or (BATCHES, batch, length)
     optimizer: str = "Adam"
@@ -30,6 +33,16 @@ class Task:
     max_norm: float | None = None  #: the global norm that gradients are clipped to
     products: float = 0.0  #: the multiplications of the products and convolutions of a forward pass of one member
     unneeded: float = 0.0  #: as many that the backward pass does without: those of gradients by the inputs
+    dtype: str = "float64"  #: of weights, and of inputs that are no ints
+
+    def drawn(self, path: str, shape: Sequence[int]) -> Array:
+        """Return the first value of a parameter, a function of its path and shape; of a matrix, (in, out)."""
+        if len(shape) == 1:
+            return np.full(shape, float(path.endswith("weight")), self.dtype)  # weights of norms, and biases
+        fan = shape[0] if len(shape) == 2 else prod(shape[1:])
+        rng = np.random.default_rng(crc32(path.encode()))
+        weight: Array = rng.normal(0.0, (2 / fan) ** 0.5, shape)
+        return weight.astype(self.dtype)
 
 
 def mlp(rng: np.random.Generator, small: bool) -> Task:
@@ -150,8 +163,13 @@ def task(model: str, dtype: str, *, small: bool = False, batch: int | None = Non
         batch: the size of the only batch, for inference; the task's own batches if None.
     """
     template = TASKS[model](np.random.default_rng(0), small)
+    return in_dtype(template, dtype, batch)
+
+
+def in_dtype(template: Task, dtype: str, batch: int | None = None) -> Task:
+    """Return a task in a float dtype, perhaps with a single batch of another size."""
     floats = {path: value.astype(dtype) for path, value in template.weights.items()}
     inputs = template.inputs.astype(dtype) if template.inputs.dtype.kind == "f" else template.inputs
     if batch is not None:
         inputs = np.resize(inputs, (1, batch, *inputs.shape[2:]))
-    return replace(template, weights=floats, inputs=inputs)
+    return replace(template, weights=floats, inputs=inputs, dtype=dtype)

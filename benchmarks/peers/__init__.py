@@ -94,6 +94,10 @@ class Peer(ABC):
         """Return a tensor of ints, for functions of untracked or of tracked tensors."""
         raise NotImplementedError
 
+    def constant(self, array: Array) -> Any:
+        """Return a tensor that is not tracked, for functions of tracked tensors."""
+        raise NotImplementedError
+
     def leaf(self, array: Array) -> Any:
         """Return a tracked tensor."""
         raise NotImplementedError
@@ -104,6 +108,13 @@ class Peer(ABC):
 
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
         """Return a function that computes the gradients so that they can be differentiated again."""
+        raise NotImplementedError
+
+    def gradients_again(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+        """Return a function that computes the gradients of a function whose result was computed before.
+
+        They start from an array like the result.
+        """
         raise NotImplementedError
 
     def sin(self, x: Any) -> Any:

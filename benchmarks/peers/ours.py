@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 import burnpy
-from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
-from benchmarks.tasks import CLASSES, Task
+from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training, full_size_ours
+from benchmarks.tasks import CLASSES, MOMENTUM, Task
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, stack, where
 from burnpy.backend import NumPy, Profiled
 from burnpy.nn import (
@@ -27,7 +28,7 @@ from burnpy.nn import (
     TransformerEncoder,
     functional,
 )
-from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
+from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
 from burnpy.typevars import B
 
 
@@ -86,15 +87,26 @@ class GruClassifier(Module[B]):
         return self.logits(self.recurrent(x)[0][:, -1])
 
 
-MODELS: dict[str, Any] = {"MLP": Mlp, "CNN": Cnn, "mini-GPT": Gpt, "Lstm": LstmClassifier, "Gru": GruClassifier}
+MODELS: dict[str, Any] = {
+    "MLP": Mlp,
+    "CNN": Cnn,
+    "mini-GPT": Gpt,
+    "Lstm": LstmClassifier,
+    "Gru": GruClassifier,
+    **full_size_ours.MODELS,
+}
+
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {"Adam": Adam, "AdamW": AdamW, "SGD": partial(Sgd, momentum=MOMENTUM)}
 
 
 def model_of(task: Task, device: Any) -> Any:
     """Return the model of a task with its first weights."""
-    model = MODELS[task.model](device, **task.sizes).astype(next(iter(task.weights.values())).dtype)
-    report = model.state_report(task.weights)
-    assert len(report.applied) == len(task.weights), str(report)  # buffers keep their initial values
-    return model.load_record(task.weights, strict=False)
+    model = MODELS[task.model](device, **task.sizes).astype(task.dtype)
+    weights = task.weights or {path: task.drawn(path, p.shape) for path, p in model.named_params().items()}
+    report = model.state_report(weights)
+    assert len(report.applied) == len(weights), str(report)  # buffers keep their initial values
+    return model.load_record(weights, strict=False)
 
 
 def inputs_of(task: Task, device: Any) -> list[Any]:
@@ -114,7 +126,7 @@ class OurTraining(Training):
         self.model = model_of(task, device)
         self.inputs = inputs_of(task, device)
         self.labels = [IntTensor.from_data(batch.reshape(-1), device=device) for batch in task.labels]
-        self.optim = {"Adam": Adam, "AdamW": AdamW}[task.optimizer]()
+        self.optim = OPTIMIZERS[task.optimizer]()
         self.rate, self.max_norm = task.rate, task.max_norm
 
     def forward(self, batch: int) -> None:
@@ -154,6 +166,9 @@ class Burnpy(Peer):
     def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
         return IntTensor.from_data(array, device=Train if tracked else NumPy)
 
+    def constant(self, array: Array) -> Any:
+        return Tensor[Train].from_data(array)
+
     def leaf(self, array: Array) -> Any:
         x = _class(array)[Train].from_data(array)
         return x.require_grad() if isinstance(x, Tensor) else x
@@ -165,6 +180,16 @@ class Burnpy(Peer):
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
         leaves = [Tensor[Autodiff[Train]].from_data(array).require_grad() for array in arrays]
         return lambda: self.gradients(f, leaves)
+
+    def gradients_again(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+        out = f(*leaves)
+        seed = out.inner() * 0.5
+
+        def run() -> Any:
+            grads = out.backward(gradient=seed, retain_graph=True)
+            return [grads[leaf] for leaf in leaves]
+
+        return run
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
 

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training
-from benchmarks.tasks import CLASSES, Task
+from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training, full_size_torch
+from benchmarks.tasks import CLASSES, MOMENTUM, Task
 
 
 class Mlp(nn.Module):  # type: ignore[misc]  # mypy does not follow imports of torch
@@ -116,23 +116,33 @@ MODELS: dict[str, Any] = {
     "mini-GPT": Gpt,
     "Lstm": partial(Classifier, nn.LSTM),
     "Gru": partial(Classifier, nn.GRU),
+    **full_size_torch.MODELS,
 }
 NOT_TRANSPOSED = ("characters.weight", "places")
 
 
 def model_of(task: Task) -> Any:
     """Return the model of a task with its first weights."""
+    model = MODELS[task.model](**task.sizes).to(getattr(torch, task.dtype))
+    weights = task.weights or {
+        path: task.drawn(path, p.shape[::-1] if _is_transposed(path, p) else p.shape)
+        for path, p in model.named_parameters()
+    }
     first = {
         re.sub(r"layers\.0\.0\.(\w+)", r"\1_l0", path): torch.from_numpy(
-            (value.T if value.ndim == 2 and path not in NOT_TRANSPOSED else value).copy()
+            (value.T if _is_transposed(path, value) else value).copy()
         )
-        for path, value in task.weights.items()
+        for path, value in weights.items()
     }
-    model = MODELS[task.model](**task.sizes).to(next(iter(first.values())).dtype)
     missing, unexpected = model.load_state_dict(first, strict=False)
     assert not unexpected
     assert all("running" in path or "tracked" in path for path in missing), missing
     return model
+
+
+def _is_transposed(path: str, weight: Any) -> bool:
+    """Return whether PyTorch keeps a weight as (out, in), which a task has as (in, out)."""
+    return weight.ndim == 2 and path not in NOT_TRANSPOSED
 
 
 def inference(task: Task, *, compiled: bool = False) -> Callable[[], Any]:
@@ -154,7 +164,8 @@ class TorchTraining(Training):
         self.model = model_of(task)
         self.inputs = [torch.from_numpy(batch.copy()) for batch in task.inputs]
         self.labels = [torch.from_numpy(batch.reshape(-1).copy()) for batch in task.labels]
-        self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate)
+        more = {"momentum": MOMENTUM} if task.optimizer == "SGD" else {}
+        self.optimizer = getattr(torch.optim, task.optimizer)(self.model.parameters(), lr=task.rate, **more)
         self.max_norm = task.max_norm
         self.loss_of: Any = torch.compile(self._loss, dynamic=False) if compiled else self._loss
 
@@ -198,6 +209,9 @@ class PyTorch(Peer):
     def ints(self, array: npt.NDArray[np.int64], *, tracked: bool) -> Any:
         return torch.from_numpy(array.copy())
 
+    def constant(self, array: Array) -> Any:
+        return torch.from_numpy(array.copy())
+
     def leaf(self, array: Array) -> Any:
         return torch.from_numpy(array.copy()).requires_grad_(array.dtype.kind == "f")
 
@@ -207,6 +221,11 @@ class PyTorch(Peer):
     def gradients_recorded(self, f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[[], Any]:
         leaves = [self.leaf(array) for array in arrays]
         return lambda: torch.autograd.grad(f(*leaves), leaves, create_graph=True)
+
+    def gradients_again(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Callable[[], Any]:
+        out = f(*leaves)
+        seed = out.detach() * 0.5
+        return lambda: torch.autograd.grad(out, leaves, seed, retain_graph=True)
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
 

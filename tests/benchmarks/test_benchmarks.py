@@ -14,6 +14,7 @@ from benchmarks import (
     clipping,
     data,
     distributed,
+    full_size,
     inference,
     kernels,
     learner,
@@ -107,6 +108,32 @@ def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("name", full_size.NETWORKS)
+def test_full_size(name: str, peer: str) -> None:
+    times, first = Notebook(), Notebook()
+    options = {"name": name, "batch": 1, "threads": 1}
+    full_size.work(load(peer), SMOKE, times, {"what": "times", **options})
+    full_size.work(load(peer), SMOKE, first, {"what": "first", **options})
+    assert not {key for key in times.errors | first.errors if not key.endswith("memory")}  # which only Linux tells
+    assert {"training", "inference"} <= set(times.values)
+    assert set(first.values) == {"first"}
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", full_size.NETWORKS)
+def test_losses_at_full_size_are_those_of_pytorch(name: str) -> None:
+    figures = Figures()
+    for peer in ("burnpy", "torch"):
+        notebook = Notebook()
+        full_size.work(load(peer), SMOKE, notebook, {"what": "losses", "name": name, "batch": 2, "dtype": "float64"})
+        assert not notebook.errors
+        figures.turns[peer] = [notebook.values]
+    apart = training.furthest_apart(figures, full_size.LOSSES["float64"][0])
+    assert apart is not None
+    assert apart <= full_size.LOSSES["float64"][1]
+
+
+@pytest.mark.parametrize("peer", PEERS)
 def test_data(peer: str) -> None:
     times, memory = Notebook(), Notebook()
     data.work(load(peer), SMOKE, times, {"what": "times", "engine": "threads"})
@@ -121,7 +148,7 @@ def test_networks(peer: str) -> None:
     notebook = Notebook()
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
-    assert len(notebook.values) == 2 * len(networks.CASES)
+    assert len(notebook.values) == 2 * len(networks.CASES) + 3 * len(networks.LAYERS)
 
 
 @pytest.mark.heavy("mpi4py")

@@ -36,6 +36,47 @@ def test_the_page_is_made_of_the_file() -> None:
     assert results.PAGE.read_text() == to_markdown(load())
 
 
+def full_size() -> ResultGroup:
+    """Two tables of a network at full size, in which PyTorch is ahead once."""
+
+    def line(work: str, ratio: float) -> Line:
+        return Line(work, {}, Spread(ratio, ratio, ratio), 1.1)
+
+    lines = [line("A net, batch 1, training", 0.8), line("A net, batch 1, inference", 1.25)]
+    memory = [line("A net, batch 1, training", 1.05)]
+    named = {"1 thread": lines, "peak memory": memory, "losses": lines}
+    return ResultGroup("", [], [replace(THEN, title=f"Full size, {name}", lines=rows) for name, rows in named.items()])
+
+
+def test_the_page_opens_with_the_networks_at_full_size() -> None:
+    page = to_markdown({"A CPU": {"full_size": full_size()}, "Another": {"training": ResultGroup("", [], [THEN])}})
+    opening = page[: page.index("## All figures")]
+    assert opening.startswith("# Measured\n\n## Networks at full size\n")
+    assert "A CPU:" in opening
+    assert "Another:" not in opening
+    assert "| A net, batch 1 | 0.80 | **1.25** | – | – | 1.05 | – |" in opening
+    ahead = ["- A net, batch 1, inference, 1 thread: 1.25", "- A net, batch 1, training, peak memory: 1.05"]
+    assert opening.rstrip().endswith("\n".join(["PyTorch is ahead in:", "", *ahead]))
+    assert "Full size" not in to_markdown({"Another": {"training": ResultGroup("", [], [THEN])}})
+
+
+def test_the_table_of_the_readme_is_replaced() -> None:
+    text = f"before\n{results.MARKS[0]}\n| old |\n{results.MARKS[1]}\nafter\n"
+    found = results.in_readme(text, {"full_size": full_size()})
+    assert "| A net, batch 1 | 0.80 |" in found
+    assert "old" not in found
+    assert found.startswith(f"before\n{results.MARKS[0]}\n| network |")
+    assert found.endswith(f"|\n{results.MARKS[1]}\nafter\n")
+    assert results.in_readme(found, {"full_size": full_size()}) == found
+    assert results.in_readme(text, {}) == text  # without these figures nothing is lost
+
+
+def test_the_readme_has_the_table_of_a_machine() -> None:
+    text = results.README.read_text(encoding="utf-8")
+    measured = [groups for groups in load().values() if "full_size" in groups]
+    assert text in [results.in_readme(text, groups) for groups in measured] or not measured
+
+
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     found = {"A CPU, a BLAS": {"training": ResultGroup("python -m benchmarks", ["Python"], [THEN])}}
     file, page = tmp_path / "results.json", tmp_path / "RESULTS.md"
@@ -92,6 +133,8 @@ def test_a_group_that_is_measured_again_replaces_itself_alone(tmp_path: Path, mo
     stored: list[results.Results] = []
     monkeypatch.setattr(results, "load", lambda: committed)
     monkeypatch.setattr(results, "store", stored.append)
+    monkeypatch.setattr(results, "README", tmp_path / "README.md")
+    results.README.write_text("\n".join(results.MARKS))
     monkeypatch.setitem(program.GROUPS, "training", lambda effort, said: [measured(0.7)])
     assert program.main(["--write", "--only", "training", "--out", str(tmp_path)]) == 0
     own = stored[0][results.here()]

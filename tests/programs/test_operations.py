@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend import operations as declared
+from burnpy.nn.functional import hardtanh
 
 pytest.importorskip("llvmlite")
 
@@ -281,3 +283,15 @@ def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -
     known = ~np.isnan(wanted)
     np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(wanted[known]))
     np.testing.assert_allclose(result, wanted, rtol=8 * limits.eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_hardtanh_is_one_kernel(dtype: str, noted: list[Any]) -> None:
+    values = np.resize(np.array([-np.inf, -2.0, -1.0, -0.0, 0.5, 6.0, 7.0, np.inf, np.nan], dtype), (64, 90))
+    x = Tensor[Autodiff[NumPy]].from_data(values).require_grad()
+    grad = RNG.standard_normal(values.shape).astype(dtype)
+    grad[0, 0] = np.inf  # at a bound or outside it is not multiplied by 0
+    found = hardtanh(x, -1.0, 6.0).backward(gradient=Tensor[NumPy].from_data(grad))[x]
+    assert [k.program.name for k in noted] == ["hardtanh", "hardtanh_gradient"]
+    inside = ~((values <= -1.0) | (values >= 6.0))
+    np.testing.assert_array_equal(found.to_numpy(), np.where(inside, grad, 0.0))

@@ -53,6 +53,21 @@ class _Place:
     known: dict[int, Vector]
 
 
+def layout_of(program: Program) -> Layout:
+    """Return the layout of a program's kernel, without writing its text.
+
+    Raises:
+        ProgramError: the program cannot be computed in one pass over the rows.
+    """
+    return _layout(Schedule(program))
+
+
+def _layout(schedule: Schedule) -> Layout:
+    """Return the layout of a schedule's program."""
+    program = schedule.program
+    return Layout(program.elementwise, tuple(map(schedule.over_rows, program.outputs)), len(schedule.kept))
+
+
 def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
     """Return the text of a program's kernel, and its layout.
 
@@ -105,9 +120,7 @@ class _Emitter:
         head = f"define void @kernel({arguments}) noinline {{\nentry:"
         body = "\n".join([head, *w.lines, "}"])
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self.called)]
-        partial = tuple(self.schedule.over_rows(k) for k in self.program.outputs)
-        layout = Layout(self.flat, partial, len(self.schedule.kept))
-        return "\n".join([*sorted(self.declared), *functions, body]), layout
+        return "\n".join([*sorted(self.declared), *functions, body]), _layout(self.schedule)
 
     def _entry(self) -> None:
         """Write the first block: the addresses, and the values of extent SCALAR."""

@@ -5,7 +5,7 @@ The arrays of a list are divided into parts of `PART` elements, whatever the num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
@@ -84,11 +84,16 @@ Lists = Sequence[Sequence[Any]]
 class ForeachKernel:
     """The kernel of an elementwise program that runs for all positions of lists."""
 
-    __slots__ = ("_function", "program", "results", "text")
+    __slots__ = ("_function", "_write", "program", "results")
 
-    def __init__(self, program: Program, text: str, function: Entry) -> None:
-        self.program, self.text, self._function = program, text, function
+    def __init__(self, program: Program, write: Callable[[], str], function: Entry) -> None:
+        self.program, self._write, self._function = program, write, function
         self.results = len(program.outputs)
+
+    @property
+    def text(self) -> str:
+        """The generated code."""
+        return self._write()
 
     def __call__(self, ids: Any, columns: int, sizes: tuple[int, ...], numbers: tuple[Any, ...]) -> None:
         """Compute the results of all positions, on several threads if there are many elements.
@@ -152,10 +157,12 @@ def foreach_kernel(
 
 @cache
 def _program_kernel(program: Program) -> ForeachKernel | None:
-    text, _ = emit(program, vector_bytes())
-    text = text.replace("define void @kernel(", "define internal void @one(") + _DRIVER + TABLE_ENTRY
-    function = loaded(program.name, f"lists {program.key}", text)
-    return None if function is None else ForeachKernel(program, text, function)
+    def write() -> str:
+        text, _ = emit(program, vector_bytes())
+        return text.replace("define void @kernel(", "define internal void @one(") + _DRIVER + TABLE_ENTRY
+
+    function = loaded(program.name, f"lists {program.key}", write)
+    return None if function is None else ForeachKernel(program, write, function)
 
 
 def norm_kernel(dtype: str, what: str) -> TemplateKernel | None:

@@ -18,9 +18,12 @@ This module is imported with the backend, and imports the others of the package 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32, float64
@@ -43,6 +46,16 @@ LONGEST = 1 << 16
 _lookups: list[dict[Any, Any]] = []
 _failure: list[str] = []
 """Why kernels are off, once compiling one has failed, or llvmlite was found to be too old."""
+compiled: list[float] = []
+"""The seconds that each kernel took which this process compiled, as the disk did not have it."""
+PATIENCE = 2.0
+"""The seconds of compiling after which the user is told."""
+MESSAGE = (
+    "burnpy: compiling kernels for this machine, once; `python -m burnpy_numpy.warm` compiles the common ones ahead, "
+    "and BURNPY_PROGRESS=0 hides this line"
+)
+_untold = [True]
+"""Empty once the user was told."""
 
 
 def lookup() -> dict[Any, Any]:
@@ -129,16 +142,18 @@ def _compiled(program: Program) -> Kernel | None:
     """Compile a program; None if kernels cannot compute it."""
     from burnpy.backend.programs import ProgramError
     from burnpy_numpy.kernels.compiler import vector_bytes
-    from burnpy_numpy.kernels.emitter import emit, with_entry
+    from burnpy_numpy.kernels.emitter import emit, layout_of, with_entry
     from burnpy_numpy.kernels.launch import Kernel
 
+    def write() -> str:
+        return with_entry(program, *emit(program, vector_bytes()))
+
     try:
-        text, layout = emit(program, vector_bytes())
-        text = with_entry(program, text, layout)
+        layout = layout_of(program)
+        function = loaded(program.name, program.key, write)
     except ProgramError:
         return None
-    function = loaded(program.name, program.key, text)
-    return None if function is None else Kernel(program, text, layout, function)
+    return None if function is None else Kernel(program, write, layout, function)
 
 
 def family_kernels(name: str) -> Any:
@@ -165,34 +180,46 @@ def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateK
 
 
 def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:
-    """Compile the text that a template writes."""
+    """Return the kernel of a template, whose text is compiled unless the disk has its code."""
     from burnpy_numpy.kernels.entry import TABLE_ENTRY
     from burnpy_numpy.kernels.launch import TemplateDescription, TemplateKernel
 
-    text, name = template(*parameters) + TABLE_ENTRY, template.__name__
-    function = loaded(name, repr((name, *parameters)), text)
+    def write() -> str:
+        return template(*parameters) + TABLE_ENTRY
+
+    name = template.__name__
+    function = loaded(name, repr((name, *parameters)), write)
     sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
-    return None if function is None else TemplateKernel(TemplateDescription(name, sentence), text, function)
+    return None if function is None else TemplateKernel(TemplateDescription(name, sentence), write, function)
 
 
-def loaded(name: str, key: str, text: str) -> Entry | None:
-    """Return the function ``entry`` of a text, whose code is read from the disk if it has it.
+def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
+    """Return the function ``entry`` of a kernel; None, with a warning, if compiling it fails.
 
-    None, with a warning, if compiling it fails.
+    Args:
+        name: the kernel's name, for the warning.
+        key: what distinguishes its text from others that these sources write for this machine.
+        write: a function that returns the text. It is called if the disk does not have the code.
     """
     from burnpy_numpy.kernels.undisturbed import undisturbed
 
-    found = undisturbed(lambda: _built(key, text))
+    found = undisturbed(lambda: _built(key, None))
+    if found is None:
+        start = perf_counter()
+        text = write()
+        found = undisturbed(lambda: _built(key, text))
+        _note_compiled(perf_counter() - start)
     if not isinstance(found, Exception):
         return found
     _turn_off(f"compiling {name} failed: {found}")
     return None
 
 
-def _built(key: str, text: str) -> Entry | Exception:
-    """Return the function of a text, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
+def _built(key: str, text: str | None) -> Entry | Exception | None:
+    """Return the function of a kernel, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
 
-    It must run `undisturbed`, since it cannot tell these from what a signal handler raises.
+    Without a text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`,
+    since it cannot tell these errors from what a signal handler raises.
     """
     import hashlib
 
@@ -201,15 +228,27 @@ def _built(key: str, text: str) -> Entry | Exception:
 
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
-        code = disk.read(key)
-        if code is None:
-            code = compile_text(text)
-            disk.write(key, code)
+        if text is None:
+            code = disk.read(key)
+            return None if code is None else load(code)
+        code = compile_text(text)
+        disk.write(key, code)
         return load(code)
     except MemoryError:  # no fault of the kernel: the next attempt may succeed
         raise
     except Exception as error:
         return error.with_traceback(None)
+
+
+def _note_compiled(seconds: float) -> None:
+    """Count a compiled kernel, and tell the user once why the process waits if compiling takes long."""
+    compiled.append(seconds)
+    if sum(compiled) < PATIENCE or not _untold or os.environ.get("BURNPY_PROGRESS", "1") == "0":
+        return
+    with suppress(IndexError):  # another thread has told it
+        _untold.pop()
+        if sys.stderr is not None:  # as where there is no console
+            sys.stderr.write(f"{MESSAGE}\n")
 
 
 @cache
@@ -222,7 +261,7 @@ def _environment() -> str:
     from burnpy_numpy.kernels.compiler import machine
 
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    sources += sorted((Path(burnpy.__file__).parent / "backend" / "program").glob("*.py"))
+    sources += sorted((Path(burnpy.__file__).parent / "backend" / "programs").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {machine()}"
 
@@ -261,6 +300,15 @@ def _obstacle() -> Unsupported | None:
     except Unsupported as error:
         return error
     return None if reads_arrays() else Unsupported("this Python does not keep arrays as CPython does")
+
+
+def reason() -> str | None:
+    """Return why kernels are off; None if they are on."""
+    if kernels_enabled():
+        return None
+    if _failure:
+        return _failure[0]
+    return "BURNPY_COMPILE is 0" if os.environ.get("BURNPY_COMPILE") == "0" else str(_obstacle())
 
 
 def failure() -> str | None:

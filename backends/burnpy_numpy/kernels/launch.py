@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +28,13 @@ class Kernel:
         "_outputs",
         "_scratch",
         "_unit",
+        "_write",
         "layout",
         "program",
-        "text",
     )
 
-    def __init__(self, program: Program, text: str, layout: Layout, function: Entry) -> None:
-        self.program, self.text, self.layout = program, text, layout
+    def __init__(self, program: Program, write: Callable[[], str], layout: Layout, function: Entry) -> None:
+        self.program, self._write, self.layout = program, write, layout
         self._flat, self._scratch = layout.flat, layout.scratch
         self._function, self._unit = function, CHUNK if layout.sums else 1
         self._arrays = [
@@ -45,6 +45,11 @@ class Kernel:
         steps = [program.instructions[k] for k in program.outputs]
         self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
         self._dtype = self._outputs[0][1]
+
+    @property
+    def text(self) -> str:
+        """The generated code."""
+        return self._write()
 
     def __call__(self, xs: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> Sequence[Any]:
         """Compute the outputs, on several threads if there are many elements.
@@ -174,10 +179,15 @@ class TemplateDescription(NamedTuple):
 class TemplateKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
-    __slots__ = ("_function", "program", "text")
+    __slots__ = ("_function", "_write", "program")
 
-    def __init__(self, program: TemplateDescription, text: str, function: Entry) -> None:
-        self.program, self.text, self._function = program, text, function
+    def __init__(self, program: TemplateDescription, write: Callable[[], str], function: Entry) -> None:
+        self.program, self._write, self._function = program, write, function
+
+    @property
+    def text(self) -> str:
+        """The generated code."""
+        return self._write()
 
     def __call__(self, table: Sequence[Any], sizes: Sequence[int], begin: int, end: int) -> None:
         """Run it for a range of its blocks. It can read and write wherever the addresses lead: nothing is checked.

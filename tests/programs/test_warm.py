@@ -1,0 +1,169 @@
+"""Cold starts: what a process does before its first kernel runs, with and without compiled code on the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from burnpy.backend import NumPy, explain
+from burnpy_numpy import warm
+from burnpy_numpy.kernels import compiler, emitter, foreach, kernel, scans
+
+X = np.linspace(-2, 2, 64 * 128, dtype=np.float32).reshape(64, 128)
+STEP = """
+import sys
+sys.path.insert(0, {root!r})
+from benchmarks.peers import load
+from benchmarks.tasks import TASKS, task
+from burnpy_numpy.kernels import compiler, kernel
+
+for model in TASKS:
+    training = load("burnpy").training(task(model, "float32"))
+    training.forward(0)
+    training.backward()
+    training.update()
+print(len(kernel.compiled), len(compiler._engines) > 20)
+"""
+
+
+def use() -> list[Any]:
+    """Run a program, a template and a formula of lists, and return their kernels."""
+    device: Any = NumPy()
+
+    def run() -> None:
+        device.silu(X)
+        device.cumsum(X, 1)
+        device.foreach(lambda b, x, rate: (b.mul(x, rate),), [[X, X]], (0.5,))
+
+    return [*explain(run).kernels]
+
+
+def command(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = os.environ | {"BURNPY_CACHE_DIR": str(folder)} | environment
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=given)
+
+
+def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
+    kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    def noted(real: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(real)
+        def call(*args: Any) -> Any:
+            called.append(real.__name__)
+            return real(*args)
+
+        return call
+
+    for module, name in ((emitter, "emit"), (foreach, "emit"), (scans, "scan"), (compiler, "compile_text")):
+        monkeypatch.setattr(module, name, noted(getattr(module, name)))
+    made = use()
+    assert sorted(called) == ["compile_text"] * 3 + ["emit", "emit", "scan"]
+    assert len([*kernels.iterdir()]) == 3
+    kernel.forget()
+    foreach._program_kernel.cache_clear()
+    called.clear()
+    loaded = use()
+    assert called == []
+    assert [each.text for each in loaded] == [each.text for each in made]  # written when somebody reads it
+    assert {each.program for each in loaded} == {each.program for each in made}
+
+
+def test_the_sources_of_programs_belong_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    real = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    kernel._environment.__wrapped__()
+    assert {"schedule.py", "emitter.py", "scans.py"} <= {path.name for path in read}
+
+
+@pytest.mark.parametrize(("patience", "setting", "lines"), [(0.0, "1", 1), (0.0, "0", 0), (1e9, "1", 0)])
+def test_long_compiling_is_told_once(
+    patience: float,
+    setting: str,
+    lines: int,
+    kernels: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(kernel, "PATIENCE", patience)
+    monkeypatch.setattr(kernel, "_untold", [True])
+    monkeypatch.setattr(kernel, "compiled", [])
+    monkeypatch.setenv("BURNPY_PROGRESS", setting)
+    foreach._program_kernel.cache_clear()
+    kernel.forget()
+    use()
+    assert len(kernel.compiled) == 3
+    captured = capsys.readouterr()
+    assert captured.err == f"{kernel.MESSAGE}\n" * lines
+    assert captured.out == ""
+    kernel.forget()
+    monkeypatch.setattr(kernel, "_untold", [True])
+    monkeypatch.setattr(kernel, "compiled", [])
+    foreach._program_kernel.cache_clear()
+    use()
+    assert capsys.readouterr().err == ""  # nothing was compiled
+    assert kernel.compiled == []
+
+
+@pytest.mark.slow
+def test_the_command_compiles_what_training_steps_need_once(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    first, second = (command("-m", "burnpy_numpy.warm", folder=folder) for _ in range(2))
+    count = len([*folder.iterdir()])
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    assert first.stdout.startswith(f"Compiled {count} kernels in ")
+    assert first.stdout.endswith(f"There are {count} in {folder}.\n")
+    assert second.stdout.startswith("Compiled 0 kernels in ")
+    assert first.stderr == second.stderr == ""
+    assert count > 100
+    steps = command("-c", STEP.format(root=str(Path(__file__).parents[2])), folder=folder)
+    assert steps.stdout == "0 True\n", steps.stdout + steps.stderr
+
+
+def test_every_optimizer_is_warmed() -> None:
+    from burnpy import optim
+
+    made = {type(make()) for make in warm.OPTIMIZERS}
+    known = {each for each in vars(optim).values() if isinstance(each, type) and issubclass(each, optim.Optimizer)}
+    assert made == known - {optim.Optimizer, optim.LBfgs}  # which has no kernel
+
+
+@pytest.mark.parametrize(
+    ("code", "environment", "sentence"),
+    [
+        ("sys.modules['llvmlite'] = None", {}, "No kernels to compile: llvmlite cannot be imported"),
+        ("pass", {"BURNPY_COMPILE": "0"}, "No kernels to compile: BURNPY_COMPILE is 0"),
+    ],
+)
+def test_without_kernels_the_command_says_a_sentence(
+    code: str, environment: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    program = f"import sys; {code}\nimport runpy; runpy.run_module('burnpy_numpy.warm', run_name='__main__')"
+    done = command("-c", program, folder=tmp_path / "kernels", **environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(sentence)
+    assert done.stderr == ""
+
+
+def test_without_a_folder_the_command_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = command("-m", "burnpy_numpy.warm", folder=tmp_path / "file")
+    assert done.returncode == 1
+    assert done.stdout.startswith("Kernels cannot be kept")
