@@ -50,12 +50,12 @@ class _Scan:
         return out, other
 
 
-def scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
-    """Return the scan of x along a dimension; None if kernels are off."""
+def scan_of(combine: str, x: Any, dim: int, reverse: bool) -> _Scan | None:
+    """Return the scan of x along a dimension, with ``reverse`` from the end; None if kernels are off."""
     inner = _beside(x, dim)
     scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
     width = block_width(scans, most)
-    kernel = template_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1)
+    kernel = template_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1, reverse)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
 
 
@@ -64,52 +64,92 @@ def _beside(x: Any, dim: int) -> int:
     return math.prod(x.shape[dim + 1 :])
 
 
-def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
+def scan(dtype: str, combine: str, width: int, adjacent: bool, reverse: bool) -> str:
     """Return the text of the kernel of a scan along a dimension.
 
     The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the extreme
-    (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1]. The sizes: the length of the scans,
-    the distance of an element from the one before, and the distance of two scans of a block. ``begin`` and ``end`` are
-    blocks. All places and distances count elements.
+    (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1], or from the end
+    out[k] = x[k] + factor[k + 1] · out[k + 1]. The sizes: the length of the scans, the distance of an element from the
+    one before, and the distance of two scans of a block. ``begin`` and ``end`` are blocks. All places and distances
+    count elements.
+
+    Scans that lie apart are read and written as square tiles, which are transposed: a line of the cache is used as a
+    whole, before lines of other scans replace it.
 
     Args:
         dtype: float32 or float64.
         combine: "add", "mul", "max", "min" or "recurrence".
         width: the number of scans in a block.
         adjacent: whether the scans of a block lie beside each other, so that their elements are vectors.
+        reverse: whether to scan from the end.
     """
     w = Loops(width, 3 if combine in ("add", "mul") else 4, 3)
     x, out, starts, *rest = w.table
     length, step, far = w.sizes
+    steps = _Steps(w, dtype, combine, reverse)
     with w.loop("%begin", "%end") as b:
         start = w.number(starts, b)
         lanes = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
-        xs, outs = w.lanes(x, lanes, dtype), w.lanes(out, lanes, dtype)
-        others = w.lanes(rest[0], lanes, "int64" if combine in EXTREMES else dtype) if rest else []
-        first = w.load_lanes(xs, "0", dtype)
-        w.store_lanes(first, outs, "0")
-        so_far = w.variable(first)
-        index = w.variable(w.constant(0, "int64"))
-        if combine in EXTREMES:
-            w.store_lanes(w.constant(0, "int64"), others, "0")
-        with w.loop("1", length) as k:
-            place = w.times(k, step)
-            now = w.load_lanes(xs, place, dtype)
-            if combine in EXTREMES:
-                now, at = _extreme(w, EXTREMES[combine], now, w.get(so_far, dtype), w.splat(k, "int64"), index)
-                w.store_lanes(at, others, place)
-            elif combine == "recurrence":
-                now = w.add(now, w.mul(w.load_lanes(others, place, dtype), w.get(so_far, dtype)))
-            else:
-                now = w.binary(f"f{combine}", w.get(so_far, dtype), now)
-            w.set(so_far, now)
-            w.store_lanes(now, outs, place)
+        arrays = [w.lanes(x, lanes, dtype), w.lanes(out, lanes, dtype)]
+        if rest:
+            arrays.append(w.lanes(rest[0], lanes, steps.kinds[-1]))
+        (xs, factors), results = (arrays[0], arrays[2:] if combine == "recurrence" else []), arrays[1:]
+        steps.begin()
+        tiles = "0" if adjacent else w.assign(f"sdiv i64 {length}, {width}")
+        if not adjacent:
+            with w.loop("0", tiles) as t:
+                first = w.times(t, width)
+                place = w.minus(w.plus(length, -width), first) if reverse else first
+                tile = [w.load_tile(lane, place, dtype) for lane in (xs, *factors)]
+                order = range(width)
+                made = [
+                    steps.next(w.plus(first, k), *(vectors[k] for vectors in tile))
+                    for k in (reversed(order) if reverse else order)
+                ]
+                if reverse:
+                    made.reverse()
+                for lane, vectors in zip(results, zip(*made, strict=True), strict=False):
+                    w.store_tile(list(vectors), lane, place)
+        with w.loop(w.times(tiles, width), length) as k:
+            place = w.times(w.minus(w.plus(length, -1), k) if reverse else k, step)
+            values = steps.next(k, *(w.load_lanes(lane, place, dtype) for lane in (xs, *factors)))
+            for lane, value in zip(results, values, strict=False):
+                w.store_lanes(value, lane, place)
     return w.function()
 
 
-def _extreme(w: Loops, how: str, x: Vector, so_far: Vector, place: Vector, index: str) -> tuple[Vector, Vector]:
-    """Return the extreme with an element more, and its index, kept in a variable: the last of equal ones and NaNs."""
-    later = w.binary("or", w.compare(how, x, so_far), w.compare("uno", x, x))
-    at = w.select(later, place, w.get(index, "int64"))
-    w.set(index, at)
-    return w.select(later, x, so_far), at
+class _Steps:
+    """The steps of a scan, one element of each scan of a block at a time, from a value that changes no element."""
+
+    def __init__(self, w: Loops, dtype: str, combine: str, reverse: bool) -> None:
+        self._w, self._dtype, self._combine, self._reverse = w, dtype, combine, reverse
+        self.kinds = (dtype, "int64" if combine in EXTREMES else dtype)
+        start = {"mul": 1.0, "max": -math.inf, "min": math.inf}.get(combine, -0.0)
+        self._start = w.constant(start, dtype)
+        self._so_far, self._index = w.variable(self._start), w.variable(w.constant(0, "int64"))
+
+    def begin(self) -> None:
+        """Start another block."""
+        self._w.set(self._so_far, self._start)
+
+    def next(self, k: str, x: Vector, factor: Vector | None = None) -> tuple[Vector, ...]:
+        """Add the k-th elements of a block, and return the scans up to them, and the indices of extremes."""
+        w, so_far = self._w, self._w.get(self._so_far, self._dtype)
+        if self._combine in EXTREMES:
+            later = w.binary("or", w.compare(EXTREMES[self._combine], x, so_far), w.compare("uno", x, x))
+            now = w.select(later, x, so_far)
+            at = w.select(later, w.splat(k, "int64"), w.get(self._index, "int64"))
+            w.set(self._so_far, now)
+            w.set(self._index, at)
+            return now, at
+        if factor is None:
+            now = w.binary(f"f{self._combine}", so_far, x)
+            w.set(self._so_far, now)
+        elif self._reverse:
+            now = w.add(x, so_far)
+            w.set(self._so_far, w.mul(factor, now))
+        else:  # the first factor is not used
+            first = w.splat(w.assign(f"icmp eq i64 {k}, 0"), "bool")
+            now = w.add(x, w.select(first, self._start, w.mul(factor, so_far)))
+            w.set(self._so_far, now)
+        return (now,)

@@ -102,11 +102,6 @@ def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
     return i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim)
 
 
-def cumsum_vjp(i: Any, g: Float, dim: int) -> Float:
-    """The running sum from the other end."""
-    return i.flip(i.cumsum(i.flip(g, (dim,)), dim), (dim,))
-
-
 def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
     """The derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
     return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
@@ -213,7 +208,7 @@ class Reduction(OperationsBase):
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=cumsum_vjp)
+    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.reverse_cumsum(g, dim))
     def cumsum(self, x: Number, dim: int) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...
