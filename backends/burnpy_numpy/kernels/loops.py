@@ -153,7 +153,7 @@ class Loops(Writer):
             self.store(x, self.element(lane, index, x.dtype), None)
 
     def transposed(self, xs: list[Vector]) -> list[Vector]:
-        """Transpose as many vectors as they have elements, a power of 2, by exchanging halves of ever smaller squares."""
+        """Transpose as many vectors as they have elements, a power of 2: exchange halves of ever smaller squares."""
         xs, count, kind = [*xs], self.width, self.type(xs[0].dtype)
         half = count // 2
         while half:
