@@ -113,6 +113,11 @@ def sum_of_numbers(b: Any, x: Any) -> Any:
     return b.nansum(x, (1,), True)
 
 
+def sums_of_numbers(b: Any, x: Any) -> Any:
+    """The sum of the elements of each column that are not NaN."""
+    return b.nansum(x, (0,), True)
+
+
 def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
     """x within bounds, which are numbers, so that one kernel serves all of them."""
     return b.minimum(b.maximum(x, low), high)

@@ -75,6 +75,12 @@ class NumPyReduction(ArrayBackend):
 
     def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _SUMMED)
+        if out is None and dims and dims[-1] == len(dims) - 1 < x.ndim - 1 and x.size >= MANY:
+            kernel = elementwise_kernel("sums_of_numbers", (), x)
+            if kernel is not None:
+                rows = math.prod([x.shape[d] for d in dims])
+                (out,) = kernel([x], (), rows, x.size // rows)
+                out = out.reshape(_reduced(x.shape, dims, keepdim))
         return super().nansum(x, dims, keepdim) if out is None else out
 
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -86,13 +92,25 @@ class NumPyReduction(ArrayBackend):
         if not dims or x.size < MANY or not (x.dtype is float32 or x.dtype is float64):
             return super().prod(x, dims, keepdim)
         kernels = family_kernels("reduction") if dims[0] == x.ndim - len(dims) else None
-        shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+        shape = _reduced(x.shape, dims, keepdim)
         out = None if kernels is None else kernels.last_dims_product(x, dims)
         if out is not None:
             return (out if out.size == math.prod(shape) else self._call(out.prod)).reshape(shape)
         if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:
             return self._call(row_products, x.reshape((-1, x.shape[-1]))).reshape(shape)
         return super().prod(x, dims, keepdim)
+
+    def prod_backward(self, grad: Any, x: Any, dims: Dims) -> Any:
+        out = None
+        usual = x.dtype is grad.dtype and (x.dtype is float32 or x.dtype is float64) and x.size >= MANY
+        if usual and dims and dims[-1] - dims[0] == len(dims) - 1 and (kernels := family_kernels("scans")):
+            length = math.prod([x.shape[d] for d in dims])
+            inner = math.prod(x.shape[dims[-1] + 1 :])
+            if length == x.size and length % _PART == 0:  # the products of all other parts are the factors of each part
+                parts = x.reshape((-1, _PART))
+                grad, length = super().prod_backward(grad.reshape((1, 1)), self.prod(parts, (1,), True), (0,)), _PART
+            out = kernels.run_products_of_others(grad, x, length, inner)
+        return super().prod_backward(grad, x, dims) if out is None else out
 
 
 def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -198,4 +216,9 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
     (out,) = kernel([x], (), x.size // columns, columns)
     if whole:
         out = out.sum()
-    return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims])
+    return out.reshape(_reduced(x.shape, dims, keepdim))
+
+
+def _reduced(shape: Shape, dims: Dims, keepdim: bool) -> list[int]:
+    """Return the shape of a reduction's result."""
+    return [1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims]

@@ -45,21 +45,33 @@ class NumPyScans(ArrayBackend):
         scan = _scan_of("min", x, dim)
         return self._call(_last_equal, x, np.minimum, dim) if scan is None else scan(x)[1]
 
+    def reverse_cumsum(self, x: Any, dim: int) -> Any:
+        scan = None if _beside(x, dim) >= _WIDE else _scan_of("add", x, dim, True)
+        return super().reverse_cumsum(x, dim) if scan is None else scan(x)[0]
+
     def recurrence(self, factor: Any, x: Any, dim: int) -> Any:
         scan = _scan_of("recurrence", x, dim) if factor.shape == x.shape and factor.dtype is x.dtype else None
         return super().recurrence(factor, x, dim) if scan is None else scan(x, factor)[0]
+
+    def reverse_recurrence(self, factor: Any, x: Any, dim: int) -> Any:
+        usual = factor.shape == x.shape and factor.dtype is x.dtype
+        scan = _scan_of("recurrence", x, dim, True) if usual else None
+        return super().reverse_recurrence(factor, x, dim) if scan is None else scan(x, factor)[0]
 
     def logcumsumexp(self, x: Any, dim: int) -> Any:
         wide = x.astype(float32) if is_half(x.dtype) else x
         return self._call(accumulated, np.logaddexp, wide, dim, None).astype(x.dtype, copy=False)
 
 
-def _scan_of(combine: str, x: Any, dim: int) -> Callable[..., tuple[Any, Any]] | None:
-    """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements."""
+def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[..., tuple[Any, Any]] | None:
+    """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements.
+
+    With ``reverse``, of a scan from the end.
+    """
     if x.size < MANY or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
         return None
     kernels = family_kernels("scans")
-    return None if kernels is None else kernels.scan_of(combine, x, dim)
+    return None if kernels is None else kernels.scan_of(combine, x, dim, reverse)
 
 
 def _beside(x: Any, dim: int) -> int:

@@ -103,7 +103,9 @@ INTERNAL = {
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
-    "recurrence": "the gradients of cumprod and logcumsumexp",
+    "recurrence": "the derivatives of cumprod and logcumsumexp",
+    "reverse_cumsum": "the gradient of cumsum",
+    "reverse_recurrence": "the gradients of cumprod and logcumsumexp",
     "weighted_scatter": "the gradient of weighted_gather by x",
     "sum_to": "the gradient of an operand that was broadcast",
 }

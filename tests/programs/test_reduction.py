@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
+from tests.programs.switched import without_kernels
 
 CASES = [((40, 77), (1,)), ((3, 1024), (1,)), ((2, 33, 50), (1, 2)), ((64, 64), (0, 1)), ((500, 7), (1,))]
 
@@ -59,3 +60,41 @@ def test_extremes_of_rows_are_those_of_numpy(name: str, dtype: str, noted: list[
             wanted = getattr(np, name)(y, axis=dims, keepdims=keepdim)
             assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "dims"), [*CASES, ((40, 77), (0,)), ((5, 33, 19), (1,)), ((4, 1024), (0, 1)), ((3, 700), (1,))]
+)
+def test_products_of_others(shape: Any, dims: Any, dtype: str, noted: list[Any]) -> None:
+    b: Any = NumPy()
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0.97, 1.03, shape).astype(dtype)
+    x[rng.random(shape) < 0.5 / x.size**0.5] = 0
+    grad = rng.normal(size=[1 if d in dims else n for d, n in enumerate(shape)]).astype(dtype)
+    found = b.prod_backward(grad, x, dims)
+    assert (found.shape, found.dtype) == (x.shape, x.dtype)
+    assert "products_of_others" in [kernel.program.name for kernel in noted]
+    with without_kernels():
+        wanted = b.prod_backward(grad.astype(np.float64), x.astype(np.float64), dims)
+    np.testing.assert_array_equal(found == 0, wanted == 0)
+    np.testing.assert_allclose(found, wanted, rtol=64 * float(np.finfo(dtype).eps))
+    flipped = b.prod_backward(grad[::-1] if 0 not in dims else grad, x[::-1], dims)  # in the other order
+    np.testing.assert_allclose(flipped[::-1], wanted, rtol=64 * float(np.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "dims"), [((40, 77), (0,)), ((700, 5), (0,)), ((6, 9, 50), (0, 1))])
+def test_sums_of_numbers(shape: Any, dims: Any, dtype: str, noted: list[Any]) -> None:
+    b: Any = NumPy()
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=shape).astype(dtype)
+    x[rng.random(shape) < 0.2] = np.nan
+    x[..., 0] = np.nan
+    for keepdim in (False, True):
+        noted.clear()
+        found = b.nansum(x, dims, keepdim)
+        assert [kernel.program.name for kernel in noted] == ["sums_of_numbers"]
+        wanted = np.nansum(x.astype(np.float64), axis=dims, keepdims=keepdim)
+        assert (found.shape, found.dtype) == (wanted.shape, x.dtype)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=64 * float(np.finfo(dtype).eps))

@@ -27,7 +27,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
     "many columns": ((6, 300), 0),
     "length 2": ((9, 2), 1),
 }
-OPERATIONS = ("cumsum", "cumprod", "cummax", "cummin", "cummax_index", "cummin_index")
+OPERATIONS = ("cumsum", "reverse_cumsum", "cumprod", "cummax", "cummin", "cummax_index", "cummin_index")
 
 
 @pytest.fixture(autouse=True)
@@ -72,16 +72,20 @@ def test_scans_have_the_bits_of_accumulation(case: str, operation: str, noted: l
             same_bits(found, without(operation, x, dim))
 
 
+@pytest.mark.parametrize("operation", ["recurrence", "reverse_recurrence"])
 @pytest.mark.parametrize("case", SHAPES)
-def test_recurrences_agree_with_float64(case: str, noted: list[Any]) -> None:
+def test_recurrences_agree_with_float64(case: str, operation: str, noted: list[Any]) -> None:
     shape, dim = SHAPES[case]
     factor, x = drawn(shape, "float64"), drawn(shape[::-1], "float64").reshape(shape)
+    factor.swapaxes(0, dim)[0] = np.nan  # not used
     noted.clear()
-    found = D.recurrence(factor.astype("float32"), x.astype("float32"), dim)
+    found = getattr(D, operation)(factor.astype("float32"), x.astype("float32"), dim)
     assert [k.program.name for k in noted] == ["scan"]
-    wanted = without("recurrence", factor, x, dim)
+    wanted = without(operation, factor, x, dim)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
-    np.testing.assert_allclose(D.recurrence(factor, x, dim), wanted, rtol=1e-10, atol=1e-12 * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        getattr(D, operation)(factor, x, dim), wanted, rtol=1e-10, atol=1e-12 * np.abs(wanted).max()
+    )
 
 
 def test_views_do_not_matter() -> None:

@@ -19,6 +19,8 @@ from burnpy_numpy.kernels.loops import Loops
 
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
+_CHECKED = 8
+"""The number of indices that are compared with the size at a time."""
 _DTYPES = frozenset({float32, float64, int64})
 """The dtypes of kernels; int64 is gathered and added only."""
 _COMBINE = {"add": "add", "prod": "mul", "amin": "min", "amax": "max"}
@@ -38,7 +40,7 @@ def scattered(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of x with src added at indices; None without a kernel for it."""
     if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
-    kernel = template_kernel(scatter, x.dtype.name, "add", False, _inner(x, dim) > 1, 1)
+    kernel = template_kernel(scatter, x.dtype.name, "add", _inner(x, dim) > 1)
     out = np.array(x, order="C")
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
 
@@ -56,10 +58,10 @@ def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
         return False
     inner = _inner(out, dim)
     if inner == 1:
-        kernel = template_kernel(scatter, dtype.name, combine, False, False, 1)
+        kernel = template_kernel(scatter, dtype.name, combine, False)
     else:
         width = block_width(inner, _BYTES // dtype.itemsize)
-        kernel = template_kernel(scatter, dtype.name, combine, True, True, width)
+        kernel = template_kernel(scatter_runs, dtype.name, combine, width)
     if kernel is None:
         return False
     if not _ran(kernel, src, out, dim, index, out.shape):
@@ -92,10 +94,10 @@ def _ran(kernel: TemplateKernel, x: Any, out: Any, dim: int, index: Any, shape: 
 
 def gather(dtype: str, nested: bool) -> str:
     """Return the text of the kernel of ``out[o][j][i] = x[o][index[o][j][i]][i]``; see `scatter`."""
-    return _by_index(dtype, "", False, nested, 1)
+    return _by_index(dtype, "", nested)
 
 
-def scatter(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> str:
+def scatter(dtype: str, combine: str, nested: bool) -> str:
     """Return the text of the kernel of ``out[o][index[o][j][i]][i] += x[o][j][i]``, or of another combination.
 
     The table: x, out, index (int64), and an int64 that is set to 1 if an index is out of range. The sizes: the size of
@@ -105,18 +107,23 @@ def scatter(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> s
     Args:
         dtype: the dtype of x: float32, float64, or int64, which is only added.
         combine: "add", "mul", "max" or "min".
-        runs: whether there is an index for each run of ``inner`` elements, the same for all outer elements.
         nested: whether ``inner`` is not 1.
-        width: the number of elements of a vector, of runs; otherwise 1.
     """
-    return _by_index(dtype, combine, runs, nested, width)
+    return _by_index(dtype, combine, nested)
 
 
-def _by_index(dtype: str, combine: str, runs: bool, nested: bool, width: int) -> str:
+def scatter_runs(dtype: str, combine: str, width: int) -> str:
+    """Return the text of the kernel of ``out[o][index[j]][i] += x[o][j][i]``; see `scatter`.
+
+    Args:
+        dtype: the dtype of x: float32, float64, or int64, which is only added.
+        combine: "add", "mul", "max" or "min".
+        width: the number of elements of a vector.
+    """
     w = Loops(width, 4, 4)
     x, out, index, note = w.table
     wrong = w.count("0")
-    size, count, inner, far = w.sizes
+    size, count, inner, _ = w.sizes
     whole = w.assign(f"sdiv i64 {inner}, {width}")
     lanes = ", ".join(f"i64 {k}" for k in range(width))
     left = w.splat(w.assign(f"srem i64 {inner}, {width}"), "int64")
@@ -124,26 +131,54 @@ def _by_index(dtype: str, combine: str, runs: bool, nested: bool, width: int) ->
     tiles = w.assign(f"sdiv i64 {w.plus(inner, width - 1)}, {width}")
     with w.loop("%begin", "%end") as o:
         here, there = w.times(w.times(o, count), inner), w.times(w.times(o, size), inner)
-        indices = w.element(index, w.times(o, far), "int64")
         with w.loop("0", count) as j:
-            if runs:
-                place = _in_range(w, w.number(indices, j), size, wrong)
-                row, target = w.plus(here, w.times(j, inner)), w.plus(there, w.times(place, inner))
-                for first, last, where in (("0", whole, None), (whole, tiles, mask)):
-                    with w.loop(first, last) as t:
-                        at = w.times(t, width)
-                        _combine(w, dtype, combine, x, out, w.plus(row, at), w.plus(target, at), where)
-            elif nested:
-                row = w.times(j, inner)
-                with w.loop("0", inner) as i:
-                    at = w.plus(row, i)
-                    place = w.times(_in_range(w, w.number(indices, at), size, wrong), inner)
-                    _moved(w, dtype, combine, x, out, w.plus(here, at), w.plus(there, w.plus(place, i)))
-            else:
-                place = _in_range(w, w.number(indices, j), size, wrong)
-                _moved(w, dtype, combine, x, out, w.plus(here, j), w.plus(there, place))
+            place = _in_range(w, w.number(index, j), size, wrong)
+            row, target = w.plus(here, w.times(j, inner)), w.plus(there, w.times(place, inner))
+            for first, last, where in (("0", whole, None), (whole, tiles, mask)):
+                with w.loop(first, last) as t:
+                    at = w.times(t, width)
+                    _combine(w, dtype, combine, x, out, w.plus(row, at), w.plus(target, at), where)
     w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
     return w.function()
+
+
+def _by_index(dtype: str, combine: str, nested: bool) -> str:
+    """Return the text of a kernel that combines, or gathers, elements at an index for each.
+
+    The indices of `_CHECKED` neighbours are compared with the size at a time. If one is out of range, none is followed.
+    """
+    w = Loops(1, 4, 4)
+    x, out, index, note = w.table
+    size, count, inner, far = w.sizes
+    wrong = w.count("0")
+    row = inner if nested else count
+    blocks = w.assign(f"sdiv i64 {row}, {_CHECKED}")
+    with w.loop("%begin", "%end") as o, w.loop("0", count if nested else "1") as j:
+        indices = w.plus(w.times(o, far), w.times(j, inner))
+        here, there = w.plus(w.times(w.times(o, count), inner), w.times(j, inner)), w.times(w.times(o, size), inner)
+        for first, last, step in (("0", blocks, _CHECKED), (w.times(blocks, _CHECKED), row, 1)):
+            with w.loop(first, last) as t:
+                i = w.times(t, step)
+                below = _below(w, w.element(index, w.plus(indices, i), "int64"), size, step)
+                w.set_number(wrong, w.either(below, w.number(wrong, "0"), "1", "i64"))
+                with w.loop("0", w.assign(f"zext i1 {below} to i64")):
+                    for k in range(step):
+                        at = w.plus(i, k)
+                        place = w.number(index, w.plus(indices, at))
+                        place = w.plus(w.times(place, inner), at) if nested else place
+                        _moved(w, dtype, combine, x, out, w.plus(here, at), w.plus(there, place))
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+    return w.function()
+
+
+def _below(w: Loops, index: str, size: str, count: int) -> str:
+    """Return a bit that says whether as many indices from an address on are in range."""
+    with w.of_width(count):
+        function, bits = f"@llvm.vector.reduce.and.v{count}i1", w.type("bool")
+        w.declared.add(f"declare i1 {function}({bits})")
+        indices, sizes = w.load(index, "int64", None), w.splat(size, "int64")
+        below = w.assign(f"icmp ult {w.type('int64')} {indices.text}, {sizes.text}")
+        return w.assign(f"call i1 {function}({bits} {below})")
 
 
 def _in_range(w: Loops, index: str, size: str, wrong: str) -> str:

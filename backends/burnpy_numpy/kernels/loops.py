@@ -143,6 +143,32 @@ class Loops(Writer):
             one = self.assign(f"extractelement {kind} {x.text}, i32 {k}")
             self.write(f"store {scalar} {one}, ptr {place}")
 
+    def load_tile(self, lanes: list[str], index: str, dtype: str) -> list[Vector]:
+        """Load as many neighbours at each address as there are addresses: the first of each as a vector, and so on."""
+        return self.transposed([self.load(self.element(lane, index, dtype), dtype, None) for lane in lanes])
+
+    def store_tile(self, xs: list[Vector], lanes: list[str], index: str) -> None:
+        """Store vectors as `load_tile` loads them."""
+        for x, lane in zip(self.transposed(xs), lanes, strict=True):
+            self.store(x, self.element(lane, index, x.dtype), None)
+
+    def transposed(self, xs: list[Vector]) -> list[Vector]:
+        """Transpose as many vectors as they have elements, a power of 2: exchange halves of ever smaller squares."""
+        xs, count, kind = [*xs], self.width, self.type(xs[0].dtype)
+        half = count // 2
+        while half:
+            above = [k + count - half if k & half else k for k in range(count)]
+            below = [k + count if k & half else k + half for k in range(count)]
+            for k in range(count):
+                if not k & half:
+                    pair = f"{kind} {xs[k].text}, {kind} {xs[k + half].text}"
+                    for place, chosen in ((k, above), (k + half, below)):
+                        mask = ", ".join(f"i32 {at}" for at in chosen)
+                        text = self.assign(f"shufflevector {pair}, <{count} x i32> <{mask}>")
+                        xs[place] = Vector(text, xs[place].dtype)
+            half //= 2
+        return xs
+
     @contextmanager
     def loop(self, start: str, stop: str) -> Generator[str]:
         """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""

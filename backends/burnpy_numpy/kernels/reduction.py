@@ -14,6 +14,9 @@ from burnpy_numpy.kernels.vectors import Vector
 
 _BYTES = 64
 """The size of the parts of rows that are multiplied at a time."""
+_LONG = 256
+"""The same of rows of at least `_MANY` such parts: several vectors, as each product waits for the last one."""
+_MANY = 4
 _PART = 1 << 10
 """The length of the rows into which an array is divided to multiply all its elements."""
 
@@ -23,7 +26,9 @@ def last_dims_product(x: Any, dims: Dims) -> Any:
     count = math.prod([x.shape[d] for d in dims])
     if count == x.size and count % _PART == 0:
         count = _PART
-    kernel = template_kernel(row_products, x.dtype.name, _BYTES // x.dtype.itemsize) if count > 1 else None
+    size = x.dtype.itemsize
+    width = (_LONG if count * size >= _MANY * _LONG else _BYTES) // size
+    kernel = template_kernel(row_products, x.dtype.name, width) if count > 1 else None
     if kernel is None:
         return None
     rows = x.size // count

@@ -7,6 +7,7 @@ order of ``numpy.ufunc.accumulate``. The processor computes several scans at a t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,8 @@ class _Scan:
 
     def __call__(self, x: Any, factor: Any = None) -> tuple[Any, Any]:
         """Return the scan, and the indices of extremes, if it has any."""
-        length, inner = x.shape[self.dim], _beside(x, self.dim)
-        if inner == 1:  # blocks of rows
-            starts = block_starts(x.size // length, self.width) * length
-            sizes = (length, 1, length)
-        else:
-            firsts = np.arange(0, x.size, length * inner)
-            starts = np.add.outer(firsts, block_starts(inner, self.width)).reshape(-1)
-            sizes = (length, inner, 1)
+        length = x.shape[self.dim]
+        starts, sizes = _blocks(x.size, length, _beside(x, self.dim), self.width)
         x, out = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
         other = None if factor is None else np.ascontiguousarray(factor)
         if self.combine in ("max", "min"):
@@ -50,13 +45,45 @@ class _Scan:
         return out, other
 
 
-def scan_of(combine: str, x: Any, dim: int) -> _Scan | None:
-    """Return the scan of x along a dimension; None if kernels are off."""
+def _blocks(size: int, length: int, inner: int, width: int) -> tuple[Any, tuple[int, int, int]]:
+    """Return the first element of each block of scans, and the sizes of a kernel: see `scan`."""
+    if inner == 1:  # blocks of rows
+        return block_starts(size // length, width) * length, (length, 1, length)
+    firsts = np.arange(0, size, length * inner)
+    return np.add.outer(firsts, block_starts(inner, width)).reshape(-1), (length, inner, 1)
+
+
+def _width(scans: int, inner: int, dtype: Any) -> int:
+    """Return the number of scans in a block."""
+    return block_width(scans, _ROWS) if inner == 1 else block_width(inner, _BYTES // dtype.itemsize)
+
+
+def scan_of(combine: str, x: Any, dim: int, reverse: bool) -> _Scan | None:
+    """Return the scan of x along a dimension, with ``reverse`` from the end; None if kernels are off."""
     inner = _beside(x, dim)
-    scans, most = (x.size // x.shape[dim], _ROWS) if inner == 1 else (inner, _BYTES // x.dtype.itemsize)
-    width = block_width(scans, most)
-    kernel = template_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1)
+    width = _width(x.size // x.shape[dim], inner, x.dtype)
+    kernel = template_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1, reverse)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
+
+
+def run_products_of_others(grad: Any, x: Any, length: int, inner: int) -> Any:
+    """Return the product of all others of each scan, times its gradient; None if kernels are off.
+
+    Args:
+        grad: the gradient of each product, (outer, inner).
+        x: the factors, (outer, length, inner).
+        length: the number of factors.
+        inner: the number of products beside each other.
+    """
+    width = _width(x.size // length, inner, x.dtype)
+    kernel = template_kernel(products_of_others, x.dtype.name, width, inner > 1 or width == 1)
+    if kernel is None:
+        return None
+    starts, sizes = _blocks(x.size, length, inner, width)
+    out, later = np.empty(x.shape, x.dtype), np.empty(len(starts) * length * width, x.dtype)
+    arrays = (np.ascontiguousarray(x), out, starts, np.ascontiguousarray(grad), later)
+    kernel.run(arrays, sizes, len(starts), 2 * length * width)
+    return out
 
 
 def _beside(x: Any, dim: int) -> int:
@@ -64,52 +91,157 @@ def _beside(x: Any, dim: int) -> int:
     return math.prod(x.shape[dim + 1 :])
 
 
-def scan(dtype: str, combine: str, width: int, adjacent: bool) -> str:
+def scan(dtype: str, combine: str, width: int, adjacent: bool, reverse: bool) -> str:
     """Return the text of the kernel of a scan along a dimension.
 
     The table: x, out, the first element of each block (int64), and for ``max`` and ``min`` the index of the extreme
-    (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1]. The sizes: the length of the scans,
-    the distance of an element from the one before, and the distance of two scans of a block. ``begin`` and ``end`` are
-    blocks. All places and distances count elements.
+    (int64), for ``recurrence`` the factors: out[k] = x[k] + factor[k] · out[k - 1], or from the end
+    out[k] = x[k] + factor[k + 1] · out[k + 1]. The sizes: the length of the scans, the distance of an element from the
+    one before, and the distance of two scans of a block. ``begin`` and ``end`` are blocks. All places and distances
+    count elements.
+
+    Scans that lie apart are read and written as square tiles, which are transposed: a line of the cache is used as a
+    whole, before lines of other scans replace it.
 
     Args:
         dtype: float32 or float64.
         combine: "add", "mul", "max", "min" or "recurrence".
         width: the number of scans in a block.
         adjacent: whether the scans of a block lie beside each other, so that their elements are vectors.
+        reverse: whether to scan from the end.
     """
     w = Loops(width, 3 if combine in ("add", "mul") else 4, 3)
     x, out, starts, *rest = w.table
     length, step, far = w.sizes
+    steps = _Steps(w, dtype, combine, reverse)
     with w.loop("%begin", "%end") as b:
         start = w.number(starts, b)
-        lanes = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
-        xs, outs = w.lanes(x, lanes, dtype), w.lanes(out, lanes, dtype)
-        others = w.lanes(rest[0], lanes, "int64" if combine in EXTREMES else dtype) if rest else []
-        first = w.load_lanes(xs, "0", dtype)
-        w.store_lanes(first, outs, "0")
-        so_far = w.variable(first)
-        index = w.variable(w.constant(0, "int64"))
-        if combine in EXTREMES:
-            w.store_lanes(w.constant(0, "int64"), others, "0")
-        with w.loop("1", length) as k:
-            place = w.times(k, step)
-            now = w.load_lanes(xs, place, dtype)
-            if combine in EXTREMES:
-                now, at = _extreme(w, EXTREMES[combine], now, w.get(so_far, dtype), w.splat(k, "int64"), index)
-                w.store_lanes(at, others, place)
-            elif combine == "recurrence":
-                now = w.add(now, w.mul(w.load_lanes(others, place, dtype), w.get(so_far, dtype)))
-            else:
-                now = w.binary(f"f{combine}", w.get(so_far, dtype), now)
-            w.set(so_far, now)
-            w.store_lanes(now, outs, place)
+        places = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
+        xs, results = w.lanes(x, places, dtype), [w.lanes(out, places, dtype)]
+        others = [w.lanes(array, places, steps.kind) for array in rest]
+        if combine == "recurrence":
+            given = [xs, *others]
+        else:
+            given, results = [xs], [*results, *others]
+        steps.begin()
+        _walk(w, dtype, length, step, reverse, given, results, steps.next)
     return w.function()
 
 
-def _extreme(w: Loops, how: str, x: Vector, so_far: Vector, place: Vector, index: str) -> tuple[Vector, Vector]:
-    """Return the extreme with an element more, and its index, kept in a variable: the last of equal ones and NaNs."""
-    later = w.binary("or", w.compare(how, x, so_far), w.compare("uno", x, x))
-    at = w.select(later, place, w.get(index, "int64"))
-    w.set(index, at)
-    return w.select(later, x, so_far), at
+def products_of_others(dtype: str, width: int, adjacent: bool) -> str:
+    """Return the text of the kernel of the products of all others along a dimension, times a factor of each product.
+
+    The product of the elements after each is stored first, and then multiplied with those before.
+
+    The table: x, out, the first element of each block (int64), the factors, and memory of a vector for each element of
+    a block, for each block. The sizes and the arguments are those of `scan`.
+    """
+    w = Loops(width, 5, 3)
+    x, out, starts, factors, memory = w.table
+    length, step, far = w.sizes
+    one, last = w.constant(1.0, dtype), w.plus(length, -1)
+    so_far = w.variable(one)
+    with w.loop("%begin", "%end") as b:
+        start = w.number(starts, b)
+        places = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
+        xs, outs = w.lanes(x, places, dtype), w.lanes(out, places, dtype)
+        outer = w.assign(f"sdiv i64 {start}, {w.times(length, step)}")
+        number = w.minus(start, w.times(outer, w.times(w.minus(length, "1"), step)))
+        factor = w.load(w.element(factors, number, dtype), dtype, None)
+        later = w.element(memory, w.times(b, w.times(length, width)), dtype)
+
+        def store(k: str, x: Vector) -> tuple[Vector, ...]:
+            after = w.get(so_far, dtype)
+            w.store(after, w.element(later, w.times(w.minus(last, k), width), dtype), None)
+            w.set(so_far, w.mul(x, after))
+            return ()
+
+        def multiply(k: str, x: Vector) -> tuple[Vector, ...]:
+            before, after = w.get(so_far, dtype), w.load(w.element(later, w.times(k, width), dtype), dtype, None)
+            w.set(so_far, w.mul(before, x))
+            return (w.mul(factor, w.mul(before, after)),)
+
+        w.set(so_far, one)
+        _walk(w, dtype, length, step, True, [xs], [], store)
+        w.set(so_far, one)
+        _walk(w, dtype, length, step, False, [xs], [outs], multiply)
+    return w.function()
+
+
+def _walk(
+    w: Loops,
+    dtype: str,
+    length: str,
+    step: str,
+    reverse: bool,
+    given: list[list[str]],
+    results: list[list[str]],
+    body: Callable[..., tuple[Vector, ...]],
+) -> None:
+    """Write loops over the elements of a block of scans, forward or from the end.
+
+    Args:
+        w: the kernel.
+        dtype: the dtype of what is given.
+        length: the length of the scans.
+        step: the distance of an element from the one before.
+        reverse: whether to begin at the end.
+        given: the lanes of arrays that are read, see `Loops.load_lanes`.
+        results: the lanes of arrays that are written.
+        body: a function of the number of the step and of the elements of the arrays, which returns the results.
+    """
+    width = w.width
+    tiles = "0" if len(given[0]) == 1 else w.assign(f"sdiv i64 {length}, {width}")
+    if tiles != "0":
+        with w.loop("0", tiles) as t:
+            first = w.times(t, width)
+            place = w.minus(w.plus(length, -width), first) if reverse else first
+            tile = [w.load_tile(lanes, place, dtype) for lanes in given]
+            order = reversed(range(width)) if reverse else range(width)
+            made = [body(w.plus(first, n), *(xs[k] for xs in tile)) for n, k in enumerate(order)]
+            if reverse:
+                made.reverse()
+            for lanes, values in zip(results, zip(*made, strict=True), strict=True):
+                w.store_tile(list(values), lanes, place)
+    with w.loop(w.times(tiles, width), length) as k:
+        place = w.times(w.minus(w.plus(length, -1), k) if reverse else k, step)
+        values = body(k, *(w.load_lanes(lanes, place, dtype) for lanes in given))
+        for lanes, value in zip(results, values, strict=True):
+            w.store_lanes(value, lanes, place)
+
+
+class _Steps:
+    """The steps of a scan, one element of each scan of a block at a time, from a value that changes no element."""
+
+    def __init__(self, w: Loops, dtype: str, combine: str, reverse: bool) -> None:
+        self._w, self._dtype, self._combine, self._reverse = w, dtype, combine, reverse
+        self.kind = "int64" if combine in EXTREMES else dtype  # of the array besides x and out
+        start = {"mul": 1.0, "max": -math.inf, "min": math.inf}.get(combine, -0.0)
+        self._start = w.constant(start, dtype)
+        self._so_far, self._index = w.variable(self._start), w.variable(w.constant(0, "int64"))
+
+    def begin(self) -> None:
+        """Start another block."""
+        self._w.set(self._so_far, self._start)
+
+    def next(self, k: str, x: Vector, factor: Vector | None = None) -> tuple[Vector, ...]:
+        """Add the k-th elements of a block, and return the scans up to them, and the indices of extremes."""
+        w, so_far = self._w, self._w.get(self._so_far, self._dtype)
+        if self._combine in EXTREMES:
+            later = w.binary("or", w.compare(EXTREMES[self._combine], x, so_far), w.compare("uno", x, x))
+            now = w.select(later, x, so_far)
+            at = w.select(later, w.splat(k, "int64"), w.get(self._index, "int64"))
+            w.set(self._so_far, now)
+            w.set(self._index, at)
+            return now, at
+        if factor is None:
+            now = w.binary(f"f{self._combine}", so_far, x)
+            w.set(self._so_far, now)
+        elif self._reverse:
+            now = w.add(x, so_far)
+            w.set(self._so_far, w.mul(factor, now))
+        else:  # the first factor is not used
+            first = w.splat(w.assign(f"icmp eq i64 {k}, 0"), "bool")
+            now = w.add(x, w.select(first, self._start, w.mul(factor, so_far)))
+            w.set(self._so_far, now)
+        return (now,)

@@ -244,7 +244,8 @@ class Indexing(OperationsBase):
 
 def flat_index(d: OperationsBase, shape: Shape, dim: int, index: Int) -> Int:
     """Return the 1-d row-major offsets, in ``shape``, of the elements that ``index`` selects along ``dim``."""
-    total = d.mul(index, math.prod(shape[dim + 1 :]))
+    step = math.prod(shape[dim + 1 :])
+    total = index if step == 1 else d.mul(index, step)
     for other, size in enumerate(index.shape):
         if other != dim:
             offset = d.mul(d.arange(0, size, 1, int64), math.prod(shape[other + 1 :]))

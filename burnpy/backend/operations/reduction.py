@@ -92,19 +92,9 @@ def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
     return i.slice(x, (whole, slice(0, half, 1))), i.slice(x, (whole, slice(half, 2 * half, 1))), odd
 
 
-def prod_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """g times the product of the others."""
-    return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), product_of_others(i, x, dims))
-
-
 def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
     """The sum of each tangent times the product of the others."""
     return i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim)
-
-
-def cumsum_vjp(i: Any, g: Float, dim: int) -> Float:
-    """The running sum from the other end."""
-    return i.flip(i.cumsum(i.flip(g, (dim,)), dim), (dim,))
 
 
 def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
@@ -178,10 +168,20 @@ class Reduction(OperationsBase):
         (numbers,) = self.fused(_numbers, (x,))
         return self.sum(numbers, dims, keepdim)
 
-    @required(GENERAL, flops=lambda x: prod(x), vjp=prod_vjp, jvp=prod_jvp)
+    @required(
+        GENERAL,
+        flops=lambda x: prod(x),
+        vjp=lambda i, g, x, dims, keepdim: i.prod_backward(with_reduced_dims(i, g, x.shape, dims, keepdim), x, dims),
+        jvp=prod_jvp,
+    )
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
         ...
+
+    @derived(GENERAL, like="x", flops=lambda x: 4 * prod(x))
+    def prod_backward(self, grad: Float, x: Float, dims: Dims) -> Float:
+        """Gradient of `prod`: grad, whose ``dims`` have size 1, times the product of the other elements."""
+        return self.mul(grad, product_of_others(self, x, dims))
 
     @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp)
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
@@ -213,7 +213,7 @@ class Reduction(OperationsBase):
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=cumsum_vjp)
+    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.reverse_cumsum(g, dim))
     def cumsum(self, x: Number, dim: int) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...

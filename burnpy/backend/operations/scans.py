@@ -19,7 +19,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Float, Int, Number
-from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 
 def running(
@@ -93,15 +93,9 @@ def part(b: Any, x: Number, dim: int, start: int, stop: int) -> Number:
     return b.slice(x, (*(slice(None),) * dim, slice(start, stop, 1)))
 
 
-def reverse_recurrence(i: Any, factor: Float, g: Float, dim: int) -> Float:
-    """Solve ``y[k] = g[k] + factor[k + 1] · y[k + 1]`` along ``dim``, from the end."""
-    factor, g = i.flip(factor, (dim,)), i.flip(g, (dim,))
-    return i.flip(i.recurrence(shifted(i, factor, dim, 1.0), g, dim), (dim,))
-
-
 def cumprod_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
     """The product of the elements before, times the sum of each later g with the product of those between."""
-    return i.mul(shifted(i, out, dim, 1.0), reverse_recurrence(i, x, g, dim))
+    return i.mul(shifted(i, out, dim, 1.0), i.reverse_recurrence(x, g, dim))
 
 
 def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
@@ -123,7 +117,7 @@ def logcumsumexp_weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float,
 def logcumsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
     """The sum of each later g, by the weight of the element in its sum."""
     own, before = logcumsumexp_weights(i, x, out, dim)
-    return i.mul(own, reverse_recurrence(i, before, g, dim))
+    return i.mul(own, i.reverse_recurrence(before, g, dim))
 
 
 def logcumsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
@@ -143,11 +137,23 @@ def times_previous(i: Any, x: Float, out: Float, dim: int) -> Float:
 
 def recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, dim: int) -> Float:
     """The sum of each later g, by the factors between, times the element before."""
-    return times_previous(i, reverse_recurrence(i, factor, g, dim), out, dim)
+    return times_previous(i, i.reverse_recurrence(factor, g, dim), out, dim)
+
+
+def reverse_recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, dim: int) -> Float:
+    """The sum of each earlier g, by the factors between, times the element."""
+    return times_previous(i, out, i.recurrence(factor, g, dim), dim)
+
+
+def reverse_recurrence_factor_jvp(i: Any, t: Float, factor: Float, out: Float, dim: int) -> Float:
+    """The recurrence of the tangent of each factor times the element that it multiplies."""
+    start = i.full((*t.shape[:dim], min(t.shape[dim], 1), *t.shape[dim + 1 :]), 0.0, t.dtype)
+    later = part(i, i.mul(t, out), dim, 1, t.shape[dim])
+    return i.reverse_recurrence(factor, i.cat([later, start], dim), dim)
 
 
 class Scans(OperationsBase):
-    """Cumulative operations other than sums, which are required (`Backend.cumsum`)."""
+    """Cumulative operations other than `Backend.cumsum`, which is required."""
 
     @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp)
     def cumprod(self, x: Number, dim: int) -> Number:
@@ -185,7 +191,7 @@ class Scans(OperationsBase):
         GENERAL,
         like="x",
         flops=lambda x: 2 * prod(x),
-        vjp=(recurrence_factor_vjp, lambda i, g, factor, dim: reverse_recurrence(i, factor, g, dim)),
+        vjp=(recurrence_factor_vjp, lambda i, g, factor, dim: i.reverse_recurrence(factor, g, dim)),
         jvp=(
             lambda i, t, factor, out, dim: i.recurrence(factor, times_previous(i, t, out, dim), dim),
             lambda i, t, factor, dim: i.recurrence(factor, t, dim),
@@ -210,6 +216,26 @@ class Scans(OperationsBase):
             )
             step *= 2
         return x
+
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 2 * prod(x),
+        vjp=(reverse_recurrence_factor_vjp, lambda i, g, factor, dim: i.recurrence(factor, g, dim)),
+        jvp=(reverse_recurrence_factor_jvp, lambda i, t, factor, dim: i.reverse_recurrence(factor, t, dim)),
+    )
+    def reverse_recurrence(self, factor: Float, x: Float, dim: int) -> Float:
+        """Solve ``y[k] = x[k] + factor[k + 1] · y[k + 1]`` along ``dim``, from the end; the first factor is not used.
+
+        ``factor`` has the shape and dtype of x.
+        """
+        factor, x = self.flip(factor, (dim,)), self.flip(x, (dim,))
+        return self.flip(self.recurrence(shifted(self, factor, dim, 1.0), x, dim), (dim,))
+
+    @derived(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.cumsum(g, dim))
+    def reverse_cumsum(self, x: Number, dim: int) -> Number:
+        """Cumulative sum along ``dim`` from the end; int64 for ints. The gradient of `cumsum`."""
+        return self.flip(self.cumsum(self.flip(x, (dim,)), dim), (dim,))
 
 
 def prefix(b: Any, combine: Callable[[Number, Number], Number], x: Number, dim: int) -> Number:

@@ -32,6 +32,8 @@ _FULL: list[tuple[Any, ...]] = [
     *((_LARGE, dims, keepdim) for dims in ((0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)) for keepdim in (False, True)),
     (Large((9000,)), (0,), False),
 ]
+_SOME_DIMS = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+_NARROWER = Large((12, 30, 9), 0.99, 1.01)
 _PRODUCTS = [e for e in _FULL if not isinstance(e[0], Large)] + [(_NARROW, (0,), False)]
 _EMPTY = [
     (x(0, 3), (1,), False),
@@ -119,8 +121,34 @@ _JACOBIANS: list[tuple[Any, ...]] = [(x(2, 3, 2), x(2, 3, 2, low=0.1, high=0.9),
 ]
 _JACOBIANS.extend((Large((30, 50)), Large((30, 50), 0.1, 0.9), dim) for dim in (0, 1))
 
+
+def _product_backward(grad: Any, x: Any, dims: tuple[int, ...]) -> Any:
+    out = np.empty_like(x)
+    for place in np.ndindex(x.shape):
+        line = tuple(slice(None) if d in dims else slice(k, k + 1) for d, k in enumerate(place))
+        others = np.ones(x.shape, bool)
+        others[place] = False
+        first = tuple(0 if d in dims else k for d, k in enumerate(place))
+        out[place] = grad[first] * x[line][others[line]].prod()
+    return out
+
+
 row("sum", _accumulated(_reducing(np.sum)), [*_FULL, *_EMPTY, *_OF_NOTHING, (_BOTH, (0,), False)], loose=4)
 row("prod", _accumulated(_reducing(np.prod)), [*_PRODUCTS, *_EMPTY, *_OF_NOTHING], loose=4)
+row(
+    "prod_backward",
+    _product_backward,
+    [
+        *((x(*(1 if d in dims else n for d, n in enumerate((2, 3, 2)))), _MANY, dims) for dims in _SOME_DIMS),
+        *((Values((1.0,)), values, (0,)) for values in (_EDGES, _WITH_NAN, _TIES)),
+        *(
+            (Large(tuple(1 if d in dims else n for d, n in enumerate((12, 30, 9)))), _NARROWER, dims)
+            for dims in _SOME_DIMS[:-1]
+        ),
+        (x(1, 3), x(0, 3), (0,)),
+    ],
+    loose=16,
+)
 row(
     "nansum",
     _reducing(np.nansum),

@@ -70,6 +70,19 @@ def _recurrence(factor: Any, x: Any, dim: int) -> Any:
     return np.moveaxis(out, 0, dim)
 
 
+def _reversed(scan: Any) -> Any:
+    """Return the reference of a scan from the end, of arrays that are flipped."""
+    return lambda *args: np.flip(scan(*(np.flip(a, args[-1]) for a in args[:-1]), args[-1]), args[-1])
+
+
+def _reverse_recurrence(factor: Any, x: Any, dim: int) -> Any:
+    return _reversed(_recurrence)(np.roll(factor, -1, dim), x, dim)
+
+
+def _sum(x: Any, dim: int) -> Any:
+    return np.cumsum(x, dim, dtype=x.dtype if x.dtype.kind == "f" else int64)
+
+
 _EXTREMES = [*_ALONG, *_SPECIAL, *_TIES, (Large((6, 40)), 0), (Large((6, 40)), 1)]
 
 row("cumprod", _product, [*_ALONG, *_SPECIAL, *_NEAR_ONE], loose=8)
@@ -78,13 +91,11 @@ row("cummax_index", _extreme(True), _EXTREMES)
 row("cummin_index", _extreme(False), _EXTREMES)
 row("cummax", _with_values(_extreme(True)), _EXTREMES)
 row("cummin", _with_values(_extreme(False)), _EXTREMES)
-row(
-    "recurrence",
-    _recurrence,
-    [
-        *((x(*values.shape), values, dim) for values, dim in _ALONG),
-        (Values((_NAN, 0.5, _INF, 1.0)), Values((1.0, 2.0, 1.0, _NAN)), 0),
-        *((Large((30, 70), -1.0, 1.0), Large((30, 70)), dim) for dim in (0, 1)),
-    ],
-    loose=8,
-)
+row("reverse_cumsum", _reversed(_sum), [*_ALONG, *_SPECIAL, *_LARGE], loose=8)
+_RECURRENCES = [
+    *((x(*values.shape), values, dim) for values, dim in _ALONG),
+    (Values((_NAN, 0.5, _INF, 1.0)), Values((1.0, 2.0, 1.0, _NAN)), 0),
+    *((Large((30, 70), -1.0, 1.0), Large((30, 70)), dim) for dim in (0, 1)),
+]
+row("recurrence", _recurrence, _RECURRENCES, loose=8)
+row("reverse_recurrence", _reverse_recurrence, _RECURRENCES, loose=8)
