@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from burnpy.train.display.history import History, resident_megabytes, sparkline
 from burnpy.train.events import BatchEnd, EpochStart, Event, FitEnd, FitStart
+from burnpy.train.history import History, resident_megabytes, sparkline
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
