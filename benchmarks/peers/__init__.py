@@ -19,13 +19,13 @@ Array: TypeAlias = npt.NDArray[np.float32]
 MODULES = {
     "burnpy": ("benchmarks.peers.ours", "burnpy"),
     "torch": ("benchmarks.peers.pytorch", "torch"),
-    "torch.compile": ("benchmarks.peers.pytorch_compiled", "torch"),
+    "torch.compile": ("benchmarks.peers.pytorch:COMPILED", "torch"),
     "JAX": ("benchmarks.peers.jaxs", "jax"),
     "autograd": ("benchmarks.peers.hips", "autograd"),
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
     "NumPy": ("benchmarks.peers.plain", "numpy"),
 }
-"""The peers by name: the module that implements the peer, and the package that it needs."""
+"""The peers by name: the module that implements the peer, its name there unless ``PEER``, and the package it needs."""
 
 COMPILERS = ("torch.compile", "JAX")
 """The peers that compile whole functions before they compute."""
@@ -158,5 +158,6 @@ def installed(name: str) -> bool:
 
 def load(name: str) -> Peer:
     """Import a peer and its package."""
-    peer: Peer = import_module(MODULES[name][0]).PEER
+    module, _, attribute = MODULES[name][0].partition(":")
+    peer: Peer = getattr(import_module(module), attribute or "PEER")
     return peer

@@ -20,7 +20,7 @@ from burnpy.distributed.wait import Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import number
+from burnpy.optim.settings import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 

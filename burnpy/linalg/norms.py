@@ -10,6 +10,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.joining import where
 from burnpy.tensor.matrix_arguments import floating, matrices
+from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -36,7 +37,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     5.0
     """
     x = floating("vector_norm", x, "vectors")
-    p, dims = _number("vector_norm", ord), dims_of(dim, x.ndim, "vector_norm")
+    p, dims = _number("vector_norm", x, ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
@@ -149,12 +150,13 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
     return where(singular, math.inf, product)
 
 
-def _number(operation: str, ord: Any) -> float:
+def _number(operation: str, x: Tensor[Any], ord: Any) -> float:
     """Return the order of a norm of vectors as a float.
 
     Raises:
         ArgumentError: it is no number.
+        DTypeError: it is an int that no float can hold.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
-    return float(ord)
+    return float(number(x, ord, operation))

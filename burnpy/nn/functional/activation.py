@@ -81,7 +81,7 @@ def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
     """
-    return _elu("elu", x, alpha, 1.0, 1.0)
+    return _elu("elu", x, alpha, 1.0)
 
 
 @explained
@@ -95,7 +95,7 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
     """
     if alpha == 0:
         raise ArgumentError("celu() got alpha=0, and divides by alpha; expected a positive number")
-    return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
+    return _elu("celu", x, alpha, 1.0, continuous=True)
 
 
 @explained
@@ -104,7 +104,7 @@ def selu(x: Tensor[B]) -> Tensor[B]:
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
-    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE, 1.0)
+    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE)
 
 
 @explained
@@ -171,9 +171,11 @@ def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B
     return x._like(_device(x).hardtanh(x._primitive, low, high))
 
 
-def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, input_scale: float) -> Tensor[B]:
+def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, *, continuous: bool = False) -> Tensor[B]:
+    """Return the elu times ``scale``; with ``continuous``, the argument of exp is divided by ``alpha``."""
     (x,) = floats(operation, 1, x=x)
-    return x._like(_device(x).elu(x._primitive, number(x, alpha, operation), scale, input_scale))
+    size = number(x, alpha, operation)
+    return x._like(_device(x).elu(x._primitive, size, scale, 1.0 / size if continuous else 1.0))
 
 
 @explained

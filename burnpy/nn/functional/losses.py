@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted, weighted_mean
-from burnpy.tensor.operands import operands, refuse_wider, together
+from burnpy.tensor.operands import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -68,6 +68,7 @@ def smooth_l1_loss(
     same_shape("smooth_l1_loss", input, target)
     if not beta >= 0.0:
         raise ArgumentError(f"smooth_l1_loss() got beta={beta!r:.80}; expected a number of at least 0")
+    beta = number(input, beta, "smooth_l1_loss")
     losses = (input - target).abs() if beta == 0.0 else _quadratic_to_linear(input, target, beta)
     if beta not in (0.0, 1.0):
         losses = losses / beta

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_errors import Explaining
-from burnpy.optim.matching import at_least_zero, count
+from burnpy.optim.settings import at_least_zero, count
 
 
 class LrSchedule(metaclass=Explaining):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.matching import at_least_zero, count, number
 from burnpy.optim.schedules.lr_schedule import LrSchedule, ascending
+from burnpy.optim.settings import at_least_zero, count, number
 
 
 @dataclass(frozen=True)
