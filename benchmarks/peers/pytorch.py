@@ -218,6 +218,8 @@ class PyTorch(Peer):
 
 
 _FUNCTIONS = {"torch": torch, "F": functional, "cat": torch.cat, "stack": torch.stack, "where": torch.where}
+
+
 class CompiledPyTorch(PyTorch):
     """PyTorch with the models, and their losses, compiled by ``torch.compile``."""
 

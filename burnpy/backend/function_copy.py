@@ -27,7 +27,7 @@ def copy_function(
     Args:
         template: a function.
         name: the qualified name of the copy, such as ``Tensor.exp``.
-        words: what to replace among the names that the function uses (globals, attributes, parameters, variables) and
+        words: the replacements among the names that the function uses (globals, attributes, parameters, variables) and
             among its string constants.
         namespace: the globals of the copy; None for those of the template.
 

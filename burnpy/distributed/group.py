@@ -257,7 +257,7 @@ class Group:
 
 
 def checked_weight(call: str, weight: object, what: str, given: object) -> float:
-    """Return the weight of a rank; ``given`` is what it weighs, or None.
+    """Return the weight of a rank; ``given`` is the weight that was passed, or None.
 
     Raises:
         ArgumentError: it is negative or not finite, or not 0 where nothing is given.

@@ -1,4 +1,4 @@
-"""Signatures of functions, also of those whose annotations name what exists for type checkers alone."""
+"""Signatures of functions, also of those whose annotations use names that exist for type checkers alone."""
 
 from __future__ import annotations
 

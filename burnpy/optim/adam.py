@@ -147,7 +147,7 @@ def amsgrad_step(
 
 
 def _change(b: Any, mean: Float, square: Float, rate: Any, root: Any, eps: Any) -> Float:
-    """Return what is subtracted from the parameter."""
+    """Return the change that is subtracted from the parameter."""
     return b.div(b.mul(mean, rate), b.add(b.div(b.sqrt(square), root), eps))
 
 

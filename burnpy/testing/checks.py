@@ -114,7 +114,7 @@ def _arrays(device: Any, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]
 
 
 def _storage(device: Any, x: Any) -> Any:
-    """Return what two primitives that share memory have in common; `to_numpy` cannot tell, as it may return copies."""
+    """Return an object that identifies a primitive's memory; `to_numpy` cannot tell, as it may return a copy."""
     return device.discrete.storage_of(_innermost(x))[0]
 
 

@@ -207,7 +207,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
 
         @pytest.mark.parametrize("name", _named(value_cases(supported, extent)))
         def test_values(self, name: str) -> None:
-            """An operation returns what the reference returns, and does not change its arguments."""
+            """An operation returns the reference's values, and does not change its arguments."""
             row = ROWS[name]
             with every_case() as case:
                 for name_of_dtype, dtype in supported.items():

@@ -209,7 +209,7 @@ def page(runs: Sequence[LoggedRun]) -> str:
 
 
 def figures(runs: Sequence[LoggedRun]) -> str:
-    """Return what changes on the page: a table of the runs, a chart for each value, and confusion matrices.
+    """Return the part of the page that changes: a table of the runs, a chart for each value, and confusion matrices.
 
     >>> figures([])
     '<p>There are no runs yet.</p>'

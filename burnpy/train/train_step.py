@@ -104,7 +104,7 @@ def batch_size(batch: object) -> int:
 
 
 def checked_step(step: object, function: str) -> Step[Any]:
-    """Return what a step function returned.
+    """Return the result of a step function, checked.
 
     Raises:
         KindError: it is not a `Step`.
@@ -135,7 +135,7 @@ class Running:
         self._device: Any = None
 
     def add(self, measured: Measured, more: Mapping[str, Metric]) -> None:
-        """Add what a batch measured, and metrics that are not its step's own."""
+        """Add the measurements of a batch, and metrics that are not its step's own."""
         step, size, value = measured
         if step is None:
             self._metrics = added(self._metrics, more)

@@ -1,7 +1,7 @@
 """Linear algebra of arrays by the ``linalg`` of an array module, ``numpy.linalg`` or ``cupy.linalg``.
 
 Each function takes the module and arrays of it, float16 and bfloat16 too, which are computed in float32. The defaults
-of operations call them on the host, and NumPy and CuPy with their own arrays. What fails names the matrix of the batch.
+of operations call them on the host, and NumPy and CuPy with their own arrays. An error names the matrix of the batch.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def svdvals(xp: Any, x: Array) -> Array:
 def qr(xp: Any, x: Array, complete: bool) -> tuple[Array, Array]:
     """QR decompositions."""
     mode = "complete" if complete else "reduced"
-    if 0 in x.shape[-2:]:  # NumPy refuses what CuPy and PyTorch decompose
+    if 0 in x.shape[-2:]:  # NumPy refuses empty matrices, which CuPy and PyTorch decompose
         rows, columns = x.shape[-2:]
         k = rows if complete else 0
         q = xp.broadcast_to(xp.eye(rows, k, dtype=x.dtype), (*x.shape[:-2], rows, k)).copy()

@@ -163,7 +163,7 @@ def read_csv(
     Args:
         paths: one file, or several, whose rows follow each other.
         columns: the columns to keep; None for all.
-        delimiter: what stands between two values.
+        delimiter: the separator of two values.
         names: the names of the columns, for files whose first line does not say them.
 
     Raises:

@@ -35,7 +35,7 @@ class Parcel:
             raise
 
     def send(self, connection: Connection, what: str, task: WorkerTask | None = None) -> None:
-        """Send it, with a word that says what it is.
+        """Send it, with a word that names its kind.
 
         Raises:
             OSError: the other end is closed.

@@ -127,7 +127,7 @@ def grid_sample(
         grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
             or upper edge) to 1.
         mode: the interpolation between elements.
-        padding_mode: what lies beyond the edges: zeros, the nearest edge's element, or the image reflected.
+        padding_mode: the values beyond the edges: zeros, the nearest edge's element, or the image reflected.
         align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
 
     Returns:

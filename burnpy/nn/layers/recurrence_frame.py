@@ -1,4 +1,4 @@
-"""The frame of recurrent cells and of stacks of them: what `Lstm`, `Gru` and `Rnn` have in common."""
+"""The frame of recurrent cells and of stacks of them, which `Lstm`, `Gru` and `Rnn` have in common."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class FloatStatistics(FloatReductions[B]):
                 its size as first dimension.
             dim: the dimension along which elements are compared; None for all elements.
             keepdim: whether the dimension stays, with size 1.
-            interpolation: what to take of a quantile between two elements: "linear", "lower", "higher", "nearest" or
+            interpolation: how to compute a quantile between two elements: "linear", "lower", "higher", "nearest" or
                 "midpoint". The gradient goes to both, by their weights.
 
         Raises:
