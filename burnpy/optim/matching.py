@@ -25,15 +25,14 @@ def gradient_device(model: ModuleBase[Any]) -> Any:
     Raises:
         KindError: ``model`` is not a module.
     """
-    own = _device_of(model)
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
     return own.inner if own.differentiates else own
 
 
-def _device_of(model: ModuleBase[Any]) -> Any:
-    argument: object = model
-    if not isinstance(argument, ModuleBase):
-        raise KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
-    return model.device
+def _no_model(argument: object) -> KindError:
+    return KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
 
 
 def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
@@ -43,7 +42,9 @@ def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
         KindError: ``model`` is not a module.
         DeviceError: it is another device.
     """
-    own = _device_of(model)
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
     expected = own.inner if own.differentiates else own
     if device is not expected:
         raise DeviceError(

@@ -193,7 +193,7 @@ class Loop:
         micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
         while feed.has_next:
             more = self._measure(feed, micro)
-            rate, norm = learner.schedule(at.step), None
+            rate, norm = learner.schedule.at(at.step), None
             complete = len(micro.measured) == learner.accumulate or not more
             if complete:
                 micro, norm = self._update(feed, micro, rate)
