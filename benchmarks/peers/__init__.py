@@ -23,7 +23,7 @@ MODULES = {
     "JAX": ("benchmarks.peers.jaxs", "jax"),
     "autograd": ("benchmarks.peers.hips", "autograd"),
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
-    "NumPy": ("benchmarks.peers.plain", "numpy"),
+    "NumPy": ("benchmarks.peers:PLAIN", "numpy"),
 }
 """The peers by name: the module that implements the peer, its name there unless ``PEER``, and the package it needs."""
 
@@ -149,6 +149,29 @@ class Training(ABC):
     @abstractmethod
     def loss(self) -> float:
         """Return the value of the last loss."""
+
+
+class Plain(Peer):
+    """NumPy alone: the cost of the operations without a framework."""
+
+    package = "numpy"
+    expressions = EXPRESSIONS | {
+        "sin": "np.sin(x)",
+        "exp": "np.exp(x)",
+        "relu": "np.maximum(x, 0.0)",
+        "softmax": "softmax(m)",
+    }
+
+    def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+        return {name: array.copy() for name, array in arrays.items()} | {"np": np, "softmax": softmax}
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+PLAIN = Plain()
 
 
 def installed(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import bool_, float64, kind_of, promote_types
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
@@ -288,3 +289,44 @@ def check_formulas(device: Any, dtype: DType) -> None:
 def _expected(x: Any, grad: Any, velocity: Any, rate: float, up: bool) -> tuple[Any, Any]:
     velocity = 0.9 * velocity + grad
     return (x + rate * velocity if up else x - rate * velocity), velocity
+
+
+_CUBE = (2, 3, 4)
+
+
+def _method(name: str) -> Callable[[Any, int], Any]:
+    return lambda x, dim: getattr(x, name)(dim)
+
+
+_ALONG = "sum prod mean var std amax amin logsumexp softmax log_softmax cumsum argmax argmin unbind flip"
+
+_CALLS: dict[str, Callable[[Any, int], Any]] = {
+    **{name: _method(name) for name in _ALONG.split()},
+    "max": lambda x, dim: tuple(x.max(dim)),
+    "min": lambda x, dim: tuple(x.min(dim)),
+    "any": lambda x, dim: (x > 0).any(dim),
+    "all": lambda x, dim: (x > 0).all(dim),
+    "sum of two": lambda x, dim: x.sum((dim, 0 if dim in (1, -2) else 1)),
+    "cat": lambda x, dim: cat([x, x], dim),
+    "stack": lambda x, dim: stack([x, x], dim) if dim >= 0 else stack([x, x], dim - 1),
+    "transpose": lambda x, dim: x.transpose(dim, 0 if dim >= 0 else -3),
+    "split": lambda x, dim: x.split(2, dim),
+    "index_select": lambda x, dim: x.index_select(dim, IntTensor.from_data([1, 0], device=x.device)),
+    "gather": lambda x, dim: x.gather(dim, x.argmax(dim, keepdim=True)),
+}
+NEGATIVE_DIMS = list(_CALLS)
+"""The names of the tested methods of tensors."""
+
+
+def check_negative_dims(device: Any, name: str) -> None:
+    """Check for every dim that dim and dim - ndim give the same result."""
+    values = np.random.default_rng(0).uniform(-2, 2, _CUBE)
+    x: Tensor[Any] = Tensor.from_data(values, device=device)
+    for dim in range(len(_CUBE)):
+        front, back = _CALLS[name](x, dim), _CALLS[name](x, dim - len(_CUBE))
+        pairs = list(zip(front, back, strict=True)) if isinstance(front, (tuple, list)) else [(front, back)]
+        for x_front, x_back in pairs:
+            where = f"{name} along {dim} and along {dim - len(_CUBE)} of shape {_CUBE}"
+            a, b = x_front.to_numpy(), x_back.to_numpy()
+            assert a.shape == b.shape, f"{where}: shapes {a.shape} and {b.shape}"
+            assert np.array_equal(a, b), f"{where}:\n{a}\nand\n{b}"

@@ -26,12 +26,13 @@ from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.creation import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
-from burnpy.testing.cases.tensors import NEGATIVE_DIMS, check_negative_dims
 from burnpy.testing.checks import (
     LEVELS,
+    NEGATIVE_DIMS,
     TYPICAL,
     check_derivatives,
     check_formulas,
+    check_negative_dims,
     check_promotion,
     check_values,
     promoting,
