@@ -14,9 +14,9 @@ from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
+from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra
-from burnpy.hints.signatures import signature
 
 
 class Dual(Wrapped):

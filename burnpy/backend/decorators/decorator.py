@@ -17,10 +17,10 @@ from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.errors import DeviceError
+from burnpy.backend.functions import signature
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Bool, Float, Int, Shape, Value
 from burnpy.backend.schema import Algebra, declarations
-from burnpy.hints.signatures import signature
 from burnpy.typevars import I_co
 
 if TYPE_CHECKING:
