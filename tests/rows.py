@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 
 Test: TypeAlias = Callable[..., None]
 Ids: TypeAlias = Iterable[object] | Callable[[Any], object] | None

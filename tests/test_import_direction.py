@@ -26,7 +26,7 @@ TYPEVARS = "burnpy.typevars"
 """The type variables that all parts share, with bounds that type checkers alone import."""
 
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "messages": (("burnpy.backend.errors", "burnpy.hints", TYPEVARS), ()),
+    "messages": (("burnpy.backend.errors", "burnpy.backend.functions", "burnpy.hints", TYPEVARS), ()),
     "backend": (("burnpy.backend",), ("messages",)),
     "autodiff's core": (("burnpy.autodiff",), ("backend",)),
     "tensor": (("burnpy.tensor",), ("autodiff's core",)),

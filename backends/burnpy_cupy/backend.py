@@ -144,7 +144,7 @@ class CuPy(
         return lambda: self._call(take)
 
     def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
-        return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # what joined() returns
+        return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # as joined() returns
 
     def exported(self, x: Any) -> exchange.Exported:
         return exchange.Exported(self._call, x)
@@ -210,7 +210,7 @@ class CuPy(
             )
 
     def _lapack(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Wait for what cuSOLVER says of singular matrices, which CuPy leaves unread by default."""
+        """Wait for cuSOLVER's report of singular matrices, which CuPy leaves unread by default."""
         compute = super()._lapack
         with import_module("cupyx").errstate(linalg="raise"):
             return availability.with_library(

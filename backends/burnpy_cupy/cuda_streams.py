@@ -73,7 +73,7 @@ class Streams:
         return take
 
     def follow(self, later: Any, earlier: Any) -> None:
-        """Have one stream wait for what is queued on another, on the GPU."""
+        """Have one stream wait for the work queued on another, on the GPU."""
         if later.ptr != earlier.ptr:
             event = self._xp.cuda.Event(disable_timing=True)
             event.record(earlier)
@@ -86,7 +86,7 @@ class Streams:
 
 
 class Stream:
-    """A context manager for operations on a stream of their own; what `Backend.stream` returns on a GPU.
+    """A context manager for operations on a stream of their own; `Backend.stream` returns one on a GPU.
 
     On entering, the stream waits for the work queued before on the stream outside, and on leaving the one outside
     waits for it, both on the GPU: no thread waits. A tensor may be used on other streams once the block was left.

@@ -1,4 +1,4 @@
-"""The memory of a GPU: what CuPy's pool holds, its peak, and the error when it is full."""
+"""The memory of a GPU: the contents of CuPy's pool, its peak, and the error when it is full."""
 
 from __future__ import annotations
 

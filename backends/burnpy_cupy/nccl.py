@@ -30,7 +30,7 @@ def joined(device: Any, rank: int, size: int, share: Callable[[Any], list[Any]])
         device: a `CuPy` device, as the current one.
         rank: of this process.
         size: the number of ranks.
-        share: returns what each rank gave.
+        share: returns the value of each rank.
 
     Raises:
         GroupError: NCCL failed to join the GPUs.

@@ -19,13 +19,13 @@ Array: TypeAlias = npt.NDArray[np.float32]
 MODULES = {
     "burnpy": ("benchmarks.peers.ours", "burnpy"),
     "torch": ("benchmarks.peers.pytorch", "torch"),
-    "torch.compile": ("benchmarks.peers.pytorch_compiled", "torch"),
+    "torch.compile": ("benchmarks.peers.pytorch:COMPILED", "torch"),
     "JAX": ("benchmarks.peers.jaxs", "jax"),
     "autograd": ("benchmarks.peers.hips", "autograd"),
     "MyGrad": ("benchmarks.peers.mygrads", "mygrad"),
-    "NumPy": ("benchmarks.peers.plain", "numpy"),
+    "NumPy": ("benchmarks.peers:PLAIN", "numpy"),
 }
-"""The peers by name: the module that implements the peer, and the package that it needs."""
+"""The peers by name: the module that implements the peer, its name there unless ``PEER``, and the package it needs."""
 
 COMPILERS = ("torch.compile", "JAX")
 """The peers that compile whole functions before they compute."""
@@ -162,6 +162,29 @@ class Training(ABC):
         """Return the value of the last loss."""
 
 
+class Plain(Peer):
+    """NumPy alone: the cost of the operations without a framework."""
+
+    package = "numpy"
+    expressions = EXPRESSIONS | {
+        "sin": "np.sin(x)",
+        "exp": "np.exp(x)",
+        "relu": "np.maximum(x, 0.0)",
+        "softmax": "softmax(m)",
+    }
+
+    def untracked(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+        return {name: array.copy() for name, array in arrays.items()} | {"np": np, "softmax": softmax}
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+PLAIN = Plain()
+
+
 def installed(name: str) -> bool:
     """Return whether a peer's package is installed."""
     return find_spec(MODULES[name][1]) is not None
@@ -169,5 +192,6 @@ def installed(name: str) -> bool:
 
 def load(name: str) -> Peer:
     """Import a peer and its package."""
-    peer: Peer = import_module(MODULES[name][0]).PEER
+    module, _, attribute = MODULES[name][0].partition(":")
+    peer: Peer = getattr(import_module(module), attribute or "PEER")
     return peer

@@ -237,4 +237,16 @@ class PyTorch(Peer):
 
 
 _FUNCTIONS = {"torch": torch, "F": functional, "cat": torch.cat, "stack": torch.stack, "where": torch.where}
-PEER = PyTorch()
+
+
+class CompiledPyTorch(PyTorch):
+    """PyTorch with the models, and their losses, compiled by ``torch.compile``."""
+
+    def training(self, task: Task, *, profiled: bool = False) -> Training:
+        return TorchTraining(task, compiled=True)
+
+    def inference(self, task: Task) -> Callable[[], Any]:
+        return inference(task, compiled=True)
+
+
+PEER, COMPILED = PyTorch(), CompiledPyTorch()

@@ -138,7 +138,7 @@ def propagate(
                 _add(inner, totals, owned, parent, part)
             if second is None:
                 break
-            # Nothing else may refer to what was saved: it is freed before the next vjp runs.
+            # Nothing else may refer to the saved values: they are freed before the next vjp runs.
             parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
     if targets is None:
         totals.pop(None, None)  # the results of nodes without parents

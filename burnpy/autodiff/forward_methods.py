@@ -1,6 +1,6 @@
 """`Dual`, the primitive of `Forward`, and the methods of `Forward`, made from each operation's schema and rule.
 
-A method is a closure over what the schema and the rule say of the operation. It computes the values with the inner
+A method is a closure over the operation's schema and rule. It computes the values with the inner
 backend, and their tangents with the rule's jvps; a result of constants has no tangent, and costs nothing more.
 """
 
@@ -14,9 +14,9 @@ from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
+from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import Algebra
-from burnpy.hints.signatures import signature
 
 
 class Dual(Wrapped):
@@ -315,7 +315,7 @@ def _bound(op: Operation, jvp: Callable[..., Float]) -> Jvp:
 
 
 def _getter(places: Mapping[str, int], name: str) -> Callable[[Sequence[Any], Any], Any]:
-    """Return a function that takes what a jvp's parameter names from the values, by their places, and the result."""
+    """Return a function that selects the values that a jvp's parameters name, from the arguments and the result."""
     if name in places:
         place = places[name]
         return lambda values, out: values[place]

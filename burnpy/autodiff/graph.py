@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -34,15 +35,21 @@ class Wrapped:
 
     value: Any
 
-    @property
-    def shape(self) -> Shape:
-        """The shape of the value."""
-        return self.value.shape  # type: ignore[no-any-return]  # a primitive's shape is a tuple of ints
+    if TYPE_CHECKING:
 
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the value."""
-        return self.value.dtype  # type: ignore[no-any-return]  # a primitive's dtype is NumPy's
+        @property
+        def shape(self) -> Shape:
+            """The shape of the value."""
+            ...
+
+        @property
+        def dtype(self) -> DType:
+            """The dtype of the value."""
+            ...
+
+    else:  # read many times for an operation, and so without a call of a Python function
+        shape = property(attrgetter("value.shape"), doc="The shape of the value.")
+        dtype = property(attrgetter("value.dtype"), doc="The dtype of the value.")
 
 
 class Tracked(Wrapped):

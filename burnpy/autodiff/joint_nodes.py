@@ -84,7 +84,7 @@ def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, 
 
 
 def single_result_vjp(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
-    """Return what `joint_vjp` returns, for an operation with a single result."""
+    """Return a vjp as `joint_vjp` does, for an operation with a single result."""
     return joint_vjp(inner, (grad,), vjp, alone, *kept)
 
 

@@ -273,7 +273,7 @@ class Computed(Wrapped):
         return self.value
 
     def kept(self) -> Any:
-        """Return what a node saves in place of this primitive: the array itself, or its source."""
+        """Return the value that a node saves in place of this primitive: the array itself, or its source."""
         source = self.source
         if source is None:
             self.held = True

@@ -12,8 +12,8 @@ from types import GenericAlias, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import DeviceError, a
+from burnpy.backend.functions import signature
 from burnpy.backend.schema import declarations, missing
-from burnpy.hints.signatures import signature
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

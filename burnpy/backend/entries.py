@@ -9,9 +9,9 @@ from inspect import Parameter
 from math import prod
 from typing import Any, NamedTuple
 
+from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Shape
 from burnpy.backend.schema import Algebra, Declaration, Flops
-from burnpy.hints.signatures import signature
 
 EMPTY: Any = Parameter.empty
 

@@ -128,7 +128,7 @@ class Runtime:
         return make if self.inner is None else self.inner.ahead(make)
 
     def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
-        """Return what sums primitives of this device over processes; None if they travel through the host's memory.
+        """Return the communicator that sums primitives of this device over processes; None if the host's memory serves.
 
         All ranks call it, and agree on whether there is one.
 

@@ -55,7 +55,7 @@ takes on a CPU. A composition is the sum of the steps of its definition; moving,
 
 
 class Traits(TypedDict, total=False):
-    """The keywords of a declaration: what generic code has to know about an operation, and its derivative.
+    """The keywords of a declaration: the properties of an operation that generic code uses, and its derivative.
 
     `burnpy.backend.rules` explains the functions that compute derivatives. A pointwise operation gives ``vjp``, which
     serves both modes. A linear, structural or bilinear one gives the transposes as ``vjp``; forward mode applies the

@@ -158,7 +158,7 @@ class Collator(ABC, Generic[T_co]):
 
     @abstractmethod
     def batch(self, arrays: Any) -> T_co:
-        """The batch, from what ``arrays`` returned; runs in the thread that takes it."""
+        """The batch, from the result of ``arrays``; runs in the thread that takes it."""
 
     @property
     def copies_ahead(self) -> bool:
@@ -186,11 +186,11 @@ class FunctionCollator(Collator[T_co]):
 
     def batch(self, arrays: Any) -> T_co:
         """Return the result of ``arrays`` unchanged."""
-        return arrays  # type: ignore[no-any-return]  # what the function returned
+        return arrays  # type: ignore[no-any-return]  # the function's result
 
 
 class TensorCollator(Collator[Bt]):
-    """Makes a `Batch`, or a subclass, of samples that are mappings; what `collate` returns."""
+    """Makes a `Batch`, or a subclass, of samples that are mappings; `collate` returns one."""
 
     def __init__(self, cls: type[Any], device: Any, transforms: tuple[Transform, ...]) -> None:
         self.cls, self.device, self.transforms = cls, device, transforms

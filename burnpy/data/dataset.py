@@ -68,7 +68,7 @@ class Dataset(SampleSource[T_co]):
 
     @explained
     def window(self, size: int, *, step: int = 1) -> Dataset[Any]:
-        """Windows of ``size`` consecutive samples, which begin ``step`` apart; what remains at the end is left out.
+        """Windows of ``size`` consecutive samples, which begin ``step`` apart; the rest at the end is left out.
 
         A window of mappings is one mapping, with each column stacked to the shape (size, …); of others, a tuple.
 
@@ -106,7 +106,7 @@ class Dataset(SampleSource[T_co]):
 
 
 class DerivedDataset(Dataset[T_co]):
-    """The samples of a view; what the methods of `Dataset` return."""
+    """The samples of a view; the methods of `Dataset` return it."""
 
     def __init__(self, view: SampleSource[T_co]) -> None:
         self.view = view
@@ -128,7 +128,7 @@ class DerivedDataset(Dataset[T_co]):
 
 
 class SequenceDataset(Dataset[T_co]):
-    """The samples of anything with ``len`` and ``[i]``: what `from_sequence` returns."""
+    """The samples of anything with ``len`` and ``[i]``; `from_sequence` returns it."""
 
     def __init__(self, source: Indexable[T_co]) -> None:
         self._source = source
@@ -207,7 +207,7 @@ class ArrayDataset(Dataset[Sample]):
     The arrays are not copied, so that ``np.load(path, mmap_mode="r")`` stays on the disk.
 
     Args:
-        **columns: arrays with the same first dimension, or what NumPy and burnpy make arrays of, such as tensors.
+        **columns: arrays with the same first dimension, or values that become arrays, such as tensors.
 
     Raises:
         ShapeError: the columns have different numbers of rows, or one is 0-d.

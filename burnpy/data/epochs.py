@@ -87,7 +87,7 @@ class MakeBatch:
         return {"dataset": self.dataset, "collator": self.collator}
 
     def __call__(self, task: BatchTask, stopped: Callable[[], bool]) -> Any:
-        """Return what the collator's ``arrays`` returns; None if the rank has no samples, or ``stopped`` says that
+        """Return the result of the collator's ``arrays``; None if the rank has no samples, or ``stopped`` says that
         nobody waits any more.
 
         Raises:
@@ -129,7 +129,7 @@ def chosen(share: Share, collator: Collator[Any], seed: int, task: Any) -> tuple
 
 
 def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:
-    """Return what the collator's ``arrays`` returns.
+    """Return the result of the collator's ``arrays``.
 
     Raises:
         LoadingError: it raised an exception, which is the cause.
@@ -187,7 +187,7 @@ class Batches(Iterator[T], Generic[T]):
         return batch
 
     def _started(self) -> tuple[Any, Callable[[], T]]:
-        """Start to make the next batch; return what the engine gave, and a function that takes the batch."""
+        """Start to make the next batch; return the engine's handle, and a function that takes the batch."""
         result = self._engine.next()
         arrays = self._arrays(result)
         if arrays is None:  # where a rank has no samples
@@ -208,7 +208,7 @@ class Batches(Iterator[T], Generic[T]):
 
     @abstractmethod
     def _arrays(self, result: Any) -> Any:
-        """Return what the collator makes a batch of."""
+        """Return the samples that the collator makes a batch of."""
 
     @abstractmethod
     def _taken(self, result: Any) -> None:

@@ -87,7 +87,7 @@ class EngineChoice:
             work: see `Work`.
             tasks: taken one by one, by one thread at a time.
             count: the number of tasks, where it is known.
-            kept: what keeps processes until the next epoch.
+            kept: keeps processes until the next epoch.
         """
         workers = self.workers if count is None else min(self.workers, count)
         if not workers:
@@ -117,7 +117,7 @@ class Loader(Generic[T]):
 
     Args:
         dataset: a `Dataset`, or anything with ``len`` and ``[i]``.
-        collate: makes a batch of samples: what `collate` or `pad_collate` returns, or a function of a list of samples.
+        collate: makes a batch of samples: the result of `collate` or `pad_collate`, or a function of a list of samples.
         batch_size: the number of samples in a batch; the last one of an epoch can be smaller.
         shuffle: whether each epoch has an order of its own.
         sampler: another order, instead of ``shuffle``: `Weighted`, `Balanced`, `BucketByLength`.

@@ -31,7 +31,7 @@ Bt = TypeVar("Bt", bound=Batch[Any])
 
 
 class PaddingCollator(TensorCollator[Bt]):
-    """Makes batches whose columns are as long as the longest sample; what `pad_collate` returns."""
+    """Makes batches whose columns are as long as the longest sample; `pad_collate` returns one."""
 
     def __init__(
         self, cls: type[Any], device: Any, transforms: tuple[Transform, ...], fills: Mapping[str, float], multiple: int
@@ -125,7 +125,7 @@ def pad_collate(
     Args:
         batch: the class of the batches with its backend, as ``Text[Train]``; see `Batch`.
         device: the device of the tensors, instead of ``batch``.
-        pad: the columns that are padded, and with what.
+        pad: the columns that are padded, each with its padding value.
         multiple: padded lengths are multiples of this.
         transform: functions of the padded columns; see `collate`.
 

@@ -24,7 +24,7 @@ LAUNCH = "mpiexec --with-ft ulfm -n N python -m mpi4py train.py"
 
 
 class Elastic:
-    """Repeats what failed because ranks ended, in the smaller group of those that are left.
+    """Repeats a step that failed because ranks ended, in the smaller group of those that are left.
 
     Tensors, models and optimizers' steps are values, so that a step that failed has changed nothing, and is called
     again, with the same batch shared anew::
@@ -92,7 +92,7 @@ class Elastic:
 
         Raises:
             WaitError: a rank that has not ended did not come within the limit.
-            Exception: what ``step`` raised, other than for a lost rank.
+            Exception: the one that ``step`` raised, other than for a lost rank.
         """
         while True:
             calls = self.group._calls

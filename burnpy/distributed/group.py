@@ -20,7 +20,7 @@ from burnpy.distributed.wait import Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import number
+from burnpy.optim.settings import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 
@@ -257,7 +257,7 @@ class Group:
 
 
 def checked_weight(call: str, weight: object, what: str, given: object) -> float:
-    """Return the weight of a rank; ``given`` is what it weighs, or None.
+    """Return the weight of a rank; ``given`` is the weight that was passed, or None.
 
     Raises:
         ArgumentError: it is negative or not finite, or not 0 where nothing is given.

@@ -55,11 +55,11 @@ _PATIENCE = 5.0
 """Seconds in which another rank should have ended all."""
 
 _FORWARDED = 1.0
-"""Seconds in which a launcher should have read what a rank has printed."""
+"""Seconds in which a launcher should have read the output of a rank."""
 
 
 def end_all(mpi: Any) -> NoReturn:
-    """End the programs of all ranks, after the launcher has forwarded what this one has printed.
+    """End the programs of all ranks, after the launcher has forwarded this one's output.
 
     An abort is faster than the launcher's reading: Open MPI's loses the last lines on a busy machine. It also ends all
     ranks when one of them ends with an error, and reads its output first; unless it was told to tolerate that.

@@ -23,7 +23,7 @@ class Parts:
 
     Args:
         layout: of all gradients.
-        owners: the rank of each parameter by id. What has no owner, such as updates of buffers, goes to all ranks.
+        owners: the rank of each parameter by id. Values without an owner, such as updates of buffers, go to all ranks.
         size: the number of ranks.
     """
 

@@ -34,7 +34,7 @@ Descriptions: TypeAlias = Sequence[Description | None]
 
 
 def described(layout: Layout[Any]) -> Description:
-    """Return what a rank tells the others of its gradients' layout."""
+    """Return the description of a rank's gradients' layout, for the other ranks."""
     return Description(layout.paths, layout.entries, layout.bucket_bytes)
 
 

@@ -80,7 +80,7 @@ class Waits:
             request: made by all ranks.
             operation: the name of the call, for the message.
             call: its number, the same on all ranks.
-            check: called from time to time; what it raises ends the wait.
+            check: called from time to time; an exception from it ends the wait.
 
         Raises:
             WaitError: it was not complete within the limit.

@@ -230,7 +230,7 @@ class DeviceWire:
         """Do nothing: the device goes on by itself."""
 
     def wait(self, layout: Layout[Any], request: Any) -> Tensor[Any]:
-        """Return the sum; what is asked of the device next waits for it."""
+        """Return the sum; the device's next operations wait for it."""
         return new_tensor(Tensor, layout.device, self._communicator.wait(request))  # type: ignore[no-any-return]  # of that class
 
     def abandon(self, requests: list[Any]) -> None:

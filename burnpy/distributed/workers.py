@@ -112,7 +112,7 @@ class Workers:
         Raises:
             CallError: the workers were closed.
             WorkerError: something cannot be sent, or every worker that tried a share was lost.
-            Exception: what ``f`` raised, with its traceback in the worker as the cause.
+            Exception: the one that ``f`` raised, with its traceback in the worker as the cause.
 
         >>> with Workers(2) as workers:                # doctest: +SKIP
         ...     workers.map(pow, 2, [1, 2, 3])
@@ -180,7 +180,7 @@ class Workers:
                     self._busy[worker] = (task, time.monotonic() + self._limit)
             for done, answer in self._received(pending, losses):
                 if done is None or done.call != self._calls:
-                    continue  # it is ready, or has done what an earlier call, which raised, no longer waits for
+                    continue  # it is ready, or has done the work of an earlier call, which raised and no longer waits
                 if isinstance(answer, Failure):
                     answer.error.add_note(f"raised by a worker, for share {done.share} of {len(shares)}")
                     raise answer.error

@@ -257,7 +257,7 @@ class _Owners:
 
     def of(self, model: Module[Any]) -> Mapping[str, int]:
         """Return the owners of a model's parameters."""
-        gradient_device(model)  # refuses what is not a model
+        gradient_device(model)  # refuses anything but a model
         sizes = {param.id: _nbytes(param) for param in model.params()}
         if sizes != self._known:
             loads, owners = [0] * self._size, dict.fromkeys(sizes, 0)

@@ -92,7 +92,7 @@ def theirs(name: str) -> list[str]:
 
 
 def _by_itself(name: str, ours: str) -> str:
-    """Return the remark for code that does what PyTorch does."""
+    """Return the remark for code that works as in PyTorch."""
     if re.fullmatch(rf"(?:\w+\.)+{name}\b(\(.*\))?", ours):
         return "the same"
     return "another name" if re.fullmatch(r"(?:\w+\.)+\w+(\([^()]*\))?", ours) else "made of other operations"

@@ -53,7 +53,7 @@ def jvp(
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and the Jacobian-vector product with ``tangents``.
 
-    No graph is recorded: the memory is twice what ``f`` needs.
+    No graph is recorded: the memory is twice the memory of ``f``.
 
     Args:
         f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.

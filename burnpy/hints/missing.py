@@ -102,7 +102,7 @@ def _by_method(name: str, row: Row) -> Row | None:
     """Return the row of an elementwise operation that is a method of float tensors, in place of one without it."""
     classes = import_module("burnpy.tensor").Tensor.__mro__  # by name, since packages above this one are meant
     operation = import_module("burnpy.backend.backend").operations().get(name)
-    has_method = any(name in vars(cls) for cls in classes)  # asking Tensor for what it lacks would read this table
+    has_method = any(name in vars(cls) for cls in classes)  # asking Tensor for a missing name would read this table
     if operation is None or not operation.elementwise or not has_method or f".{name}(" in row.ours:
         return None
     if any(argument.kind is None for argument in operation.arguments):

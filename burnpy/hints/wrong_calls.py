@@ -10,8 +10,8 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from burnpy.backend.errors import CallError, DeviceError
+from burnpy.backend.functions import signature
 from burnpy.hints.missing import meant
-from burnpy.hints.signatures import signature
 
 OURS: dict[str, tuple[str, ...]] = {
     "axis": ("dim", "dims"),

@@ -42,15 +42,18 @@ _LATER = {
         "solve_triangular",
     ),
     "burnpy.linalg.matrix_functions": (
+        "cond",
         "det",
         "inv",
         "matrix_exp",
+        "matrix_norm",
         "matrix_power",
         "matrix_rank",
         "multi_dot",
+        "norm",
         "slogdet",
+        "vector_norm",
     ),
-    "burnpy.linalg.norms": ("cond", "matrix_norm", "norm", "vector_norm"),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -17,8 +17,19 @@ from burnpy.linalg.decompositions import (
     svdvals,
 )
 from burnpy.linalg.equations import LeastSquares, cholesky_solve, lstsq, lu_solve, pinv, solve, solve_triangular
-from burnpy.linalg.matrix_functions import det, inv, matrix_exp, matrix_power, matrix_rank, multi_dot, slogdet
-from burnpy.linalg.norms import cond, matrix_norm, norm, vector_norm
+from burnpy.linalg.matrix_functions import (
+    cond,
+    det,
+    inv,
+    matrix_exp,
+    matrix_norm,
+    matrix_power,
+    matrix_rank,
+    multi_dot,
+    norm,
+    slogdet,
+    vector_norm,
+)
 
 __all__ = [
     "LU",

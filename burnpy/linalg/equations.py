@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.matrix_arguments import alike, expanded, floating, matrices
+from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V
@@ -257,7 +258,7 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype
         rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)
-    return atol or 0.0, float(rtol)
+    return float(number(x, atol or 0.0, operation)), float(number(x, rtol, operation))
 
 
 def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:

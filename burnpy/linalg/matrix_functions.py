@@ -1,16 +1,20 @@
-"""Determinants, inverses, powers, products and ranks of matrices."""
+"""Determinants, inverses, powers, exponentials, products and ranks of matrices; norms and condition numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.einsum import product_of
-from burnpy.tensor.matrix_arguments import matrices
+from burnpy.tensor.joining import where
+from burnpy.tensor.matrix_arguments import floating, matrices
 from burnpy.tensor.methods.linalg import SlogDet
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -143,3 +147,150 @@ def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
     if not isinstance(tensors, (list, tuple)) or len(tensors) < 2:
         raise ArgumentError(f"multi_dot() takes two tensors or more in a list, got {describe(tensors)}")
     return product_of("multi_dot", tensors, vectors=True)  # type: ignore[no-any-return]  # a Tensor
+
+
+Order: TypeAlias = float | Literal["fro", "nuc"]
+
+
+@explained
+def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
+    """Compute the norm (Σ |x|ᵖ)^(1/p) over some dimensions or all. Its gradient at 0 is 0, at every order.
+
+    Args:
+        x: any shape; ``dim`` of a 0-d tensor is None, 0 or -1.
+        ord: p, a number; inf is the largest magnitude, -inf the smallest, 0 the number of elements that are not 0.
+        dim: one dimension, several, or None for all.
+        keepdim: whether these dimensions stay, with size 1.
+
+    Raises:
+        ShapeError: x has no elements, and ``ord`` selects the smallest.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> vector_norm(Tensor[NumPy].from_data([3.0, -4.0])).item()
+    5.0
+    """
+    x = floating("vector_norm", x, "vectors")
+    p, dims = _number("vector_norm", x, ord), dims_of(dim, x.ndim, "vector_norm")
+    need_bool(keepdim, "vector_norm")
+    if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
+        raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
+    return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))
+
+
+@explained
+def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False) -> Tensor[B]:
+    """Compute the norms of matrices.
+
+    Args:
+        x: shape (…, n, m), or with rows and columns in other places.
+        ord: "fro", the root of the sum of squares; "nuc", the sum of the singular values; 2 and -2, the largest and the
+            smallest of them; 1 and -1, the largest and the smallest sum of magnitudes of a column; inf and -inf, of a
+            row.
+        dim: the dimensions of the rows and the columns.
+        keepdim: whether these dimensions stay, with size 1.
+
+    Raises:
+        ArgumentError: there is no such norm.
+        ShapeError: x has fewer than two dimensions.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -4.0]])
+    >>> [matrix_norm(x, ord=p).item() for p in ("fro", "nuc", 2, -1)]
+    [5.0, 7.0, 4.0, 3.0]
+    """
+    x = matrices("matrix_norm", x)
+    need_bool(keepdim, "matrix_norm")
+    given: Any = dim
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ArgumentError(f"matrix_norm() got dim={describe(dim)}; expected a pair, of rows and columns")
+    rows, columns = distinct(dim, x.ndim, "matrix_norm")
+    if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        raise ArgumentError(f'matrix_norm() got ord={describe(ord)}; expected "fro", "nuc", 1, -1, 2, -2, inf or -inf')
+    if ord == "fro":
+        return vector_norm(x, 2.0, (rows, columns), keepdim)
+    if ord in (1, -1, math.inf, -math.inf):
+        inner, outer = (rows, columns) if ord in (1, -1) else (columns, rows)
+        sums = x.abs().sum(inner, keepdim=True)
+        out = sums.amax(outer, keepdim=True) if ord in (1, math.inf) else sums.amin(outer, keepdim=True)
+        return out if keepdim else out.squeeze((rows, columns))
+    others = [d for d in range(x.ndim) if d not in (rows, columns)]
+    moved = x.permute(*others, rows, columns)
+    values = moved._like(moved._backend.svdvals(moved._primitive))
+    out = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+    return out.reshape(*[1 if d in (rows, columns) else n for d, n in enumerate(x.shape)]) if keepdim else out
+
+
+@explained
+def norm(
+    x: Tensor[B], ord: Order | None = None, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
+) -> Tensor[B]:
+    """Compute the norms of vectors or of matrices, by the number of dims.
+
+    Without ``ord`` it is the 2-norm over ``dim``, or over all elements. With it, one dim is of vectors (`vector_norm`),
+    a pair of matrices (`matrix_norm`), and without ``dim`` x is a vector or a matrix.
+
+    Raises:
+        ShapeError: x is neither, and ``dim`` is None.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -4.0]])
+    >>> norm(x).item(), norm(x, ord=1, dim=1).tolist(), norm(x, ord=2).item()
+    (5.0, [3.0, 4.0], 4.0)
+    """
+    x = floating("norm", x, "vectors or matrices")
+    if ord is None:
+        return vector_norm(x, 2.0, dim, keepdim)
+    if dim is None:
+        if x.ndim not in (1, 2):
+            raise ShapeError(f"norm() got ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)")
+        dims: Any = tuple(range(x.ndim))
+    else:
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) == 2:
+        return matrix_norm(x, ord, dims, keepdim)
+    return vector_norm(x, ord, dims, keepdim)  # type: ignore[arg-type]  # a name is refused there
+
+
+@explained
+def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
+    """Compute the condition number of matrices, ‖x‖ · ‖x⁻¹‖; inf for singular matrices.
+
+    Args:
+        x: shape (…, n, m), square unless p is None, 2 or -2.
+        p: the norm, as in `matrix_norm`; None is 2, the largest singular value over the smallest.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> cond(Tensor[NumPy].from_data([[4.0, 0.0], [0.0, 2.0]])).item()
+    2.0
+    """
+    x = matrices("cond", x, square=p not in (None, 2, -2))
+    b: Any = x._backend
+    if p in (None, 2, -2):
+        values = x._like(b.svdvals(x._primitive))
+        if values.shape[-1] == 0:
+            return x._like(b.full(x.shape[:-2], 0.0, x.dtype))
+        largest, smallest = values[..., 0], values[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    singular = (x.slogdet().sign == 0.0).detach()
+    wide = singular.reshape(*singular.shape, 1, 1)
+    regular = where(wide, x._like(b.eye(x.shape[-1], x.shape[-1], x.dtype)), x)
+    inverse = x._like(b.inv(regular._primitive))
+    assert p is not None
+    product = matrix_norm(x, p) * matrix_norm(inverse, p)
+    return where(singular, math.inf, product)
+
+
+def _number(operation: str, x: Tensor[Any], ord: Any) -> float:
+    """Return the order of a norm of vectors as a float.
+
+    Raises:
+        ArgumentError: it is no number.
+        DTypeError: it is an int that no float can hold.
+    """
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
+    return float(number(x, ord, operation))

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric, doubles, element_weights, plain
 from burnpy.tensor.losses import cross_entropy
+from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 
 class Mean(Metric):
@@ -47,8 +48,8 @@ class Mean(Metric):
         if isinstance(weight, TensorBase):
             weights = element_weights("Mean", weight, values, values.shape)
             return cls(sum=(values * weights).sum(), weight=weights.sum())
-        if not 0 <= weight < math.inf:
-            raise ArgumentError(f"Mean.of() got weight={weight!r:.80}; expected a finite number, and not negative")
+        if not 0 <= weight <= MOST_FLOAT:
+            raise ArgumentError(f"Mean.of() got weight={describe(weight)}; expected a finite number, and not negative")
         total = values.sum() if values.ndim else values
         count: Tensor[Any] = Tensor.full((), float(weight) * values.numel(), dtype="float64", device=values.device)
         return cls(sum=total if weight == 1 else total * float(weight), weight=count)

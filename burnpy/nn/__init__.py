@@ -53,20 +53,22 @@ _LATER = {
     "burnpy.nn.layers.attention": ("KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
     "burnpy.nn.layers.normalization": ("BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"),
     "burnpy.nn.layers.convolution": ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
-    "burnpy.nn.layers.dropout": ("Dropout",),
-    "burnpy.nn.layers.embedding": ("Embedding",),
+    "burnpy.nn.layers.dense": ("Bilinear", "Dropout", "Embedding", "Linear"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
-    "burnpy.nn.layers.dense": ("Bilinear", "Linear"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
     "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
-    "burnpy.nn.layers.likelihood_losses": (
+    "burnpy.nn.layers.losses": (
         "BceLoss",
         "BceWithLogitsLoss",
         "CrossEntropyLoss",
         "GaussianNllLoss",
+        "HuberLoss",
         "KlDivLoss",
+        "L1Loss",
+        "MseLoss",
         "NllLoss",
         "PoissonNllLoss",
+        "SmoothL1Loss",
     ),
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss",
@@ -96,12 +98,6 @@ _LATER = {
     "burnpy.nn.layers.windows": (
         "Fold",
         "Unfold",
-    ),
-    "burnpy.nn.layers.regression_losses": (
-        "HuberLoss",
-        "L1Loss",
-        "MseLoss",
-        "SmoothL1Loss",
     ),
     "burnpy.nn.layers.transformer": (
         "TransformerEncoder",

@@ -34,17 +34,19 @@ from burnpy.nn.layers.activation import (
 )
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
-from burnpy.nn.layers.dense import Bilinear, Linear
-from burnpy.nn.layers.dropout import Dropout
-from burnpy.nn.layers.embedding import Embedding
-from burnpy.nn.layers.likelihood_losses import (
+from burnpy.nn.layers.dense import Bilinear, Dropout, Embedding, Linear
+from burnpy.nn.layers.losses import (
     BceLoss,
     BceWithLogitsLoss,
     CrossEntropyLoss,
     GaussianNllLoss,
+    HuberLoss,
     KlDivLoss,
+    L1Loss,
+    MseLoss,
     NllLoss,
     PoissonNllLoss,
+    SmoothL1Loss,
 )
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
@@ -67,7 +69,6 @@ from burnpy.nn.layers.pooling import (
     MaxPool2d,
 )
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
-from burnpy.nn.layers.regression_losses import HuberLoss, L1Loss, MseLoss, SmoothL1Loss
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer

@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.operands import refuse_wider, together
+from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
@@ -54,11 +54,13 @@ def above_zero(operation: str, **numbers: float) -> None:
     """Check that all numbers are above 0.
 
     Raises:
-        ArgumentError: one of them is not.
+        ArgumentError: one of them is not, or is an int that no float can hold.
     """
     for name, number in numbers.items():
         if not number > 0.0:
             raise ArgumentError(f"{operation}() got {name}={describe(number)}; expected a number above 0")
+        if isinstance(number, int) and number > MOST_FLOAT:
+            raise ArgumentError(f"{operation}() got {name}={describe(number)}, which is too large for a float")
 
 
 def check_choice(operation: str, name: str, value: object, choices: Iterable[str]) -> None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.lazy import missing
 from burnpy.tensor.generator import Generator, drawn_from
+from burnpy.tensor.host_data import fitting
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -235,6 +236,16 @@ class _ScaledNormal(_Scaled):
         return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
 
 
+def _gain(initializer: Any) -> float:
+    """Return the gain of an initializer as a float.
+
+    Raises:
+        DTypeError: it is not a number, or is an int that no float can hold.
+    """
+    gain: float = fitting(initializer.gain, "float", float64, f"{type(initializer).__name__}(gain)")
+    return gain
+
+
 @dataclass(frozen=True)
 class _Kaiming(_Scaled):
     gain: float = math.sqrt(2.0)  #: see `gain`; the default is for "relu"
@@ -244,7 +255,7 @@ class _Kaiming(_Scaled):
 
     def std(self, fan_pair: Fans) -> float:
         """Return gain / √fan."""
-        return self.gain / math.sqrt(max(fan_pair[0 if self.mode == "fan_in" else 1], 1))
+        return _gain(self) / math.sqrt(max(fan_pair[0 if self.mode == "fan_in" else 1], 1))
 
 
 @dataclass(frozen=True)
@@ -274,7 +285,7 @@ class _Xavier(_Scaled):
 
     def std(self, fan_pair: Fans) -> float:
         """Return gain · √(2 / (fan_in + fan_out))."""
-        return self.gain * math.sqrt(2.0 / max(sum(fan_pair), 1))
+        return _gain(self) * math.sqrt(2.0 / max(sum(fan_pair), 1))
 
 
 @dataclass(frozen=True)
@@ -318,7 +329,7 @@ class Orthogonal(Initializer):
         gaussian = drawn_from(generator, device, "Orthogonal").standard_normal((max(rows, columns), min(rows, columns)))
         q, r = np.linalg.qr(gaussian)
         q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # makes the distribution uniform over orthogonal matrices
-        matrix = (q if rows >= columns else q.T) * self.gain
+        matrix = (q if rows >= columns else q.T) * _gain(self)
         return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(dtype)
 
 

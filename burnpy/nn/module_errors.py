@@ -41,7 +41,7 @@ def signature_of(cls: type[Any]) -> Signature:
     """Return the signature of a class: its ``__init__``'s without ``self``."""
     import inspect
 
-    from burnpy.hints.signatures import signature
+    from burnpy.backend.functions import signature
 
     if cls.__init__ is object.__init__:
         return inspect.Signature()
@@ -72,8 +72,8 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
     trace = error.__traceback__
     if trace is not None and trace.tb_next is not None:
         return
+    from burnpy.backend.functions import signature
     from burnpy.hints import wrong_calls
-    from burnpy.hints.signatures import signature
 
     name, parameters = f"{type(module).__name__}.forward", [*signature(module.forward).parameters.values()]
     refusal = wrong_calls.call_error(name, parameters, args, kwargs)

@@ -85,7 +85,7 @@ class Stateful(ModuleBase[B]):
 
         Args:
             state: by path, `Entry`, tensor or array; without an id, or with id None, the module's id stays.
-            strict: if False, load what matches and leave the rest unchanged: see `state_report`.
+            strict: if False, load matching entries and leave the rest unchanged: see `state_report`.
 
         Raises:
             StateError: if ``strict``, something is missing, unexpected or of another shape, or ints are out of range

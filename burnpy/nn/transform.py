@@ -187,7 +187,7 @@ class Transforms(ModuleBase[B]):
         return self._with_variables(self._renewed(values))
 
     def _renewed(self, values: Mapping[str, TensorBase[Any]]) -> dict[str, Variable[Any]]:
-        """Return variables with new values, by id, for `_with_variables`; raise what `with_values` raises."""
+        """Return variables with new values, by id, for `_with_variables`; raise the errors of `with_values`."""
         device: Any = self.device
         inner = _plain_inner(device)
         renewed: dict[str, Variable[Any]] = {}

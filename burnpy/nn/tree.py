@@ -1,7 +1,7 @@
 """Trees of modules: traversal, and rebuilding with the same structure.
 
-A tree is a module, a variable (`burnpy.nn.variable`), or a tuple or dict of trees. What two places share is visited
-under the first of its paths, and stays shared in a rebuilt tree.
+A tree is a module, a variable (`burnpy.nn.variable`), or a tuple or dict of trees. A shared part is visited under the
+first of its paths, and stays shared in a rebuilt tree.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Rebuild:
         override: Callable[[Any], bool | None] | None = None,
     ) -> None:
         self.variable, self.module, self.override = variable, module, override
-        self.memo: dict[int, Any] = {}  # what each part was rebuilt as, by the id of the part
+        self.memo: dict[int, Any] = {}  # the rebuilt part by the id of the part
 
     def __call__(self, tree: Any, path: str = "") -> Any:
         """Return the rebuilt tree; the same object if nothing in it changes."""

@@ -19,10 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.optim.accumulator import GradientsAccumulator
-from burnpy.optim.adadelta import AdaDelta
-from burnpy.optim.adagrad import AdaGrad
-from burnpy.optim.adam import Adam, AdamW
-from burnpy.optim.adamax import Adamax
+from burnpy.optim.adagrad import AdaDelta, AdaGrad, RmsProp
+from burnpy.optim.adam import Adam, Adamax, AdamW, NAdam
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.ema import Ema
 from burnpy.optim.grad_scaler import GradScaler
@@ -31,12 +29,9 @@ from burnpy.optim.groups import Group
 from burnpy.optim.layout import Layout
 from burnpy.optim.lbfgs import LBfgs
 from burnpy.optim.lion import Lion
-from burnpy.optim.nadam import NAdam
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.radam import RAdam
-from burnpy.optim.rmsprop import RmsProp
-from burnpy.optim.schedules.composed_schedules import SequentialLr, WarmUpLr
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr
+from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
 from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
 from burnpy.optim.schedules.schedule_formulas import (
     CosineLr,

@@ -9,9 +9,9 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
-from burnpy.optim.gradient_norms import norm_of, norms_of
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import number
+from burnpy.optim.matching import norm_of, norms_of
+from burnpy.optim.settings import number
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor

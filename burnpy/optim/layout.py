@@ -271,7 +271,7 @@ class Layout(Generic[B]):
 
 
 def entries_of(grads: GradientsParams[Any]) -> tuple[Entry, ...]:
-    """Return what gradients hold, in the order of buckets."""
+    """Return the entries of gradients, in the order of buckets."""
     ordered = [ident for ident in grads._paths if ident in grads._values]
     ordered += sorted(grads._values.keys() - grads._paths.keys())
     entries = [

@@ -13,10 +13,10 @@ from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.line_search import strong_wolfe
-from burnpy.optim.matching import at_least_zero, count
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
+from burnpy.optim.settings import at_least_zero, count
 from burnpy.optim.trees import in_tree, is_tree
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained

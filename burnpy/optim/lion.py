@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.optim.matching import decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.settings import decay_rates
 from burnpy.optim.update_step import decayed, lerp, updated
 
 if TYPE_CHECKING:

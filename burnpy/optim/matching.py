@@ -1,96 +1,19 @@
-"""Validation of numeric arguments."""
+"""Gradients and the models that they belong to: devices, parameters by id, sums and norms."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import suggestion
 from burnpy.nn.variable import Param
+from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import describe, new_tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer
-
-
-def number(value: Any, what: str) -> float:
-    """Return a Python or NumPy number as a Python number. ``what`` names it in messages.
-
-    Raises:
-        ArgumentError: the value is not a number, or is NaN.
-    """
-    if isinstance(value, (np.floating, np.integer)):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        hint = "; pass x.item() of a tensor" if hasattr(value, "item") else ""
-        if hasattr(value, "named_params"):
-            hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
-        if callable(value) and hasattr(value, "at"):
-            hint = "; pass the rate of a step: schedule(step)"
-        shown = (
-            f"{describe(value)}"
-            if isinstance(value, (str, bool, complex, bytes, type(None)))
-            else f"{a(type(value).__name__)}"
-        )
-        raise ArgumentError(f"{what} is a number, got {shown}{hint}")
-    if math.isnan(value):
-        raise ArgumentError(f"{what} is NaN")
-    return value
-
-
-def at_least_zero(value: Any, what: str) -> float:
-    """Return a finite, non-negative number.
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
-    checked = number(value, what)
-    if not 0 <= checked < math.inf:
-        raise ArgumentError(f"{what} is {value!r}; expected a finite number that is not negative")
-    return checked
-
-
-def fraction(value: Any, what: str) -> float:
-    """Return a number in [0, 1).
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
-    checked = number(value, what)
-    if not 0 <= checked < 1:
-        raise ArgumentError(f"{what} is {value!r}; expected a number of at least 0 and less than 1")
-    return checked
-
-
-def decay_rates(value: object, what: str) -> None:
-    """Check a pair of decay rates of averages, each in [0, 1).
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentError(f"{what} is {describe(value)}; expected a pair such as (0.9, 0.999)")
-    for rate in value:
-        fraction(rate, f"each of {what.removesuffix(')')}{describe(value)})")
-
-
-def count(value: Any, what: str, *, least: int = 1) -> int:
-    """Return an int of at least ``least``.
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
-    if isinstance(value, np.integer):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what} is {describe(value)}; expected an int of {least} or more")
-    return value
-
 
 if TYPE_CHECKING:
     Tensors: TypeAlias = dict[str, Tensor[Any]]
@@ -102,15 +25,14 @@ def gradient_device(model: ModuleBase[Any]) -> Any:
     Raises:
         KindError: ``model`` is not a module.
     """
-    own = _device_of(model)
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
     return own.inner if own.differentiates else own
 
 
-def _device_of(model: ModuleBase[Any]) -> Any:
-    argument: object = model
-    if not isinstance(argument, ModuleBase):
-        raise KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
-    return model.device
+def _no_model(argument: object) -> KindError:
+    return KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
 
 
 def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
@@ -120,7 +42,9 @@ def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
         KindError: ``model`` is not a module.
         DeviceError: it is another device.
     """
-    own = _device_of(model)
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
     expected = own.inner if own.differentiates else own
     if device is not expected:
         raise DeviceError(
@@ -231,3 +155,32 @@ def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
     if isinstance(key, str):
         return f"none for {key!r}{suggestion(key, [*paths.values()])}"
     return f"none for the parameter of shape {key.shape}, which is frozen or of another model"
+
+
+def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
+    """Return (Σ |x|ᵖ)^(1/p) over all elements of all gradients, 0-d; for ``p = inf`` the largest magnitude.
+
+    It is 0 without gradients. The dtype is at least float32; powers neither overflow nor underflow.
+
+    Raises:
+        ArgumentError: ``p`` is not positive.
+    """
+    device = grads.device
+    return new_tensor(Tensor, device, device.total_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+
+
+def norms_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
+    """Return the norm of each gradient, as a vector; see `norm_of`."""
+    device = grads.device
+    return new_tensor(Tensor, device, device.foreach_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+
+
+def _order(p: float) -> float:
+    """Return the p of a norm, checked.
+
+    Raises:
+        ArgumentError: ``p`` is not positive.
+    """
+    if number(p, "the p of a norm") <= 0:
+        raise ArgumentError(f"norm() got p = {p!r}; p is positive: 2, 1 or math.inf, for example")
+    return float(p)

@@ -24,7 +24,7 @@ MASTER = "master"
 def masters_of(
     device: Any, members: Sequence[Pending], states: Mapping[str, ParamState], rounded: Mapping[str, Float]
 ) -> list[Float]:
-    """Return what an update computes with: the masters of 16-bit parameters, and the values of others.
+    """Return the values that an update computes with: the masters of 16-bit parameters, and the values of others.
 
     The master of a parameter's first update is its value. Where rounding the master does not give the parameter's
     value, as it was changed by something else than a step, the value takes the master's place, element by element.

@@ -13,9 +13,10 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.matching import at_least_zero, refuse_device
+from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import MASTER, Memory, Use, masters_of, with_masters
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
+from burnpy.optim.settings import at_least_zero
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.optim.matching import at_least_zero, decay_rates
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.settings import at_least_zero, decay_rates
 from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:

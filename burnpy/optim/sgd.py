@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.matching import at_least_zero, fraction
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.settings import at_least_zero, fraction
 from burnpy.optim.update_step import decayed, updated
 
 if TYPE_CHECKING:

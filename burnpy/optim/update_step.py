@@ -116,7 +116,7 @@ class Step(NamedTuple):
     found_inf: Bool | None = None  #: where true, 0-d, parameters and states stay as they are
     updates: UpdateCount | None = None
     """The updates before this one on the device, if earlier ones may have been skipped; then ``number`` is only the
-    highest that is possible, and `numbers` says what depends on it."""
+    highest that is possible, and `numbers` computes the values that depend on it."""
 
     def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int, *settings: Any) -> list[Any]:
         """Return the results of a formula that depends on the number of this update, for `Backend.foreach`.

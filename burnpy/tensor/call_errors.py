@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
 from burnpy.backend.errors import DeviceError
-from burnpy.backend.function_copy import copy_function
+from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
 
 C = TypeVar("C", bound=type)

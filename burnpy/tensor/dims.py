@@ -20,8 +20,11 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 DimsLike: TypeAlias = int | Sequence[int] | None
 """One dimension, several, or None for all."""
 
-ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(65))
-"""``ALL[ndim]`` is the tuple of all dimensions. NumPy and CuPy support no more than 64."""
+MOST_DIMS = 64
+"""The dimensions that a tensor can have. NumPy and CuPy support no more."""
+
+ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(MOST_DIMS + 1))
+"""``ALL[ndim]`` is the tuple of all dimensions."""
 
 WHOLE = slice(None, None, 1)
 """The key of a dimension that stays whole."""
@@ -107,9 +110,11 @@ def new_dim_of(dim: int, ndim: int, operation: str) -> int:
 
     Raises:
         DimError: the position is out of range.
+        ShapeError: the tensor has as many dimensions as there can be.
     """
-    if dim.__class__ is int and 0 <= dim <= ndim:
+    if dim.__class__ is int and 0 <= dim <= ndim < MOST_DIMS:
         return dim
+    addressable((1,) * (ndim + 1), operation)
     number = integer(dim, "dim", operation)
     if -ndim - 1 <= number <= ndim:
         return number % (ndim + 1)
@@ -173,8 +178,11 @@ def addressable(shape: Shape, operation: str) -> Shape:
     """Return ``shape`` after checking that a tensor can have so many elements.
 
     Raises:
-        ShapeError: there are too many. Sizes of 0 are left out of the product, as array libraries do.
+        ShapeError: there are too many elements or dimensions. Sizes of 0 are left out of the product, as array
+            libraries do.
     """
+    if len(shape) > MOST_DIMS:
+        raise ShapeError(f"{operation}() got {len(shape)} dimensions; a tensor has {MOST_DIMS} at most")
     if math.prod([size or 1 for size in shape]) > MOST:
         raise ShapeError(f"{operation}() got shape {describe(shape)}, which is more elements than can be addressed")
     return shape

@@ -10,7 +10,7 @@ from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dim_of, dims_of
 from burnpy.tensor.matrix_arguments import alike, expanded, floating
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -145,7 +145,7 @@ def vector_norm(operation: str, x: Any, p: Any, dim: DimsLike, keepdim: bool) ->
     dims = dims_of(dim, x.ndim, operation)
     if p < 0 and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(f"{operation}(): the norm of no elements, of shape {x.shape}, is undefined for p={p!r}")
-    return x._like(x._backend.vector_norm(x._primitive, float(p), dims, keepdim))
+    return x._like(x._backend.vector_norm(x._primitive, float(number(x, p, operation)), dims, keepdim))
 
 
 def _pairs(d: Any, n: int) -> tuple[Int, Int]:

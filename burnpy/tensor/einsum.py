@@ -1,6 +1,6 @@
 """Einstein summation and tensor contractions, made of matrix products.
 
-An equation is parsed once for its shapes. Each step contracts two operands: what only one of them has is summed away,
+An equation is parsed once for its shapes. Each step contracts two operands: dimensions of one alone are summed away,
 and the rest is one batched matrix product. A diagonal, a repeated index of one operand, is a slice with a step.
 """
 
@@ -280,7 +280,7 @@ def _arranged(device: Any, letters: str, x: Any, output: str) -> Any:
 def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
     """Contract two operands by one matrix product: common letters of the result are its batch."""
     x_size, y_size = dict(zip(a, x.shape, strict=True)), dict(zip(b, y.shape, strict=True))
-    # A size of 1 that broadcasts is summed over, which drops it, and so is what only one operand has.
+    # A size of 1 that broadcasts is summed over, which drops it, and so is a dimension of only one operand.
     a_used = [c for c in a if (c in b and not (x_size[c] == 1 != y_size[c])) or (c not in b and c in out)]
     b_used = [c for c in b if (c in a and not (y_size[c] == 1 != x_size[c])) or (c not in a and c in out)]
     ones_x = [c for c in b_used if c in a and c not in a_used]

@@ -18,6 +18,7 @@ from burnpy.backend.errors import (
     a,
 )
 from burnpy.backend.primitives import Float
+from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import I
 
@@ -267,7 +268,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
 def is_one(x: object, grads: Any) -> bool:
     """Return whether x is a number, or a tensor of one on the device of gradients, by which all can be multiplied."""
-    return type(x) in (int, float) or (_is_float(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor
+    if type(x) is int:
+        return abs(x) <= MOST_FLOAT  # the product of a tensor and a larger one explains that it does not fit
+    return type(x) is float or (_is_float(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor
 
 
 def primitive_of(x: Any) -> Any:

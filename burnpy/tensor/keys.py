@@ -19,7 +19,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
-from burnpy.tensor.dims import WHOLE
+from burnpy.tensor.dims import MOST_DIMS, WHOLE, addressable
 from burnpy.tensor.operands import broadcast_shape, in_range, out_of_range, together
 from burnpy.tensor.tensor_base import TensorBase, describe
 
@@ -114,6 +114,8 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
             count = x.device.discrete.nonzero(item._primitive).shape[0]
             indexed.append((place, 1, x.device.discrete.full((count,), 0, int64)))
             place += 1
+    if place > MOST_DIMS:
+        addressable((1,) * place, "x[...]")
     while basic and basic[-1] is WHOLE:
         basic.pop()
     return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)

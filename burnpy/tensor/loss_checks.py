@@ -105,7 +105,7 @@ def by_weight(operation: str, losses: Tensor[B], weight: Tensor[B] | None) -> Te
 
 
 def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, reduction: Reduction) -> Tensor[B]:
-    """Return the reduced losses with a weight for each, by whose sum the mean divides; raises what the above raise."""
+    """Return the reduced losses with a weight for each, by whose sum the mean divides."""
     losses = by_weight(operation, losses, weight)
     if weight is None or reduction != "mean":
         return reduced(operation, losses, reduction)

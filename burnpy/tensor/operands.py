@@ -28,6 +28,8 @@ from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
 _MOST_INT = (1 << 63) - 1
 """The largest int64."""
+MOST_FLOAT = int(np.finfo(np.float64).max)
+"""The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
 
 _FROM_NARROW = ("bool", "int", "float")
 
@@ -65,6 +67,8 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
             info = np.iinfo(tensor.dtype)
             if not info.min <= other <= info.max:
                 raise too_large(operation, tensor, other)
+        elif isinstance(other, int) and abs(other) > MOST_FLOAT:
+            raise too_large(operation, tensor, other)
         return other
     if isinstance(other, (bool, int, float)):
         raise KindError(

@@ -56,7 +56,11 @@ class Shaping(TensorBase[B]):
             sizes = inferred(old, sizes, "reshape")
         out: Self = blank()
         out._device = self._device
-        out._primitive = self._backend.reshape(primitive, sizes)
+        try:
+            out._primitive = self._backend.reshape(primitive, sizes)
+        except ValueError:
+            addressable(sizes, "reshape")  # raises an error if there are too many dimensions
+            raise
         return out
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:

@@ -1,6 +1,6 @@
 """Decorators that create tensor methods from templates: methods that differ only in the operation share one function.
 
-A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.function_copy` replaces. The
+A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.functions` replaces. The
 decorated declaration provides the signature with the parameter names, the types and the documentation. Its keyword-only
 parameters are keyword-only to type checkers and `inspect` alone: CPython calls functions that have such parameters by a
 slower path, which takes 50 ns more.
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.function_copy import copy_function
+from burnpy.backend.functions import copy_function
 from burnpy.tensor.call_errors import refuse, refuse_option
 from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands

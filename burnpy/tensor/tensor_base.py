@@ -242,7 +242,7 @@ class LazyMethod:
     """A stand-in for a method, or a property, of a class in another module.
 
     Its first use on a tensor class imports the module and puts the method into the tensor class, where it is found
-    from then on: later calls cost what those of any other method do.
+    from then on: later calls cost as much as those of any other method.
     """
 
     __slots__ = ("module", "name", "owner")

@@ -107,7 +107,7 @@ def _arranged(a: Any, layout: str) -> Any:
 
 @lru_cache(maxsize=256)  # a test of values asks for one operation's examples several times: by level, tracked or not
 def arguments_of(name: str, example: str, dtype: DType, layout: str) -> Arguments:
-    """Return the arguments of an example of an operation, with what the reference makes of them."""
+    """Return the arguments of an example of an operation, with the result of the reference."""
     return Arguments(ROWS[name], example, dtype, layout)
 
 

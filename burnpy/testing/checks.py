@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.backend.backend import operations
-from burnpy.backend.dtypes import float64, kind_of, promote_types
+from burnpy.backend.dtypes import bool_, float64, kind_of, promote_types
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.schema import Algebra
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
@@ -114,7 +115,7 @@ def _arrays(device: Any, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]
 
 
 def _storage(device: Any, x: Any) -> Any:
-    """Return what two primitives that share memory have in common; `to_numpy` cannot tell, as it may return copies."""
+    """Return an object that identifies a primitive's memory; `to_numpy` cannot tell, as it may return a copy."""
     return device.discrete.storage_of(_innermost(x))[0]
 
 
@@ -246,3 +247,86 @@ def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
         seed = on.inner.full(out.shape, 1.0, out.dtype)
         (gradient,) = on.gradients([(out, seed)], retain_graph=False).values()
         assert (gradient.shape, gradient.dtype) == (x.shape, x.dtype), f"{where}: a gradient of {gradient.dtype}"
+
+
+_MEMBERS = ((2, 3), (), (0, 2), (260, 140))
+_NUMBERS: tuple[Any, ...] = (0.5, np.array(0.5), np.array([0.5, 0.25, 1.5, 0.75]))
+"""A number, one as a primitive, and one for each of the `_MEMBERS`."""
+
+
+def descended(b: Any, x: Any, grad: Any, velocity: Any, rate: Any, momentum: Any, up: bool) -> tuple[Any, Any]:
+    """Return x and a velocity after a step of gradient descent with momentum, or of ascent."""
+    velocity = b.add(b.mul(velocity, momentum), grad)
+    return (b.add if up else b.sub)(x, b.mul(velocity, rate)), velocity
+
+
+def check_formulas(device: Any, dtype: DType) -> None:
+    """Check formulas in a dtype, with all kinds of numbers, with a flag, owned and not, skipped and not."""
+    assert device.foreach(descended, ([], [], []), (0.5, 0.9), (False,)) == ([], [])
+    for number, up, owned, skipped in product(_NUMBERS, (False, True), (False, True), (None, False, True)):
+        rng = np.random.default_rng(0)
+        given = [[np.asarray(rng.uniform(0.5, 1.5, shape)).astype(dtype) for shape in _MEMBERS] for _ in range(3)]
+        lists = tuple([[device.from_numpy(x) for x in xs] for xs in given])
+        rate = number if isinstance(number, float) else device.from_numpy(number)
+        flag = None if skipped is None else device.full((), skipped, bool_)
+        found = device.foreach(descended, lists, (rate, 0.9), (up,), owned, flag)
+        where = f"foreach in {dtype.name}, the number {number!r}, up={up}, owned={owned}, skipped={skipped}"
+        assert len(found) == 2, f"{where}: there are {len(found)} lists of results"
+        for k, row in enumerate(zip(*given, strict=True)):
+            rates = np.broadcast_to(number, (len(_MEMBERS),))
+            x, grad, velocity = [np.asarray(value).astype(float64) for value in row]
+            expected = (x, velocity) if skipped else _expected(x, grad, velocity, float(rates[k]), up)
+            for column, want in zip(found, expected, strict=True):
+                values = device.to_numpy(column[k])
+                assert (values.shape, values.dtype) == (x.shape, dtype), f"{where}: {values.shape}, {values.dtype}"
+                wrong = difference(values, np.asarray(want).astype(dtype), 4)
+                assert wrong is None, f"{where}: {wrong}"
+        for xs, before in zip(lists[: 2 if owned else 3], given, strict=False):
+            for x, same in zip(xs, before, strict=True):
+                assert np.array_equal(device.to_numpy(x), same), f"{where}: an argument was changed"
+
+
+def _expected(x: Any, grad: Any, velocity: Any, rate: float, up: bool) -> tuple[Any, Any]:
+    velocity = 0.9 * velocity + grad
+    return (x + rate * velocity if up else x - rate * velocity), velocity
+
+
+_CUBE = (2, 3, 4)
+
+
+def _method(name: str) -> Callable[[Any, int], Any]:
+    return lambda x, dim: getattr(x, name)(dim)
+
+
+_ALONG = "sum prod mean var std amax amin logsumexp softmax log_softmax cumsum argmax argmin unbind flip"
+
+_CALLS: dict[str, Callable[[Any, int], Any]] = {
+    **{name: _method(name) for name in _ALONG.split()},
+    "max": lambda x, dim: tuple(x.max(dim)),
+    "min": lambda x, dim: tuple(x.min(dim)),
+    "any": lambda x, dim: (x > 0).any(dim),
+    "all": lambda x, dim: (x > 0).all(dim),
+    "sum of two": lambda x, dim: x.sum((dim, 0 if dim in (1, -2) else 1)),
+    "cat": lambda x, dim: cat([x, x], dim),
+    "stack": lambda x, dim: stack([x, x], dim) if dim >= 0 else stack([x, x], dim - 1),
+    "transpose": lambda x, dim: x.transpose(dim, 0 if dim >= 0 else -3),
+    "split": lambda x, dim: x.split(2, dim),
+    "index_select": lambda x, dim: x.index_select(dim, IntTensor.from_data([1, 0], device=x.device)),
+    "gather": lambda x, dim: x.gather(dim, x.argmax(dim, keepdim=True)),
+}
+NEGATIVE_DIMS = list(_CALLS)
+"""The names of the tested methods of tensors."""
+
+
+def check_negative_dims(device: Any, name: str) -> None:
+    """Check for every dim that dim and dim - ndim give the same result."""
+    values = np.random.default_rng(0).uniform(-2, 2, _CUBE)
+    x: Tensor[Any] = Tensor.from_data(values, device=device)
+    for dim in range(len(_CUBE)):
+        front, back = _CALLS[name](x, dim), _CALLS[name](x, dim - len(_CUBE))
+        pairs = list(zip(front, back, strict=True)) if isinstance(front, (tuple, list)) else [(front, back)]
+        for x_front, x_back in pairs:
+            where = f"{name} along {dim} and along {dim - len(_CUBE)} of shape {_CUBE}"
+            a, b = x_front.to_numpy(), x_back.to_numpy()
+            assert a.shape == b.shape, f"{where}: shapes {a.shape} and {b.shape}"
+            assert np.array_equal(a, b), f"{where}:\n{a}\nand\n{b}"

@@ -28,7 +28,7 @@ class Problem:
 
     function: Function
     inputs: tuple[Tensor[Any], ...]
-    results: list[Tensor[Any]]  #: what it returned for them
+    results: list[Tensor[Any]]  #: its results for them
     weights: list[Tensor[Any]]  #: one weight, of the same shape, for each result
     before: list[NDArray[Any]]  #: copies of inputs and weights, to detect changes in place
     eps: float

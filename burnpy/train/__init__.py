@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import missing
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
-from burnpy.train.display.dashboard import Dashboard, Progress
+from burnpy.train.dashboard import Dashboard, Progress
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
 from burnpy.train.loggers import Jsonl, TensorBoard

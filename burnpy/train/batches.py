@@ -12,7 +12,6 @@ from burnpy.nn.module import Module
 from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
-from burnpy.tensor.tensor import Tensor
 from burnpy.train.strategy import Ranks, shared
 from burnpy.train.train_step import Measured
 from burnpy.typevars import T, T_co
@@ -104,7 +103,9 @@ class MicroBatches:
         """Add a batch."""
         self.measured.append(measured)
         if self._total is not None and measured.step is not None:
-            grads = GradientsParams.from_grads(self._scaled(measured.step.loss).backward(), self._model)
+            loss = measured.step.loss
+            scaled = loss if self._scaler is None else self._scaler.scale(loss)
+            grads = GradientsParams.from_grads(scaled.backward(), self._model)
             self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
@@ -112,10 +113,10 @@ class MicroBatches:
         if self._total is not None:
             return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
         ((step, size, _),) = self.measured
-        return group.backward(None if step is None else self._scaled(step.loss), self._model, weight=size)
-
-    def _scaled(self, loss: Tensor[Any]) -> Tensor[Any]:
-        return loss if self._scaler is None else self._scaler.scale(loss)
+        loss = None if step is None else step.loss
+        if loss is not None and self._scaler is not None:
+            loss = self._scaler.scale(loss)
+        return group.backward(loss, self._model, weight=size)
 
 
 class Feed:

@@ -49,7 +49,7 @@ State: TypeAlias = Any
 class Callback:
     """The base class of callbacks, which get every event of a run and return decisions.
 
-    A callback changes nothing. What it has to remember from one event to the next is its state, which it returns and
+    A callback changes nothing. Its memory from one event to the next is its state, which it returns and
     gets back, so that a resumed run decides as the interrupted one would have. For a callback without a state, a
     function from an event to a decision, to several or to None serves as well::
 

@@ -35,7 +35,7 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class Trainable(Protocol[M_co, V_co]):
-    """A module of class ``M`` whose `Module.valid` is a ``V``: what a learner of steps on these can train."""
+    """A module of class ``M`` whose `Module.valid` is a ``V``, which a learner of steps on these can train."""
 
     def valid(self) -> V_co:
         """Return the model on the inner backend."""

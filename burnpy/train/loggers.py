@@ -30,7 +30,7 @@ class Jsonl:
 
     Args:
         path: the file; its folder is created.
-        settings: what to remember of the run, for its first line: plain values by name.
+        settings: facts about the run, for its first line: plain values by name.
         every: the number of optimizer steps between two lines of batches, whose losses are read from the device; None
             writes none.
 

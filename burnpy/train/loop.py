@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Interrupts:
     """A context manager that counts SIGINT and SIGTERM in the main thread; elsewhere it does nothing.
 
-    The first signal sets `requested`. The earlier handlers are then restored, so that the second does what it always
+    The first signal sets `requested`. The earlier handlers are then restored, so that the second acts as it always
     does: Ctrl-C raises KeyboardInterrupt, SIGTERM ends the process.
     """
 
@@ -77,7 +77,7 @@ def run(
     resume: str | Path | None,
     fast_dev_run: bool,
 ) -> Generator[Event[M], None, None]:
-    """Train, and yield what happens. The arguments are those of `Learner.events`, checked."""
+    """Train, and yield the events. The arguments are those of `Learner.events`, checked."""
     check_batches(train, "the training batches", epochs)
     if valid is not None:
         check_batches(valid, "the validation batches", epochs)
@@ -193,7 +193,7 @@ class Loop:
         micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
         while feed.has_next:
             more = self._measure(feed, micro)
-            rate, norm = learner.schedule(at.step), None
+            rate, norm = learner.schedule.at(at.step), None
             complete = len(micro.measured) == learner.accumulate or not more
             if complete:
                 micro, norm = self._update(feed, micro, rate)
@@ -329,7 +329,7 @@ class Loop:
         return metrics
 
     def _agree(self, interrupted: bool = False) -> None:
-        """Stop where a rank stops. Note what any rank saves, since all have to contribute their metrics to it."""
+        """Stop where a rank stops. Note the saves of any rank, since all have to contribute their metrics to it."""
         saving = bool(self.save)
         if self.strategy.group.size > 1:
             mine = (self.stopped, interrupted, saving)

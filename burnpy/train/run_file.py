@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Writer:
     """Writes one checkpoint at a time on a thread of its own.
 
-    What is saved is immutable (models, records of optimizers, plain values), so that nothing is copied and training
+    The saved values are immutable (models, records of optimizers, plain values), so that nothing is copied and training
     goes on meanwhile. An error is raised by the next `write` or by `close`.
     """
 
@@ -196,6 +196,6 @@ def restored(
 
 
 def _settings(learner: Learner[Any, Any, Any, Any], train: Any) -> dict[str, Any]:
-    """Return what must be the same in a run that resumes."""
+    """Return the settings that must be the same in a run that resumes."""
     scaler = None if learner.scaler is None else type(learner.scaler).__name__
     return {"accumulate": learner.accumulate, "scaler": scaler, **settings_of(train)}

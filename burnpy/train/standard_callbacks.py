@@ -84,7 +84,7 @@ class Checkpoints(Callback):
     def saved(self, step: int, state: State) -> tuple[State, Save]:
         """Return the state after a save of a step, and the decision to save it.
 
-        What is deleted now is deleted again after the next save: a run that is killed in between, and goes on from this
+        A file deleted now is deleted again after the next save: a run that is killed in between, and goes on from this
         file, leaves none behind.
         """
         name = f"step-{step:08d}{SUFFIX}"

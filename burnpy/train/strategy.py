@@ -1,4 +1,4 @@
-"""`Strategy`: the processes that train together, and what they compute from each other's parts."""
+"""`Strategy`: the processes that train together, and values computed from the parts of all."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def shared(loader: Any, group: Ranks, name: str) -> Any:
 
 
 def from_leader(strategy: Strategy, make: Callable[[], T]) -> T:
-    """Return on all ranks what rank 0 makes, such as the contents of a file.
+    """Return rank 0's value on all ranks, such as the contents of a file.
 
     Raises:
-        Exception: what ``make`` raised on rank 0, on all ranks.
+        Exception: the one that ``make`` raised on rank 0, on all ranks.
     """
 
     def step(group: Ranks) -> tuple[Any, Exception | None]:

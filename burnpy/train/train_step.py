@@ -82,6 +82,8 @@ def batch_size(batch: object) -> int:
     5
     """
     parts: list[Any] = []
+    if isinstance(batch, (tuple, list)) and batch and isinstance(batch[0], TensorBase):  # the common case
+        batch = batch[0]
     if isinstance(batch, TensorBase) or hasattr(batch, "__array__"):
         shape = getattr(batch, "shape", ())
         if shape:
@@ -104,7 +106,7 @@ def batch_size(batch: object) -> int:
 
 
 def checked_step(step: object, function: str) -> Step[Any]:
-    """Return what a step function returned.
+    """Return the result of a step function, checked.
 
     Raises:
         KindError: it is not a `Step`.
@@ -135,7 +137,7 @@ class Running:
         self._device: Any = None
 
     def add(self, measured: Measured, more: Mapping[str, Metric]) -> None:
-        """Add what a batch measured, and metrics that are not its step's own."""
+        """Add the measurements of a batch, and metrics that are not its step's own."""
         step, size, value = measured
         if step is None:
             self._metrics = added(self._metrics, more)
@@ -181,7 +183,7 @@ def finite_loss(loss: Tensor[Any], where: Callable[[], str]) -> float | None:
     Raises:
         NonFiniteError: it is not finite.
     """
-    device: Any = loss.device
+    device: Any = loss._device
     if device.discrete.eager_checks:
         value = float(device.to_numpy(loss._primitive))  # 0-d, as `Step` has checked
         if not math.isfinite(value):

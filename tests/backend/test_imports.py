@@ -14,13 +14,13 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": "typevars",
-    "burnpy.backend": "backend devices dtypes errors function_copy lazy primitives rules runtime schema",
+    "burnpy.backend": "backend devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
         "activation attention binary convolution creation decompositions dense distances elementary foreach "
         "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
         "recurrence_steps reduction resampling scans shape special windows"
     ),
-    "burnpy.hints": "numpy_names signatures torch_names",
+    "burnpy.hints": "numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
         "integers joining levels operands pointwise protocols reduction shape template tensor tensor_base"

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from burnpy.testing.arguments import ALL_DTYPES
-from burnpy.testing.conformance import suite_of
-from burnpy.testing.extent import DECORATED, Extent
+from burnpy.testing.conformance import DECORATED, Extent, suite_of
 
 
 def suite_in(

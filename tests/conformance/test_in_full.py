@@ -13,7 +13,7 @@ from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_derivatives, promoting
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

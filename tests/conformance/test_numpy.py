@@ -6,8 +6,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.testing.arguments import ALL_DTYPES
-from burnpy.testing.conformance import suite_of
-from burnpy.testing.extent import USUAL
+from burnpy.testing.conformance import USUAL, suite_of
 
 pytestmark = pytest.mark.slow
 

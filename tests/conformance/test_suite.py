@@ -11,8 +11,7 @@ from burnpy.backend import Backend, NumPy, errors, operations
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.conformance import suite_of, value_cases
-from burnpy.testing.extent import DECORATED, FAST, FULL, LIGHT, USUAL, Extent
+from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
 from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 
 

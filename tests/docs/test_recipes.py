@@ -26,8 +26,7 @@ from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
-from burnpy.testing.conformance import value_cases
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case, value_cases
 from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.train.board.page import runs_in
+from burnpy.train.board import runs_in
 
 pytestmark = pytest.mark.slow
 

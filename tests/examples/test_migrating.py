@@ -15,7 +15,7 @@ from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
 from burnpy.docs import migrating
 from burnpy.nn import functional
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 
 pytestmark = pytest.mark.slow
 

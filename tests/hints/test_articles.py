@@ -15,7 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, a
 from burnpy.nn import Linear
 from burnpy.optim import Adam
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 
 pytestmark = pytest.mark.slow
 

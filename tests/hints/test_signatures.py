@@ -11,7 +11,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor, autodiff, errors, func
 from burnpy.backend import NumPy
-from burnpy.hints.signatures import signature
+from burnpy.backend.functions import signature
 from burnpy.nn import Module
 
 MISSING = "Missing" if sys.version_info >= (3, 14) else "'Missing'"

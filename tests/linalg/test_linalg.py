@@ -241,6 +241,27 @@ def test_checked_devices_compute() -> None:
     close(linalg.inv(tensor(np.eye(2) * 4, Checked[NumPy])), np.eye(2) / 4)
 
 
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "svd", "svdvals", "qr", "inv", "det", "pinv", "matrix_exp"])
+def test_matrices_in_as_many_dimensions_as_there_can_be(name: str) -> None:
+    small: Any = Tensor[Train].from_data([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 0.5], [0.5, 4.0]]]).require_grad()
+    large = small.reshape((1,) * 61 + (2, 2, 2)).detach().require_grad()
+    gradients = []
+    for x in (small, large):
+        found: Any = getattr(linalg, name)(x)
+        parts = found if isinstance(found, tuple) else (found,)
+        values = [part.to_numpy().reshape(-1) for part in parts]
+        part = parts[-1 if name != "svd" else 1]
+        gradients.append((values, x.grad(part.square().sum().backward()).to_numpy().reshape(-1)))
+    for few, many in zip(*[[*values, gradient] for values, gradient in gradients], strict=True):
+        np.testing.assert_array_equal(few, many)
+
+
+def test_what_fails_in_many_dimensions_names_the_matrix() -> None:
+    x = Tensor[NumPy].zeros((1,) * 61 + (2, 2, 2))
+    with pytest.raises(LinAlgError, match=r", 0\) is singular"):
+        linalg.inv(x)
+
+
 def test_mistakes() -> None:
     x, i = tensor(rng.normal(size=(2, 3))), IntTensor[NumPy].ones((2, 2))
     cases: list[tuple[Callable[[], Any], Any, str]] = [

@@ -66,7 +66,7 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 13, 40, 48), (Train, 21, 50, 71)], ids=["plain", "tracked"]
+    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 13, 39, 48), (Train, 15, 40, 61)], ids=["plain", "tracked"]
 )
 def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int, layer_norm: int) -> None:
     images, x = Tensor.ones((1, 1, 5, 5), device=device), Tensor.ones((2, 4), device=device)
@@ -78,16 +78,16 @@ def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int,
 
 
 OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
-    "sigmoid": (lambda x, index, mask: x.sigmoid(), 9, 10),
-    "softmax": (lambda x, index, mask: x.softmax(1), 11, 13),
-    "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 25, 53),
-    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 32, 47),
+    "sigmoid": (lambda x, index, mask: x.sigmoid(), 9, 9),
+    "softmax": (lambda x, index, mask: x.softmax(1), 11, 12),
+    "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 25, 43),
+    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 32, 44),
     "mean": (lambda x, index, mask: x.mean(), 7, 9),
-    "max": (lambda x, index, mask: x.max(), 8, 11),
-    "where": (lambda x, index, mask: where(mask, x, x), 14, 19),
-    "cat": (lambda x, index, mask: cat([x, x]), 13, 23),
-    "stack": (lambda x, index, mask: stack([x, x]), 15, 27),
-    "x[index]": (lambda x, index, mask: x[index], 20, 23),
+    "max": (lambda x, index, mask: x.max(), 8, 10),
+    "where": (lambda x, index, mask: where(mask, x, x), 14, 16),
+    "cat": (lambda x, index, mask: cat([x, x]), 13, 17),
+    "stack": (lambda x, index, mask: stack([x, x]), 15, 21),
+    "x[index]": (lambda x, index, mask: x[index], 20, 22),
 }
 """Functions of a tensor, of an index and of a mask, and the most calls untracked and tracked, with kernels."""
 
@@ -119,7 +119,7 @@ def test_a_learner_adds_few_calls_to_a_loop_by_hand() -> None:
 
     def by_learner(count: int) -> None:
         learner = Learner(train_step, optim=Sgd(), lr=0.1)
-        assert sum(1 for _ in learner.events(model, [batch] * count, epochs=1)) > count
+        assert len([*learner.events(model, [batch] * count, epochs=1)]) > count
 
     def by_hand(count: int) -> None:
         trained, optim = model, Sgd()
@@ -129,4 +129,4 @@ def test_a_learner_adds_few_calls_to_a_loop_by_hand() -> None:
     def of_a_batch(run: Callable[[int], None]) -> float:
         return (frames(lambda: run(40)) - frames(lambda: run(20))) / 20
 
-    assert of_a_batch(by_learner) - of_a_batch(by_hand) <= 40
+    assert of_a_batch(by_learner) - of_a_batch(by_hand) <= 30

@@ -13,12 +13,8 @@ from burnpy.nn import functional
 ROOT = Path(burnpy.nn.__path__[0])
 FILES = {".".join(("burnpy", "nn", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
 
-LAYERS_ALONE = {
-    *("loss_frame", "recurrence", "recurrence_frame", "sequential", "transformer", "transformer_decoder"),
-    *("dropout", "embedding"),  # whose functions have these names, and so cannot be in modules of these names
-}
-"""The modules of layers that have no function of their own, or one in a module of another name."""
-FUNCTIONS_ALONE = {"embeddings", "random"}
+LAYERS_ALONE = {"recurrence", "recurrence_frame", "sequential", "transformer", "transformer_decoder"}
+"""The modules of layers that have no function of their own."""
 
 
 def imports(path: Path) -> set[str]:
@@ -44,7 +40,7 @@ def test_there_is_no_circle_of_imports() -> None:
 
 
 def test_a_family_has_one_name_in_functional_and_layers() -> None:
-    assert modules("layers") - LAYERS_ALONE == modules("functional") - FUNCTIONS_ALONE
+    assert modules("layers") - LAYERS_ALONE == modules("functional")
 
 
 def test_no_module_takes_the_place_of_a_function() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 
 torch = pytest.importorskip("torch", reason="reads the names from PyTorch, which is not installed")
 

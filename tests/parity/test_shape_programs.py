@@ -10,7 +10,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 from tests.tensor.shape_programs import PROGRAMS, arrays
 from tests.tensor.test_shape_programs import CLASSES, FUNCTIONS, library, parts
 

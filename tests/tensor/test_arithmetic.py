@@ -255,6 +255,7 @@ def test_derivatives(name: str) -> None:
     ("call", "error", "said"),
     [
         (lambda: X.lerp(X[:, :2], 0.5), ShapeError, r"lerp\(\) got shapes \(2, 3\), \(2, 2\)"),
+        (lambda: X.lerp(1.0, 0.5), KindError, r"lerp\(\) interpolates between tensors, got 1.0 as end"),
         (lambda: X.addcmul(X, X[:, :2]), ShapeError, r"addcmul\(\) got shapes \(2, 3\), \(2, 3\), \(2, 2\)"),
         (lambda: X.addcdiv(X, I), KindError, r"addcdiv\(\): kinds do not mix"),
         (lambda: X.addmm(X, X), ShapeError, r"addmm\(\) .* shapes \(2, 3\) and \(2, 3\) to shape \(2, 3\)"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, linalg, metrics, nn, optim
 from burnpy.backend import NumPy
 from burnpy.backend.errors import (
     ArgumentError,
@@ -451,6 +451,74 @@ def test_more_elements_than_can_be_addressed() -> None:
     for mistake in mistakes:
         with pytest.raises(ShapeError, match=r"\(1099511627776, 1099511627776\), which is more elements"):
             mistake()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("reshape", lambda x: x.reshape((1,) * 65)),
+        ("unsqueeze", lambda x: x.unsqueeze(0)),
+        ("x[...]", lambda x: x[None]),
+        ("expand", lambda x: x.expand((1,) * 65)),
+        ("stack", lambda x: burnpy.stack([x, x])),
+        ("diag_embed", lambda x: x.diag_embed()),
+        ("Tensor.ones", lambda x: Tensor[NumPy].ones((1,) * 65)),
+    ],
+)
+def test_more_dimensions_than_a_tensor_has(name: str, call: Any) -> None:
+    for device in (NumPy, Autodiff[NumPy]):
+        x: Any = Tensor.ones((1,) * 64, device=device)
+        with pytest.raises(ShapeError, match=rf"{re.escape(name)}\(\) got 65 dimensions; a tensor has 64 at most"):
+            call(x)
+
+
+HUGE = 10**400
+"""An int that Python cannot convert to a float."""
+_LINEAR: Any = nn.Linear(3, 3, device=Autodiff[NumPy])
+_MATRIX: Any = Tensor[NumPy].ones((3, 3))
+_STEPPED = _LINEAR(Tensor[Autodiff[NumPy]].ones((1, 3))).sum().backward()
+TOO_LARGE: dict[str, tuple[str, Callable[[], Any]]] = {
+    "a learning rate": ("the learning rate", lambda: optim.Sgd().step(HUGE, _LINEAR, _STEPPED)),
+    "a negative rate": ("the learning rate", lambda: optim.Sgd().step(-HUGE, _LINEAR, _STEPPED)),
+    "betas": ("betas", lambda: optim.Adam(betas=(HUGE, 0.9))),
+    "eps of an optimizer": ("eps", lambda: optim.Adam(eps=HUGE)),
+    "steps of a schedule": ("steps", lambda: optim.OneCycleLr(0.1, steps=HUGE)),
+    "the step of a schedule": ("the step", lambda: optim.NoamLr(0.1, warm_up=2, size=4)(HUGE)),
+    "dropout": ("p=", lambda: nn.Dropout(HUGE)),
+    "a probability": ("p=", lambda: functional.dropout(_MATRIX, HUGE)),
+    "layer norm": ("layer_norm", lambda: functional.layer_norm(_MATRIX, 3, eps=HUGE)),
+    "rms norm": ("rms_norm", lambda: functional.rms_norm(_MATRIX, 3, eps=HUGE)),
+    "batch norm": ("batch_norm", lambda: functional.batch_norm(_MATRIX, None, None, training=True, eps=HUGE)),
+    "group norm": ("group_norm", lambda: functional.group_norm(_MATRIX, 3, eps=HUGE)),
+    "instance norm": ("instance_norm", lambda: functional.instance_norm(_MATRIX.expand(2, 3, 3), eps=HUGE)),
+    "celu": ("celu", lambda: functional.celu(_MATRIX, HUGE)),
+    "huber": ("delta", lambda: functional.huber_loss(_MATRIX, _MATRIX, delta=HUGE)),
+    "smooth l1": ("smooth_l1_loss", lambda: functional.smooth_l1_loss(_MATRIX, _MATRIX, beta=HUGE)),
+    "attention": (
+        "scaled_dot_product_attention",
+        lambda: functional.scaled_dot_product_attention(_MATRIX, _MATRIX, _MATRIX, scale=HUGE),
+    ),
+    "interpolate": ("scale_factor", lambda: functional.interpolate(_MATRIX[None], scale_factor=HUGE)),
+    "a norm": ("norm", lambda: _MATRIX.norm(HUGE)),
+    "a distance": ("pdist", lambda: functional.pdist(_MATRIX, p=HUGE)),
+    "the order of a norm": ("vector_norm", lambda: linalg.vector_norm(_MATRIX, ord=HUGE)),
+    "rtol": ("pinv", lambda: linalg.pinv(_MATRIX, rtol=HUGE)),
+    "atol": ("pinv", lambda: linalg.pinv(_MATRIX, atol=HUGE)),
+    "lerp": ("lerp", lambda: _MATRIX.lerp(_MATRIX, HUGE)),
+    "gradients": ("mul", lambda: _STEPPED * HUGE),
+    "a gain": ("", lambda: nn.init.XavierNormal(HUGE)((2, 2), device=NumPy)),
+    "another gain": ("", lambda: nn.init.KaimingUniform(HUGE)((2, 2), device=NumPy)),
+    "a weight": ("weight", lambda: metrics.Mean.of(_MATRIX, weight=HUGE)),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_ints_that_no_float_holds(name: str) -> None:
+    said, call = TOO_LARGE[name]
+    with pytest.raises((ArgumentError, DTypeError), match=r"cannot hold|too large|expected") as caught:
+        call()
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 def test_tracebacks_name_the_operation() -> None:

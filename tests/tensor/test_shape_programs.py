@@ -16,7 +16,7 @@ from burnpy.backend import Checked, NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, DimError, IndexRangeError, KindError, ShapeError
 from burnpy.nn import functional
 from burnpy.testing import gradcheck, gradgradcheck
-from burnpy.testing.failures import every_case
+from burnpy.testing.conformance import every_case
 from tests.tensor.shape_programs import PROGRAMS, arrays
 from tests.third_party.array_api_backend import ArrayApi
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from burnpy.testing.extent import LIGHT
+from burnpy.testing.conformance import LIGHT
 from tests.conformance.suites import suite_in
 from tests.third_party.array_api_backend import DTYPES, ArrayApi
 

@@ -21,9 +21,8 @@ from PIL import Image
 from burnpy.metrics import ConfusionMatrix
 from burnpy.nn import Module
 from burnpy.optim import AdamW
-from burnpy.train import FitStart, Jsonl, Learner, Step
-from burnpy.train.board import __main__ as board
-from burnpy.train.board.page import COLORS, HEIGHT, WIDTH, figures, page, runs_in, ticks
+from burnpy.train import FitStart, Jsonl, Learner, Step, board
+from burnpy.train.board import COLORS, HEIGHT, WIDTH, figures, page, runs_in, ticks
 
 from .training import Batches, net, train_step, valid_batches, valid_step
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from burnpy.errors import ArgumentError
 from burnpy.train import BatchEnd, Dashboard, Progress, TensorBoard, find_lr
-from burnpy.train.display.history import History
+from burnpy.train.display import History
 
 from .training import Batches, learner, net, valid_batches, weights
 
@@ -49,7 +49,7 @@ def test_a_terminal_shows_bars_values_and_curves() -> None:
 
 def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1.0
-    monkeypatch.setattr("burnpy.train.display.history.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr("burnpy.train.display.time", SimpleNamespace(perf_counter=lambda: now))
     history, read = History(), []
     for event in learner().events(net(), Batches(), valid_batches(), epochs=1):
         history.note(event)

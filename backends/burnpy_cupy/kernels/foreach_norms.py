@@ -111,7 +111,7 @@ def norm_kernels(xp: Any, p: float, dtype: str, result: str) -> NormKernels:
 
 
 def partial_norms(kernels: NormKernels, batches: Sequence[TableBatch], out: Any) -> None:
-    """Launch the kernels of parts; what they find goes to ``out``, three numbers for each part of all batches."""
+    """Launch the kernels of parts; their results go to ``out``, three numbers for each part of all batches."""
     start = 0
     for batch in batches:
         kernels.parts((batch.parts,), (THREADS,), (batch.table, out[3 * start :]))

@@ -1,6 +1,6 @@
 """From an operation to its kernel, and operations that run as programs, in one launch, or three if they add up rows.
 
-Empty arrays, and what no `Geometry` describes, use the methods of `burnpy_array`.
+Empty arrays, and layouts that no `Geometry` describes, use the methods of `burnpy_array`.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ _TURNED = {Extent.ROW: Extent.COLUMN, Extent.COLUMN: Extent.ROW}
 class Passes:
     """The kernels of a program.
 
-    The second program has rows and columns exchanged, so that what it computes are sums of its own columns. Its inputs
+    The second program has rows and columns exchanged, so that it computes sums of its own columns. Its inputs
     are those of the whole, and the sums and maxima over columns that it needs, which the first one returns last.
     """
 

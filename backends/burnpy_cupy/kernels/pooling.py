@@ -1,6 +1,6 @@
 """Pooling, one launch each.
 
-Kernels of pooling. Each thread gathers what belongs to its own element of the result, a window's elements or, for
+Kernels of pooling. Each thread gathers the elements for its own element of the result, a window's elements or, for
 gradients, the windows that an element lies in, in row-major order: no two threads write one place, and sums are added
 up in one order.
 

@@ -57,7 +57,7 @@ def generated(name: str) -> Callable[..., Any]:
         "default": op.function,
     }
     names |= {f"default_{a.name}": a.default for a in op.arguments if a.default is not EMPTY}
-    kinds: dict[Vjp, EdgeKind] = {}  # what the generated source saves for each vjp
+    kinds: dict[Vjp, EdgeKind] = {}  # the values that the generated source saves for each vjp
     if rule:
         names |= _vjps(rule, kinds)
     names["Kind"] = node_class(name, kinds)

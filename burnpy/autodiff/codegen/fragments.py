@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from burnpy.autodiff.rule_table import Rule
 from burnpy.backend.entries import EMPTY, Argument, Operation
+from burnpy.backend.functions import signature
 from burnpy.backend.rules import Matrices, Vjp
-from burnpy.hints.signatures import signature
 
 
 def parameter(a: Argument) -> str:

@@ -17,7 +17,7 @@ from burnpy.autodiff.modes import flag
 from burnpy.autodiff.tools.checkpoint_section import Section
 from burnpy.autodiff.tools.saved_tensors import innermost_saver, refuse_where_disabled
 from burnpy.backend.errors import ArgumentError, KindError
-from burnpy.hints.signatures import signature
+from burnpy.backend.functions import signature
 from burnpy.tensor.generator import states
 from burnpy.typevars import R, T
 

@@ -37,8 +37,8 @@ from burnpy.autodiff.tools.user_values import (
     zero_like,
 )
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
+from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Float
-from burnpy.hints.signatures import signature
 from burnpy.tensor.levels import working_on
 from burnpy.typevars import F
 

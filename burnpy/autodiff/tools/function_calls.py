@@ -1,4 +1,4 @@
-"""One call of a `Function`: its `Context`, what all levels share of it, and the functions that refuse a derivative."""
+"""One call of a `Function`: its `Context`, the part that all levels share, and functions that refuse a derivative."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.hints.signatures import signature
+from burnpy.backend.functions import signature
 from burnpy.tensor.host_data import watching
 from burnpy.tensor.levels import open_levels, working_on
 from burnpy.tensor.tensor_base import TensorBase

@@ -259,8 +259,8 @@ class Profile:
     def chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the calls to a file for chrome://tracing and ui.perfetto.dev.
 
-        There is a process for each device, with a row for each thread, and for a GPU another with what its calls took
-        on the host, which queues them.
+        There is a process for each device, with a row for each thread, and for a GPU another with the times
+        of its calls on the host, which queues them.
         """
         written(path, self.timeline(), self._began)
 

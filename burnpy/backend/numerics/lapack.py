@@ -1,13 +1,14 @@
 """Linear algebra of arrays by the ``linalg`` of an array module, ``numpy.linalg`` or ``cupy.linalg``.
 
 Each function takes the module and arrays of it, float16 and bfloat16 too, which are computed in float32. The defaults
-of operations call them on the host, and NumPy and CuPy with their own arrays. What fails names the matrix of the batch.
+of operations call them on the host, and NumPy and CuPy with their own arrays. An error names the matrix of the batch.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ _REASONS = {
     "eigh": "has no eigenvalues that LAPACK finds: it contains NaN or infinity, or its numbers are too large",
     "svd": "has no singular values that LAPACK finds: it contains NaN or infinity, or its numbers are too large",
 }
+
+_MOST_DIMS = 32
+"""The dimensions of arrays that LAPACK's functions get; those of NumPy count the ones of results to its 64."""
 
 BLOCK = 64
 """The rows that are solved at once by `solve_triangular`; all others are products."""
@@ -78,7 +82,7 @@ def svdvals(xp: Any, x: Array) -> Array:
 def qr(xp: Any, x: Array, complete: bool) -> tuple[Array, Array]:
     """QR decompositions."""
     mode = "complete" if complete else "reduced"
-    if 0 in x.shape[-2:]:  # NumPy refuses what CuPy and PyTorch decompose
+    if 0 in x.shape[-2:]:  # NumPy refuses empty matrices, which CuPy and PyTorch decompose
         rows, columns = x.shape[-2:]
         k = rows if complete else 0
         q = xp.broadcast_to(xp.eye(rows, k, dtype=x.dtype), (*x.shape[:-2], rows, k)).copy()
@@ -230,10 +234,21 @@ def _run(xp: Any, name: str, f: Callable[..., Any], *arrays: Array) -> Any:
     if dtype.itemsize == 2:
         out = _run(xp, name, f, *[a.astype(float32) for a in arrays])
         return tuple([each.astype(dtype) for each in out]) if isinstance(out, tuple) else out.astype(dtype)
+    if arrays[0].ndim > _MOST_DIMS:
+        f = partial(_with_flat_batch, f)
     try:
         return f(*arrays)
     except np.linalg.LinAlgError as error:
         raise _failure(name, f, arrays) from error
+
+
+def _with_flat_batch(f: Callable[..., Any], *arrays: Array) -> Any:
+    """Return f(*arrays), computed for one dimension of all matrices in place of those before the last two."""
+    batch = arrays[0].shape[:-2]
+    out = f(*[a.reshape((math.prod(batch), *a.shape[-2:])) for a in arrays])
+    if isinstance(out, tuple):
+        return tuple([each.reshape((*batch, *each.shape[1:])) for each in out])
+    return out.reshape((*batch, *out.shape[1:]))
 
 
 def _failure(name: str, f: Callable[..., Any], arrays: tuple[Array, ...]) -> LinAlgError:

@@ -2,7 +2,7 @@
 
 A `Program` computes on rows of matrices: elementwise operations, broadcast vectors, sums and maxima over rows or
 columns. It is traced from an operation's default (`trace`), so that an operation such as gelu is written once, and
-executed by the operation `Backend.run`. What is no row computation (matrix products, windows, attention) is no program.
+executed by the operation `Backend.run`. Other computations (matrix products, windows, attention) are no programs.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ executed: list[list[Kernel]] = []
 class Explanation:
     """The kernels of a computation, in the order in which they ran first. ``print`` shows their programs."""
 
-    result: Any  #: what the function returned
+    result: Any  #: the function's result
     kernels: tuple[Kernel, ...]  #: without repeats
     calls: tuple[int, ...]  #: how often each ran
 
@@ -66,7 +66,7 @@ class Explanation:
 def explain(f: Callable[..., Any], *xs: Any) -> Explanation:
     """Call ``f(*xs)`` and return which kernels ran.
 
-    Kernels are compiled programs: see `burnpy.backend.programs`. What ran as a call of the array library is not listed;
+    Kernels are compiled programs: see `burnpy.backend.programs`. Calls of the array library are not listed;
     `burnpy.backend.Profiled` times every operation. Kernels that other threads run meanwhile are listed as well.
 
     Args:

@@ -47,7 +47,7 @@ class Schedule:
         return sorted(needed)
 
     def _refuse(self) -> None:
-        """Refuse what one pass over the rows cannot do."""
+        """Refuse a program that one pass over the rows cannot compute."""
         for k in self.live:
             step = self.steps[k]
             if not self._computes(step):

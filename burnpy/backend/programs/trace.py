@@ -66,7 +66,7 @@ def formula_program(formula: Formula, dtype: str, arrays: int, numbers: int, fla
         ProgramError: the formula cannot be written as a program.
     """
     inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
-    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to what is traced
+    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to traced operations
 
 
 def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:

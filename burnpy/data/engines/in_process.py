@@ -22,7 +22,7 @@ class BatchEngine(ABC, Generic[R_co]):
 
         Raises:
             StopIteration: there is none.
-            Exception: what the work raised.
+            Exception: the one that the work raised.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """The engine of processes, which have interpreters of their own and give results in shared memory.
 
-There is no thread for messages. The thread that takes a batch reads what the workers have sent, and sends the
+There is no thread for messages. The thread that takes a batch reads the workers' messages, and sends the
 next tasks; each worker has some waiting in its connection. Workers that have done an epoch wait for the next one.
 """
 
@@ -116,7 +116,7 @@ class ProcessEngine(BatchEngine[Any]):
         Raises:
             StopIteration: there is none.
             WorkerError: a process has ended.
-            Exception: what the work raised.
+            Exception: the one that the work raised.
         """
         number = self._given
         self._given += 1

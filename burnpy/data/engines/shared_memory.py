@@ -158,7 +158,7 @@ def packed_for_processes(
     Args:
         value: the object.
         parts: those parts of it that a user gave, by name, for the message.
-        where: where the processes can make for themselves what cannot be sent, for the message.
+        where: where the processes can make an object that cannot be sent, for the message.
         otherwise: another remedy, for the message.
 
     Raises:

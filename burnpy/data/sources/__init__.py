@@ -12,9 +12,8 @@
 
 from __future__ import annotations
 
+from burnpy.data.sources.files import ImageFolder, ParquetStream, TableDataset, read_csv, read_parquet
 from burnpy.data.sources.frameworks import HuggingFaceStream, from_hugging_face, from_torch
-from burnpy.data.sources.image_folder import ImageFolder
-from burnpy.data.sources.tables import ParquetStream, TableDataset, read_csv, read_parquet
 
 __all__ = [
     "HuggingFaceStream",

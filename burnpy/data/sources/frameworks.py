@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HuggingFaceDataset(Dataset[Sample]):
-    """The rows of a ``datasets.Dataset``; what `from_hugging_face` returns."""
+    """The rows of a ``datasets.Dataset``; `from_hugging_face` returns it."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset.with_format("numpy")

@@ -153,7 +153,7 @@ class Normalize(ImageTransform):
 
 @dataclass(frozen=True)
 class Shift(ImageTransform):
-    """Moves each image by up to ``pixels`` in each direction; what comes in is ``fill``.
+    """Moves each image by up to ``pixels`` in each direction; pixels that come in are ``fill``.
 
     Raises:
         ArgumentError: ``pixels`` is negative.
@@ -246,7 +246,7 @@ class Flip(ImageTransform):
 
 @dataclass(frozen=True)
 class Rotate(ImageTransform):
-    """Turns each image about its middle by up to ``degrees`` in each direction; what comes in is ``fill``.
+    """Turns each image about its middle by up to ``degrees`` in each direction; pixels that come in are ``fill``.
 
     Pixels between others are interpolated linearly; images of ints are rounded.
 

@@ -114,7 +114,7 @@ class WorkerEngine(ABC):
         """End workers at once, whatever they are doing; some may have ended already."""
 
     def close(self) -> None:  # noqa: B027  # most have nothing to do
-        """End what was started for the workers, who have ended."""
+        """End the resources started for the workers, which have ended."""
 
 
 def done(function: Callable[[Any, Any], Any], model: Any, share: Any, seed: int) -> Any:

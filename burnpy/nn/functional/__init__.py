@@ -14,6 +14,7 @@ _LATER = {
         "celu",
         "elu",
         "glu",
+        "gumbel_softmax",
         "hardsigmoid",
         "hardswish",
         "hardtanh",
@@ -31,12 +32,7 @@ _LATER = {
     ),
     "burnpy.nn.functional.attention": ("rotary_encoding", "scaled_dot_product_attention"),
     "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"),
-    "burnpy.nn.functional.random": ("dropout", "gumbel_softmax"),
-    "burnpy.nn.functional.embeddings": ("embedding",),
-    "burnpy.nn.functional.dense": (
-        "bilinear",
-        "linear",
-    ),
+    "burnpy.nn.functional.dense": ("bilinear", "dropout", "embedding", "linear"),
     "burnpy.nn.functional.normalization": (
         "BatchNormed",
         "batch_norm",
@@ -47,11 +43,14 @@ _LATER = {
         "normalize",
         "rms_norm",
     ),
-    "burnpy.nn.functional.likelihood_losses": (
+    "burnpy.nn.functional.losses": (
         "binary_cross_entropy",
         "gaussian_nll_loss",
+        "huber_loss",
         "kl_div",
+        "l1_loss",
         "poisson_nll_loss",
+        "smooth_l1_loss",
     ),
     "burnpy.nn.functional.margin_losses": (
         "cosine_embedding_loss",
@@ -60,11 +59,6 @@ _LATER = {
         "multi_margin_loss",
         "soft_margin_loss",
         "triplet_margin_loss",
-    ),
-    "burnpy.nn.functional.regression_losses": (
-        "huber_loss",
-        "l1_loss",
-        "smooth_l1_loss",
     ),
     "burnpy.nn.functional.padding": ("pad",),
     "burnpy.nn.functional.pooling": (

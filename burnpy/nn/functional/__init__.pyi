@@ -4,6 +4,7 @@ from burnpy.nn.functional.activation import (
     celu,
     elu,
     glu,
+    gumbel_softmax,
     hardsigmoid,
     hardswish,
     hardtanh,
@@ -21,9 +22,16 @@ from burnpy.nn.functional.activation import (
 )
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
-from burnpy.nn.functional.dense import bilinear, linear
-from burnpy.nn.functional.embeddings import embedding
-from burnpy.nn.functional.likelihood_losses import binary_cross_entropy, gaussian_nll_loss, kl_div, poisson_nll_loss
+from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear
+from burnpy.nn.functional.losses import (
+    binary_cross_entropy,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -53,8 +61,6 @@ from burnpy.nn.functional.pooling import (
     max_pool1d,
     max_pool2d,
 )
-from burnpy.nn.functional.random import dropout, gumbel_softmax
-from burnpy.nn.functional.regression_losses import huber_loss, l1_loss, smooth_l1_loss
 from burnpy.nn.functional.resampling import (
     affine_grid,
     channel_shuffle,

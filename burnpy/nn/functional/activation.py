@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats
 from burnpy.tensor.call_errors import explained
@@ -13,6 +16,7 @@ from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -77,7 +81,7 @@ def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
     """
-    return _elu("elu", x, alpha, 1.0, 1.0)
+    return _elu("elu", x, alpha, 1.0)
 
 
 @explained
@@ -91,7 +95,7 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
     """
     if alpha == 0:
         raise ArgumentError("celu() got alpha=0, and divides by alpha; expected a positive number")
-    return _elu("celu", x, alpha, 1.0, 1.0 / alpha)
+    return _elu("celu", x, alpha, 1.0, continuous=True)
 
 
 @explained
@@ -100,7 +104,7 @@ def selu(x: Tensor[B]) -> Tensor[B]:
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
-    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE, 1.0)
+    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE)
 
 
 @explained
@@ -167,9 +171,11 @@ def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B
     return x._like(_device(x).hardtanh(x._primitive, low, high))
 
 
-def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, input_scale: float) -> Tensor[B]:
+def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, *, continuous: bool = False) -> Tensor[B]:
+    """Return the elu times ``scale``; with ``continuous``, the argument of exp is divided by ``alpha``."""
     (x,) = floats(operation, 1, x=x)
-    return x._like(_device(x).elu(x._primitive, number(x, alpha, operation), scale, input_scale))
+    size = number(x, alpha, operation)
+    return x._like(_device(x).elu(x._primitive, size, scale, 1.0 / size if continuous else 1.0))
 
 
 @explained
@@ -219,3 +225,45 @@ def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B
         raise ShapeError(f"{operation}() cannot halve dim {dim} of shape {x.shape}, whose size is odd")
     first, second = x.split(size // 2, dim) if size else (x, x)
     return first, second
+
+
+@explained
+def gumbel_softmax(
+    logits: Tensor[B],
+    tau: float = 1.0,
+    hard: bool = False,
+    dim: int = -1,
+    *,
+    generator: Generator | None = None,
+) -> Tensor[B]:
+    """Sample from the Gumbel-softmax distribution: the softmax of (logits + noise) / tau.
+
+    Args:
+        logits: unnormalized logarithms of probabilities.
+        tau: the temperature; the lower, the closer to one-hot vectors.
+        hard: if True, the samples are one-hot vectors with the gradient of the soft ones.
+        dim: the dimension of the classes.
+        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
+
+    Raises:
+        ArgumentError: ``tau`` is not positive.
+
+    Sources: Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2016; Maddison et al., The Concrete
+    Distribution, 2016.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> gumbel_softmax(Tensor[NumPy].from_data([0.0, 99.0]), hard=True).tolist()
+    [0.0, 1.0]
+    """
+    x: Tensor[B]
+    (x,) = floats("gumbel_softmax", 1, logits=logits)
+    if not number(x, tau, "gumbel_softmax") > 0:
+        raise ArgumentError(f"gumbel_softmax() got tau={describe(tau)}; give a positive number")
+    drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
+    noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
+    soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = soft.zeros_like().scatter(dim, soft.argmax(dim, keepdim=True), 1.0)
+    return chosen + (soft - soft.detach())  # exactly one-hot: the difference is 0

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, whole
-from burnpy.nn.functional.random import dropout
+from burnpy.nn.functional.dense import dropout
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.operands import broadcast_shape, refuse_wider, together
+from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
@@ -91,7 +91,7 @@ def scaled_dot_product_attention(
     first = _first_query(name, q[-2], k[-2], causal, offset)
     if not same_batch:
         query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
-    factor = 1.0 / math.sqrt(q[-1] or 1) if scale is None else float(scale)
+    factor = 1.0 / math.sqrt(q[-1] or 1) if scale is None else float(number(query, scale, name))
     scores_shape = (*batch, q[-2], k[-2])
     placed: Any = mask
     if mask is not None:

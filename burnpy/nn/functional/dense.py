@@ -1,17 +1,21 @@
-"""The linear function with weight and bias."""
+"""The linear function with weight and bias, the bilinear one, embedding, and dropout."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ShapeError
-from burnpy.nn.argument_checks import floats
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.argument_checks import exact_dims, floats, probability
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.generator import drawn_from
+from burnpy.tensor.operands import in_range, index_of, together
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
+    from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 @explained
@@ -100,3 +104,77 @@ def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
             f"first dim of the weight{hint}"
         )
     return ShapeError(f"linear() got weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}")
+
+
+@explained
+def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
+    """Look up the rows of ``weight`` at ``index``.
+
+    Args:
+        index: of any shape, from 0 to count - 1.
+        weight: shape (count, size).
+        padding_idx: the index of a row that gets no gradient; negative indices count from the end.
+
+    Returns:
+        Shape (*index.shape, size).
+
+    Raises:
+        KindError: ``index`` is not an `IntTensor`.
+        IndexRangeError: an index is out of range.
+        ArgumentError: ``padding_idx`` is out of range.
+
+    >>> from burnpy import IntTensor, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> embedding(IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]])).tolist()
+    [[2.0, 3.0], [0.0, 1.0]]
+    """
+    (weight,) = floats("embedding", 1, weight=weight)
+    exact_dims("embedding", "weight", weight.shape, 2, "(count, size)")
+    count = weight.shape[0]
+    indices = index_of(weight, index, "embedding")
+    weight = together("embedding", weight, index)[0]
+    device: Any = weight.device
+    rows = in_range(device, indices, count, False, "embedding()", 0, weight.shape)
+    return weight._like(device.embedding(weight._primitive, rows, padding_row(count, padding_idx)))
+
+
+def padding_row(count: int, padding_idx: int | None) -> int | None:
+    """Return ``padding_idx`` as a non-negative row index, or None.
+
+    Raises:
+        ArgumentError: it is out of range.
+    """
+    if padding_idx is None:
+        return None
+    if not -count <= padding_idx < count:
+        raise ArgumentError(f"embedding() got padding_idx={padding_idx} for {count} rows")
+    return padding_idx % count
+
+
+@explained
+def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
+    """Set each element of x to zero with probability ``p``, and scale the others by 1 / (1 - p).
+
+    Args:
+        x: of any shape.
+        p: the probability that an element is zeroed.
+        training: if False, return x unchanged.
+        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
+
+    Raises:
+        ArgumentError: ``p`` is not a probability.
+
+    Source: Srivastava et al., Dropout, 2014.
+
+    >>> from burnpy import Generator, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> dropout(Tensor[NumPy].ones((4,)), 0.5, generator=Generator(1)).tolist() in [[a, b, c, d]
+    ...     for a in (0, 2) for b in (0, 2) for c in (0, 2) for d in (0, 2)]
+    True
+    """
+    (x,) = floats("dropout", 1, x=x)
+    if not training or probability("dropout", p) == 0.0:
+        return x
+    device: Any = x.device
+    mask = device.random_mask(drawn_from(generator, device, "dropout"), x.shape, 1.0 - p)
+    return x._like(device.masked_scale(x._primitive, mask, 1.0 / (1.0 - p) if p < 1.0 else 1.0))

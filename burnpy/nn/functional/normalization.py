@@ -52,7 +52,7 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight=weight, bias=bias)
-    return x._like(_normalized(x, weight, bias, sizes, dims, eps)[0])
+    return x._like(_normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
 
 
 @explained
@@ -83,7 +83,8 @@ def rms_norm(
     sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight=weight)
     device: Any = x.device
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
-    return x._like(device.rms_norm(x._primitive, scale, dims, _resolution(x.dtype) if eps is None else float(eps)))
+    least = _resolution(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
+    return x._like(device.rms_norm(x._primitive, scale, dims, least))
 
 
 class BatchNormed(NamedTuple, Generic[B]):
@@ -135,7 +136,7 @@ def batch_norm(
     shape = x.shape
     _check_channels("batch_norm", shape, 2, running_mean=mean, running_var=var, weight=weight, bias=bias)
     d: Any = x._device
-    scale = d.rsqrt(d.add(var._primitive, float(eps)))
+    scale = d.rsqrt(d.add(var._primitive, float(number(x, eps, "batch_norm"))))
     if weight is not None:
         scale = d.mul(scale, weight._primitive)
     shift = d.neg(d.mul(mean._primitive, scale))
@@ -173,7 +174,7 @@ def batch_normed(
             "each channel, but a variance needs two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, len(shape)))
-    output, mean, var = map(x._like, _normalized(x, weight, bias, _across(shape), dims, eps))
+    output, mean, var = map(x._like, _normalized("batch_norm", x, weight, bias, _across(shape), dims, eps))
     return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
 
 
@@ -216,7 +217,7 @@ def group_norm(
             f"group_norm() got x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
             "divide them"
         )
-    return _normalized_groups(x, groups, weight, bias, eps)
+    return _normalized_groups("group_norm", x, groups, weight, bias, eps)
 
 
 @explained
@@ -265,7 +266,7 @@ def instance_norm(
             f"instance_norm() got x of shape {shape}, with one element for each channel of each member, and a "
             "variance takes two"
         )
-    return _normalized_groups(x, shape[1], weight, bias, eps)
+    return _normalized_groups("instance_norm", x, shape[1], weight, bias, eps)
 
 
 @explained
@@ -343,23 +344,29 @@ def _across(shape: Shape) -> Shape:
 
 
 def _normalized(
-    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, shape: Any, dims: tuple[int, ...], eps: float
+    name: str,
+    x: Tensor[B],
+    weight: Tensor[B] | None,
+    bias: Tensor[B] | None,
+    shape: Any,
+    dims: tuple[int, ...],
+    eps: float,
 ) -> tuple[Any, Any, Any]:
     """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
     device: Any = x._device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
     shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
-    return device.normalize(x._primitive, scale, shift, dims, float(eps))  # type: ignore[no-any-return]  # three primitives
+    return device.normalize(x._primitive, scale, shift, dims, float(number(x, eps, name)))  # type: ignore[no-any-return]  # three primitives
 
 
 def _normalized_groups(
-    x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
+    name: str, x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
 ) -> Tensor[B]:
     """Normalize each group of channels of each member."""
     shape = x.shape
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
-    return x._like(_normalized(planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
+    return x._like(_normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
 
 
 def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:

@@ -127,7 +127,7 @@ def grid_sample(
         grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
             or upper edge) to 1.
         mode: the interpolation between elements.
-        padding_mode: what lies beyond the edges: zeros, the nearest edge's element, or the image reflected.
+        padding_mode: the values beyond the edges: zeros, the nearest edge's element, or the image reflected.
         align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
 
     Returns:
@@ -332,13 +332,23 @@ def _sizes(shape: Any, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], t
         sizes = tuple([whole("interpolate", "size", n) for n in each])
         factors = None
     else:
-        if not all(isinstance(f, (int, float, np.number)) and math.isfinite(f) for f in each):
-            raise ArgumentError(f"interpolate() got scale_factor={given!r:.80}; expected a number, or one for each dim")
+        if not all(_is_finite(f) for f in each):
+            raise ArgumentError(
+                f"interpolate() got scale_factor={describe(given)}; expected a finite number, or one for each dim"
+            )
         factors = tuple([float(f) for f in each])
         sizes = tuple([math.floor(n * f) for n, f in zip(shape, factors, strict=True)])
     if min(sizes) < 1:
         raise ArgumentError(f"interpolate() got {name}={given!r:.80}, for an output of {sizes}; sizes are positive")
     return sizes, factors
+
+
+def _is_finite(factor: Any) -> bool:
+    """Return whether an argument is a number that a float can hold."""
+    try:
+        return isinstance(factor, (int, float, np.number)) and math.isfinite(factor)
+    except OverflowError:
+        return False
 
 
 def _step(source: int, target: int, factor: float | None, align_corners: bool) -> float:

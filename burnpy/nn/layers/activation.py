@@ -153,7 +153,7 @@ class PRelu(Module[B]):
 
     Args:
         num_parameters: the number of weights: 1, or one for each channel, which are dimension 1 of the input.
-        init: what the weights are at first.
+        init: the initial value of the weights.
         device: the device of the layer.
 
     Raises:

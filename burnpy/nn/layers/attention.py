@@ -226,7 +226,7 @@ class MultiHeadAttention(Module[B]):
             value: shape (N, S, size); ``key`` by default.
 
         Returns:
-            What a call takes in place of ``key``.
+            A call takes it in place of ``key``.
 
         Raises:
             ShapeError: the shapes do not match.

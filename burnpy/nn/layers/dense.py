@@ -1,13 +1,13 @@
-"""The linear and the bilinear layer."""
+"""The linear and the bilinear layer, embedding, and dropout."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.argument_checks import positive
-from burnpy.nn.functional.dense import bilinear, linear
-from burnpy.nn.init import Initializer, around_zero
-from burnpy.nn.module import Module, rebound
+from burnpy.nn.argument_checks import positive, probability
+from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear, padding_row
+from burnpy.nn.init import Initializer, Normal, around_zero
+from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 class Linear(Module[B]):
@@ -137,3 +138,87 @@ class Bilinear(Module[B]):
     def valid(self: Bilinear[Autodiff[I]]) -> Bilinear[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
+
+
+class Embedding(Module[B]):
+    """A learned table of vectors, looked up by int indices: from any shape to (*shape, size).
+
+    Args:
+        count: the number of vectors.
+        size: the size of each vector.
+        padding_idx: the index of a padding vector, which is initially zero and gets no gradient.
+        device: the device of the layer.
+        initializer: the initializer of the weight, (count, size); standard normal by default.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import IntTensor
+    >>> from burnpy.backend import NumPy
+    >>> Embedding(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3]])).shape
+    (1, 3, 4)
+    """
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        *,
+        padding_idx: int | None = None,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive("Embedding", count=count, size=size)
+        self.padding_idx = padding_row(count, padding_idx)
+        weight = (initializer or Normal())((count, size), device=device, generator=generator)
+        self.weight = Param(weight if self.padding_idx is None else weight.at[self.padding_idx].set(0.0))
+
+    def forward(self, index: Ints[B]) -> Tensor[B]:
+        """Look up ints of any shape; the output has shape (*shape, size)."""
+        return embedding(index, self.weight.value, padding_idx=self.padding_idx)
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return self.weight.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The size of each vector."""
+        return self.weight.shape[1]
+
+    def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
+        """Return the same layer on the inner backend."""
+        return rebound(self)
+
+
+class Dropout(Stateless):
+    """Dropout: in training mode, zeroes each element with probability ``p`` and scales the others by 1 / (1 - p).
+
+    In eval mode the input is returned unchanged. The mode is set by ``train()`` and ``eval()``; by default it is
+    training mode if the input's device differentiates.
+
+    Args:
+        p: the probability that an element is zeroed.
+        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
+
+    Raises:
+        ArgumentError: ``p`` is not a probability.
+
+    Source: Srivastava et al., Dropout, 2014.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Dropout(0.5)(Tensor[NumPy].ones((3,))).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+        self.p = probability("Dropout", p)
+        self.generator = generator
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply dropout; the output has the shape of x."""
+        return dropout(x, self.p, training=self.trains_on(x), generator=self.generator)

@@ -14,7 +14,7 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from burnpy.nn.layers.loss_frame import Loss
+from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.loss_checks import Reduction
 from burnpy.typevars import B
 

@@ -1,4 +1,4 @@
-"""The frame of recurrent cells and of stacks of them: what `Lstm`, `Gru` and `Rnn` have in common."""
+"""The frame of recurrent cells and of stacks of them, which `Lstm`, `Gru` and `Rnn` have in common."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import exact_dims, positive, probability
+from burnpy.nn.functional.dense import dropout as dropped
 from burnpy.nn.functional.dense import linear
-from burnpy.nn.functional.random import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param

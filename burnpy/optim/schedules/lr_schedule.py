@@ -1,14 +1,15 @@
-"""`LrSchedule`: the base class of schedules; constant schedules and products."""
+"""`LrSchedule`: the base class of schedules; constant schedules, and schedules composed of others."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_errors import Explaining
-from burnpy.optim.matching import at_least_zero, count
+from burnpy.optim.settings import at_least_zero, count
 
 
 class LrSchedule(metaclass=Explaining):
@@ -41,6 +42,20 @@ class LrSchedule(metaclass=Explaining):
         return ProductLr((self, ConstantLr(other)))
 
     __rmul__ = __mul__
+
+
+def ascending(milestones: object, what: str) -> tuple[int, ...]:
+    """Return milestones as a tuple, checked to be strictly ascending steps. ``what`` names them in messages.
+
+    Raises:
+        ArgumentError: they are anything else.
+    """
+    if not isinstance(milestones, (tuple, list)):
+        raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
+    steps = tuple(count(step, f"each of {what}", least=0) for step in milestones)
+    if any(a >= b for a, b in pairwise(steps)):
+        raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
+    return steps
 
 
 def schedule_of(value: object, what: str) -> LrSchedule:
@@ -103,3 +118,77 @@ class ProductLr(LrSchedule):
     def at(self, step: int) -> float:
         """Return the product of the schedules at the step."""
         return math.prod(schedule.at(step) for schedule in self.schedules)
+
+
+@dataclass(frozen=True)
+class WarmUpLr(LrSchedule):
+    """Linear warm-up to the initial rate of ``after`` within ``steps`` steps, followed by ``after``.
+
+    Equal to PyTorch's `LinearLR`, with ``start`` as its ``start_factor``, followed by ``after`` in a `SequentialLR`.
+
+    Args:
+        steps: the number of warm-up steps.
+        after: the schedule after the warm-up, counted from 0 at its start.
+        start: the initial rate as a fraction of ``after(0)``. By default 1 / (steps + 1), so that all increments are
+            equal; with 0 the first update would not change any weight.
+
+    Raises:
+        ArgumentError: a number is out of range, or ``after`` is not a schedule.
+
+    >>> from burnpy.optim import ConstantLr
+    >>> [WarmUpLr(4, ConstantLr(1.0))(step) for step in range(6)]
+    [0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
+    """
+
+    steps: int
+    after: LrSchedule
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        count(self.steps, "WarmUpLr(steps)")
+        schedule_of(self.after, "WarmUpLr(after)")
+        if self.start is not None:
+            at_least_zero(self.start, "WarmUpLr(start)")
+
+    def at(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        if step >= self.steps:
+            return self.after.at(step - self.steps)
+        if self.start is None:
+            return self.after.at(0) * (step + 1) / (self.steps + 1)
+        return self.after.at(0) * (self.start + (1.0 - self.start) * step / self.steps)
+
+
+@dataclass(frozen=True)
+class SequentialLr(LrSchedule):
+    """A sequence of schedules, each counted from 0 at its start, as `torch.optim.lr_scheduler.SequentialLR`.
+
+    Args:
+        schedules: the schedules.
+        milestones: the steps at which the second, third … schedule begins.
+
+    Raises:
+        ArgumentError: there is not one milestone less than schedules, or the milestones do not ascend.
+
+    >>> from burnpy.optim import ConstantLr, LinearLr
+    >>> [SequentialLr((ConstantLr(1.0), LinearLr(1.0, 0.0, 2)), (2,))(step) for step in range(5)]
+    [1.0, 1.0, 1.0, 0.5, 0.0]
+    """
+
+    schedules: tuple[LrSchedule, ...]
+    milestones: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schedules", schedules_of(self.schedules, "SequentialLr()"))
+        object.__setattr__(self, "milestones", ascending(self.milestones, "SequentialLr(milestones)"))
+        if len(self.milestones) != len(self.schedules) - 1:
+            parts, milestones = len(self.schedules), len(self.milestones)
+            raise ArgumentError(
+                f"SequentialLr() got {parts} schedules and {milestones} milestones; of these there is one fewer, "
+                "where the second, third … begin"
+            )
+
+    def at(self, step: int) -> float:
+        """Return the learning rate of the schedule that is active at the step."""
+        passed = [milestone for milestone in self.milestones if milestone <= step]
+        return self.schedules[len(passed)].at(step - (passed[-1] if passed else 0))

@@ -8,7 +8,7 @@ from typing import Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_errors import Explaining
-from burnpy.optim.matching import at_least_zero, count, fraction
+from burnpy.optim.settings import at_least_zero, count, fraction
 
 
 @dataclass(frozen=True, kw_only=True)

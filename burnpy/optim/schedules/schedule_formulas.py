@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.matching import at_least_zero, count, number
-from burnpy.optim.schedules.lr_schedule import LrSchedule
+from burnpy.optim.schedules.lr_schedule import LrSchedule, ascending
+from burnpy.optim.settings import at_least_zero, count, number
 
 
 @dataclass(frozen=True)
@@ -225,20 +224,6 @@ def power(lr: float, factor: float, exponent: int) -> float:
         return float(lr * factor**exponent)
     except OverflowError:
         raise ArgumentError(f"the learning rate {lr} · {factor}^{exponent} is too large for a float") from None
-
-
-def ascending(milestones: object, what: str) -> tuple[int, ...]:
-    """Return milestones as a tuple, checked to be strictly ascending steps. ``what`` names them in messages.
-
-    Raises:
-        ArgumentError: they are anything else.
-    """
-    if not isinstance(milestones, (tuple, list)):
-        raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
-    steps = tuple(count(step, f"each of {what}", least=0) for step in milestones)
-    if any(a >= b for a, b in pairwise(steps)):
-        raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
-    return steps
 
 
 @dataclass(frozen=True)

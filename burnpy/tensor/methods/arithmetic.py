@@ -108,7 +108,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         """A `BoolTensor` that is True where |x - other| <= atol + rtol · |other|, or the elements are equal.
 
         Args:
-            other: what x is compared with.
+            other: the tensor or number to compare with.
             rtol: the difference that is tolerated, relative to ``other``.
             atol: the difference that is tolerated in addition.
             equal_nan: whether two NaNs are close.

@@ -74,6 +74,7 @@ class Elementary(TensorBase[B]):
         """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
 
         Raises:
+            KindError: ``end`` is not a tensor.
             ShapeError: the shapes do not broadcast.
 
         >>> from burnpy import Tensor
@@ -82,6 +83,8 @@ class Elementary(TensorBase[B]):
         [1.0, 12.5]
         """
         x, stop, part = combined("lerp", self, end, weight)
+        if not isinstance(stop, TensorBase):
+            raise KindError(f"lerp() interpolates between tensors, got {describe(end)} as end; use x.full_like(end)")
         ends = (x._primitive, stop._primitive)
         if isinstance(part, TensorBase):
             (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))

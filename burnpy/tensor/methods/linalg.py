@@ -81,9 +81,11 @@ class Products(TensorBase[B]):
         left, right = self._both("kron", other)
         ndim = max(left.ndim, right.ndim)
         ours, theirs = ((1,) * (ndim - x.ndim) + x.shape for x in (left, right))
-        spread = [size for n in ours for size in (n, 1)], [size for n in theirs for size in (1, n)]
-        product = left.reshape(*spread[0]) * right.reshape(*spread[1]) if ndim else left * right
-        return product.reshape(*[n * m for n, m in zip(ours, theirs, strict=True)]) if ndim else product  # type: ignore[no-any-return]  # of x's class
+        pairs = [*zip(ours, theirs, strict=True)]  # a size of 1 leaves the other as it is
+        spread = [size for n, m in pairs for size in ((n,) if 1 in (n, m) else (n, 1))]
+        across = [size for n, m in pairs for size in ((m,) if 1 in (n, m) else (1, m))]
+        product = left.reshape(*spread) * right.reshape(*across) if ndim else left * right
+        return product.reshape(*[n * m for n, m in pairs]) if ndim else product  # type: ignore[no-any-return]  # of x's class
 
     def cross(self, other: Self, dim: int | None = None) -> Self:
         """The cross product of vectors of three elements along ``dim``; other dimensions broadcast.

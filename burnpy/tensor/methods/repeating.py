@@ -116,8 +116,9 @@ class Repeating(TensorBase[B]):
         ndim = max(len(shape), len(counts))
         old, times = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (shape, counts))
         whole = addressable(tuple([n * m for n, m in zip(times, old, strict=True)]), operation)
-        apart = [size for n, m in zip(times, old, strict=True) for size in (n, m)]
-        ones = [size for m in old for size in (1, m)]
+        pairs = [*zip(times, old, strict=True)]  # a dimension of size 1 is expanded as it is
+        apart = [size for n, m in pairs for size in ((m,) if n == 1 else (n,) if m == 1 else (n, m))]
+        ones = [size for n, m in pairs for size in ((m,) if 1 in (n, m) else (1, m))]
         b = self._backend
         return self._like(b.reshape(b.expand(b.reshape(value, tuple(ones)), tuple(apart)), whole))
 

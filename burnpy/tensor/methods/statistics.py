@@ -245,7 +245,7 @@ class FloatStatistics(FloatReductions[B]):
                 its size as first dimension.
             dim: the dimension along which elements are compared; None for all elements.
             keepdim: whether the dimension stays, with size 1.
-            interpolation: what to take of a quantile between two elements: "linear", "lower", "higher", "nearest" or
+            interpolation: how to compute a quantile between two elements: "linear", "lower", "higher", "nearest" or
                 "midpoint". The gradient goes to both, by their weights.
 
         Raises:
@@ -298,13 +298,13 @@ class FloatStatistics(FloatReductions[B]):
         """
         need_bool(keepdim, "norm")
         order = 2.0 if p is None or p == "fro" else p
-        if not isinstance(order, (int, float)) or isinstance(order, bool) or math.isnan(order):
+        if not isinstance(order, (int, float)) or isinstance(order, bool) or order != order:
             raise ArgumentError(f"norm() got p={describe(p)}; expected a number or 'fro', of one vector")
         x: Self = self if dtype is None else self.to_dtype(dtype_of(dtype, "float"))  # type: ignore[attr-defined]  # FloatConversion's
         dims = dims_of(dim, self.ndim, "norm")
         if order < 0 or order == math.inf:
             self._need_elements(dims, "norm")
-        return x._like(x._backend.vector_norm(x._primitive, float(order), dims, keepdim))
+        return x._like(x._backend.vector_norm(x._primitive, float(number(x, order, "norm")), dims, keepdim))
 
     def dist(self, other: Self, p: float = 2.0) -> Self:
         """The p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.

@@ -40,7 +40,7 @@ def elementwise(
 
     Args:
         name: the operation; its operands are the arguments that are primitives.
-        reference: what it computes, in NumPy.
+        reference: the same computation in NumPy.
         special: values that are tried in all combinations, even outside of the domain; none if it is empty.
         options: the values of the other arguments, which follow the operands; each is tried with all examples.
         also: further examples.

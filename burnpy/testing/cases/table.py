@@ -88,7 +88,7 @@ def row(
 
     Args:
         name: the operation, as it is declared in `burnpy.backend.operations`.
-        reference: what it computes, in NumPy.
+        reference: the same computation in NumPy.
         examples: its arguments, by name; a sequence is named after the shapes.
         kinds: the kinds of the dtypes in which it is run; None for those of its first argument.
         int64_only: whether int64 is the only int dtype in which it is run.

@@ -1,4 +1,4 @@
-"""The values of a run as far as a display shows them, and plain lines of them where there is no terminal."""
+"""The values of a run as displays show them: plain lines, and a live view on a terminal, drawn by rich."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 READ_EVERY = 0.1
 """Seconds between two readings of the loss of a batch, for which a GPU has to be waited for."""
@@ -143,3 +146,70 @@ class Lines:
 
     def _write(self, text: str) -> None:
         print(text, file=self.file, flush=True)
+
+
+class Terminal:
+    """Draws bars of epochs and batches and a table of the values by rich, ten times a second; prints appear above."""
+
+    def __init__(self, console: Console) -> None:
+        from rich import progress  # here and below, as the package is an extra
+        from rich.live import Live
+
+        self.history = History()
+        columns = (
+            progress.TextColumn("{task.description:<6}"),
+            progress.BarColumn(bar_width=None),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(compact=True),
+        )
+        self._bars = progress.Progress(*columns, console=console, expand=True)
+        self._epochs = self._bars.add_task("epochs", total=None)
+        self._batches = self._bars.add_task("batch", total=None)
+        self._live = Live(console=console, refresh_per_second=10, get_renderable=self._drawn, transient=False)
+
+    def log(self, event: Event[Any]) -> None:
+        """Take note of an event; the first starts the drawing, the last ends it."""
+        self.history.note(event)
+        now = self.history
+        if isinstance(event, FitStart):
+            self._bars.update(self._epochs, total=event.epochs, completed=event.epoch)
+            self._bars.update(self._batches, total=event.batches, completed=event.batch)
+            self._live.start(refresh=True)
+        elif isinstance(event, EpochStart):
+            self._bars.reset(self._batches, total=now.batches, completed=now.batch)
+        elif isinstance(event, BatchEnd):
+            total = now.batches or now.batch
+            self._bars.update(self._batches, completed=now.batch)
+            self._bars.update(self._epochs, completed=now.epoch + now.batch / max(total, 1) * (now.batches is not None))
+        elif isinstance(event, FitEnd):
+            self._bars.update(self._epochs, completed=event.result.epoch)
+            self.close()
+
+    def close(self) -> None:
+        """Draw once more, and give the terminal back."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def _drawn(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        now = self.history
+        values = Table(box=None, pad_edge=False, expand=False)
+        values.add_column("", style="bold")
+        for name in ("last", "best"):
+            values.add_column(name, justify="right")
+        values.add_column("")
+        if now.losses:
+            values.add_row("batch loss", f"{now.losses[-1]:.4g}", "", sparkline(now.losses))
+        for name, series in list(now.values.items()):
+            values.add_row(name, f"{series[-1]:.4g}", f"{now.best(name):.4g}", sparkline(series))
+        memory = resident_megabytes()
+        facts = [f"step {now.step}"]
+        facts += [] if math.isnan(now.lr) else [f"lr {now.lr:.3g}"]
+        facts += [f"{now.throughput():,.0f} samples/s"] if now.samples else []
+        facts += [f"{memory:,.0f} MB"] if memory is not None else []
+        facts += [now.ended] if now.ended else []
+        return Group(self._bars, Text(" · ".join(facts), style="dim", overflow="ellipsis", no_wrap=True), values)

@@ -1,26 +1,138 @@
-"""Negative log likelihoods and divergences as modules."""
+"""Losses as modules: their base class, differences, negative log likelihoods and divergences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.argument_checks import above_zero
-from burnpy.nn.functional.likelihood_losses import (
+from burnpy.nn.argument_checks import above_zero, check_choice
+from burnpy.nn.functional.losses import (
     BatchReduction,
     binary_cross_entropy,
     gaussian_nll_loss,
+    huber_loss,
     kl_div,
+    l1_loss,
     poisson_nll_loss,
+    smooth_l1_loss,
 )
-from burnpy.nn.layers.loss_frame import Loss, PairLoss, WeightedLoss
+from burnpy.nn.module import FunctionLayer
+from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.loss_checks import Reduction
-from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, nll_loss
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Ints
+
+
+@inherit_methods
+class Loss(FunctionLayer):
+    """The base class of the losses: a loss function with its settings, such as the reduction."""
+
+    reduction: BatchReduction
+    _settings: ClassVar[tuple[str, ...]] = ("reduction",)
+    _reductions: ClassVar[tuple[str, ...]] = get_args(Reduction)
+
+    def __init__(self, *, reduction: Reduction = "mean") -> None:
+        check_choice(type(self).__name__, "reduction", reduction, self._reductions)
+        self.reduction = reduction
+
+
+class PairLoss(Loss):
+    """The base class of losses of an input and a target."""
+
+    def forward(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
+        """Return the loss of an input and a target of the same shape."""
+        return self._result(input, target)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor[B], target: Tensor[B]) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...
+
+
+class WeightedLoss(Loss):
+    """The base class of losses of an input and a target with a weight for each element."""
+
+    def forward(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+        """Return the loss of an input and a target of the same shape, with a weight for each element."""
+        return self._result(input, target, weight=weight)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...
+
+
+class MseLoss(WeightedLoss):
+    """Mean squared error: see `burnpy.mse_loss`.
+
+    Args:
+        reduction: "mean", "sum", or "none" for one loss per element.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    _function = staticmethod(mse_loss)
+
+
+class L1Loss(WeightedLoss):
+    """Mean absolute error: see `burnpy.nn.functional.l1_loss`.
+
+    Args:
+        reduction: "mean", "sum", or "none" for one loss per element.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    _function = staticmethod(l1_loss)
+
+
+class SmoothL1Loss(PairLoss):
+    """Absolute error, squared near 0: see `burnpy.nn.functional.smooth_l1_loss`.
+
+    Args:
+        beta: the error from which on the loss is linear.
+        reduction: "mean", "sum", or "none" for one loss per element.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    _function = staticmethod(smooth_l1_loss)
+    _settings = ("beta", "reduction")
+
+    def __init__(self, *, beta: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
+        if not beta >= 0.0:
+            raise ArgumentError(f"SmoothL1Loss() got beta={beta!r:.80}; expected a number of at least 0")
+        self.beta = beta
+
+
+class HuberLoss(WeightedLoss):
+    """Huber's loss, squared near 0 and linear beyond: see `burnpy.nn.functional.huber_loss`.
+
+    Args:
+        delta: the error from which on the loss is linear.
+        reduction: "mean", "sum", or "none" for one loss per element.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+    """
+
+    _function = staticmethod(huber_loss)
+    _settings = ("delta", "reduction")
+
+    def __init__(self, *, delta: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
+        above_zero("HuberLoss", delta=delta)
+        self.delta = delta
 
 
 class CrossEntropyLoss(Loss):

@@ -1,17 +1,19 @@
-"""Copies of functions with some names replaced, from which methods are made by tables.
+"""Python functions: their signatures, and copies of them with some names replaced.
 
-Two hundred methods differ only in the operation that they call. A closure would look up a cell at every call, and a
-wrapper costs a frame; here the code object of one function, the template, is copied with another name in it, so that
-each copy runs as fast as a method written by hand. Tracebacks show the template's lines with the names replaced. Where
-a method must be different code for each operation, as those of `Autodiff` are, it is generated as source text instead
-(`burnpy.autodiff.codegen`).
+Methods are made by tables as copies. Two hundred methods differ only in the operation that they call. A closure would
+look up a cell at every call, and a wrapper costs a frame; here the code object of one function, the template, is copied
+with another name in it, so that each copy runs as fast as a method written by hand. Tracebacks show the template's
+lines with the names replaced. Where a method must be different code for each operation, as those of `Autodiff` are, it
+is generated as source text instead (`burnpy.autodiff.codegen`).
 """
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -27,7 +29,7 @@ def copy_function(
     Args:
         template: a function.
         name: the qualified name of the copy, such as ``Tensor.exp``.
-        words: what to replace among the names that the function uses (globals, attributes, parameters, variables) and
+        words: the replacements among the names that the function uses (globals, attributes, parameters, variables) and
             among its string constants.
         namespace: the globals of the copy; None for those of the template.
 
@@ -66,3 +68,22 @@ def copy_function(
 def _source(filename: str, words: Mapping[str, str]) -> str:
     """Return the source of a template's file with some names replaced, for tracebacks."""
     return re.sub(r"\b\w+\b", lambda found: words.get(found[0], found[0]), "".join(linecache.getlines(filename)))
+
+
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function. An annotation that cannot be evaluated stays unevaluated.
+
+    Python 3.14 evaluates annotations when they are read, and by default raises a NameError for a name that is only
+    imported ``if TYPE_CHECKING``.
+
+    Raises:
+        TypeError: ``function`` is not callable.
+        ValueError: it is a builtin without a signature.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        found = inspect.signature(function, annotation_format=Format.FORWARDREF)
+    else:
+        found = inspect.signature(function)
+    return found

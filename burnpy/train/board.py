@@ -1,15 +1,25 @@
-"""The page of the board: runs from their logs as HTML with inline SVG, which loads nothing from other places."""
+"""A page of runs from their logs, as HTML with inline SVG: ``python -m burnpy.train.board runs/ [--port 6007]``.
+
+It loads nothing from other places, and only this machine can reach it.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from burnpy.backend.errors import path_shown
 
 
 @dataclass
@@ -199,7 +209,7 @@ def page(runs: Sequence[LoggedRun]) -> str:
 
 
 def figures(runs: Sequence[LoggedRun]) -> str:
-    """Return what changes on the page: a table of the runs, a chart for each value, and confusion matrices.
+    """Return the part of the page that changes: a table of the runs, a chart for each value, and confusion matrices.
 
     >>> figures([])
     '<p>There are no runs yet.</p>'
@@ -235,3 +245,54 @@ def _table(runs: Sequence[LoggedRun], colors: dict[str, str]) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in run.settings.items())
         rows.append(f"<tr>{''.join(cells)}<td>{escape(settings)}</td></tr>")
     return f'<div class="runs"><table>{"".join(rows)}</table></div>'
+
+
+HOST = "127.0.0.1"
+
+
+def server_of(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of the page, which only this machine can reach; port 0 takes a free one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer with the page, or with its changing parts."""
+            paths = {"/": page, "/runs": figures}
+            if self.path not in paths:
+                self.send_error(404)
+                return
+            body = paths[self.path](runs_in(folder)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing of requests."""
+
+    return ThreadingHTTPServer((HOST, port), Handler)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        prog="python -m burnpy.train.board", description="Show training runs in a browser."
+    )
+    parser.add_argument("folder", type=Path, help="the folder with the logs that Jsonl wrote")
+    parser.add_argument("--port", type=int, default=6007)
+    options = parser.parse_args(arguments)
+    if not os.path.isdir(options.folder):  # False, too, of a name that is too long
+        sys.exit(f"there is no folder {path_shown(options.folder)}; give the one with the logs that Jsonl writes")
+    try:
+        server = server_of(options.folder, options.port)
+    except OSError as error:
+        sys.exit(f"port {options.port} cannot be used ({error.strerror}); choose another with --port")
+    with server:
+        sys.stdout.write(f"the runs in {options.folder} are on http://{HOST}:{server.server_port}/ until Ctrl-C\n")
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.train.display.history import Lines
+from burnpy.train.display import Lines
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from burnpy.train.display.terminal import Terminal
+    from burnpy.train.display import Terminal
     from burnpy.train.events import Event
 
 
@@ -57,7 +57,7 @@ class Dashboard:
         console = self._console or Console()
         if not console.is_terminal:
             return Lines(console.file)  # type: ignore[arg-type]  # which prints text
-        from burnpy.train.display.terminal import Terminal
+        from burnpy.train.display import Terminal
 
         return Terminal(console)
 

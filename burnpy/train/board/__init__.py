@@ -1,1 +1,0 @@
-"""A page that shows runs from their logs: ``python -m burnpy.train.board runs/``."""
