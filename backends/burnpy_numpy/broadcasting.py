@@ -54,13 +54,14 @@ def layout(shapes: tuple[Shape, ...]) -> Layout | None:
     >>> layout(((8, 3, 1000), (3, 1))).extents
     ('full', 'column')
     """
-    try:
-        shape = np.broadcast_shapes(*shapes)
-    except ValueError:
+    ndim = max(map(len, shapes))
+    padded = [(1,) * (ndim - len(own)) + own for own in shapes]
+    sizes = [{*along} - {1} or {1} for along in zip(*padded, strict=True)]
+    if any(len(found) > 1 for found in sizes):
         return None
+    shape = tuple(size for found in sizes for size in found)
     if math.prod(shape) < _MANY:
         return None
-    padded = [(1,) * (len(shape) - len(own)) + own for own in shapes]
     dims = [(k, tuple(own[k] != 1 for own in padded)) for k, n in enumerate(shape) if n != 1]
     groups = [(varies, [k for k, _ in group]) for varies, group in groupby(dims, key=lambda dim: dim[1])]
     if len(groups) == 3 and groups[0][0] == groups[2][0] and all(groups[1][0]):

@@ -75,8 +75,9 @@ class NumPyReduction(ArrayBackend):
 
     def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _SUMMED)
-        if out is None and dims and dims[-1] == len(dims) - 1 < x.ndim - 1 and x.size >= MANY:
-            kernel = elementwise_kernel("sums_of_numbers", (), x)
+        leading = bool(dims) and dims[-1] == len(dims) - 1 < x.ndim - 1
+        if out is None and leading and x.size >= MANY and (x.dtype is float32 or x.dtype is float64):
+            kernel = operation_kernel("sums_of_numbers", ("full",), x.dtype, ())
             if kernel is not None:
                 rows = math.prod([x.shape[d] for d in dims])
                 (out,) = kernel([x], (), rows, x.size // rows)
@@ -121,10 +122,9 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
     kernel = operation_kernel(f"{name}_of_rows", ("full",), x.dtype, ())
     if kernel is None:
         return None
-    shape = x.shape[:kept]
-    rows = math.prod(shape)
+    rows = math.prod(x.shape[:kept])
     (out,) = kernel((x,), (), rows, x.size // rows)
-    return out.reshape((*shape, *(1,) * len(dims)) if keepdim else shape)
+    return out.reshape(_reduced(x.shape, dims, keepdim))
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:

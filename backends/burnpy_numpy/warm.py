@@ -120,7 +120,7 @@ def windows(dtype: str) -> Iterator[Tensor[Train]]:
     """Return convolutions and pools of planes of all usual sizes, to be differentiated."""
     for pixels in PLANES:
         x = Tensor[Train].normal((4 if pixels < 56 else 1, 64, pixels, pixels)).to_dtype(dtype).require_grad()
-        weight = Tensor[Train].normal((16, 64, 3, 3)).to_dtype(dtype).require_grad()
+        weight = Tensor[Train].normal((64, 64, 3, 3)).to_dtype(dtype).require_grad()
         depthwise = Tensor[Train].normal((64, 1, 3, 3)).to_dtype(dtype).require_grad()
         for stride in (1, 2):
             yield functional.conv2d(x, weight, stride=stride, padding=1).sum()

@@ -173,7 +173,7 @@ class HeadWriter(Loops):
         places = [self.number(self.places, self.plus(self.times(head, count), k)) for k in range(count)]
         return [self.at(x, place) for x, place in zip(self.arrays, places, strict=True)]
 
-    def transposed(self, x: str, step: str, size: str, out: str) -> None:
+    def write_tiles(self, x: str, step: str, size: str, out: str) -> None:
         """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them.
 
         So what is read for a vector of scores lies together.
@@ -253,7 +253,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
     weights = w.at(scratch, w.times(w.key_size, w.line))
     with w.loop("%begin", "%end") as head:
         q, k, v, out = w.begins(head)
-        w.transposed(k, k_row, w.key_size, scratch)
+        w.write_tiles(k, k_row, w.key_size, scratch)
         for rows, first, end in rounds_of(w, w.queries):
             with w.loop(first, end) as number:
                 queries = [w.plus(w.times(number, rows), r) for r in range(rows)]

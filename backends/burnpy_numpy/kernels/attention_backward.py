@@ -43,8 +43,8 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
     by_scores = w.at(weights, w.times(w.block, w.line))
     with w.loop("%begin", "%end") as head:
         q, k, v, grad, by_q, by_k, by_v = w.begins(head)
-        w.transposed(k, k_row, w.key_size, scratch)
-        w.transposed(v, v_row, w.value_size, values)
+        w.write_tiles(k, k_row, w.key_size, scratch)
+        w.write_tiles(v, v_row, w.value_size, values)
         rounds = w.assign(f"sdiv i64 {w.plus(w.queries, w.plus(w.block, -1))}, {w.block}")
         with w.loop("0", rounds) as number:
             base = w.times(number, w.block)

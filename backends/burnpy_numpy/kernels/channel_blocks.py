@@ -102,7 +102,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
         width: the number of elements of a vector, a power of 2.
         lanes: the number of channels in a block: a multiple of the width, or a power of 2 below it.
     """
-    w = _Transposes(dtype, width, lanes, table=3, sizes=13)
+    w = _Squares(dtype, width, lanes, table=3, sizes=13)
     (x, blocks, finite), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel, before, after = w.sizes[7:]
     size, last = min(lanes, width), w.plus(channels, -1)
@@ -151,7 +151,7 @@ def from_blocks(dtype: str, width: int, lanes: int) -> str:
         width: the number of elements of a vector, a power of 2.
         lanes: the number of channels in a block, a multiple of the width.
     """
-    w = _Transposes(dtype, width, lanes, table=2, sizes=11)
+    w = _Squares(dtype, width, lanes, table=2, sizes=11)
     (blocks, x), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel = w.sizes[7:]
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
@@ -177,8 +177,8 @@ def from_blocks(dtype: str, width: int, lanes: int) -> str:
     return w.function()
 
 
-class _Transposes(Loops):
-    """The lines of a kernel that transposes vectors in registers."""
+class _Squares(Loops):
+    """The lines of a kernel that transposes squares of a matrix in registers."""
 
     def __init__(self, dtype: str, width: int, lanes: int, table: int, sizes: int) -> None:
         super().__init__(width, table, sizes)
@@ -198,24 +198,6 @@ class _Transposes(Loops):
         """Return the mask of the elements before a count."""
         limit = self.splat(count, "int64")
         return Vector(self.assign(f"icmp slt <{self.width} x i64> <{self._indices}>, {limit.text}"), "bool")
-
-    def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
-        """Return the elements of vectors as a matrix, transposed, in as many vectors.
-
-        Each step moves the second half of the rows between those of the first half.
-        """
-        half, rows = len(xs) // 2, [*xs]
-        for _ in range(len(xs).bit_length() - 1):
-            pairs = zip(rows[:half], rows[half:], strict=True)
-            rows = [merged for x, y in pairs for merged in (self._merged(x, y, 0), self._merged(x, y, self.width // 2))]
-        return rows
-
-    def _merged(self, x: Vector, y: Vector, start: int) -> Vector:
-        """Return the elements of two vectors from ``start`` on, in turns."""
-        turns = ", ".join(f"i32 {start + k // 2 + k % 2 * self.width}" for k in range(self.width))
-        kind = self.type(x.dtype)
-        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{turns}>"
-        return Vector(self.assign(text), x.dtype)
 
 
 def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:

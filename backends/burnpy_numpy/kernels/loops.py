@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
@@ -152,22 +152,23 @@ class Loops(Writer):
         for x, lane in zip(self.transposed(xs), lanes, strict=True):
             self.store(x, self.element(lane, index, x.dtype), None)
 
-    def transposed(self, xs: list[Vector]) -> list[Vector]:
-        """Transpose as many vectors as they have elements, a power of 2: exchange halves of ever smaller squares."""
-        xs, count, kind = [*xs], self.width, self.type(xs[0].dtype)
-        half = count // 2
-        while half:
-            above = [k + count - half if k & half else k for k in range(count)]
-            below = [k + count if k & half else k + half for k in range(count)]
-            for k in range(count):
-                if not k & half:
-                    pair = f"{kind} {xs[k].text}, {kind} {xs[k + half].text}"
-                    for place, chosen in ((k, above), (k + half, below)):
-                        mask = ", ".join(f"i32 {at}" for at in chosen)
-                        text = self.assign(f"shufflevector {pair}, <{count} x i32> <{mask}>")
-                        xs[place] = Vector(text, xs[place].dtype)
-            half //= 2
-        return xs
+    def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
+        """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width.
+
+        Each step moves the second half of the rows between those of the first half.
+        """
+        half, rows = len(xs) // 2, [*xs]
+        for _ in range(len(xs).bit_length() - 1):
+            pairs = zip(rows[:half], rows[half:], strict=True)
+            rows = [merged for x, y in pairs for merged in (self._merged(x, y, 0), self._merged(x, y, self.width // 2))]
+        return rows
+
+    def _merged(self, x: Vector, y: Vector, start: int) -> Vector:
+        """Return the elements of two vectors from ``start`` on, in turns."""
+        turns = ", ".join(f"i32 {start + k // 2 + k % 2 * self.width}" for k in range(self.width))
+        kind = self.type(x.dtype)
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{turns}>"
+        return Vector(self.assign(text), x.dtype)
 
     @contextmanager
     def loop(self, start: str, stop: str) -> Generator[str]:

@@ -182,7 +182,7 @@ def _walk(
 
     Args:
         w: the kernel.
-        dtype: the dtype of what is given.
+        dtype: the dtype of the inputs.
         length: the length of the scans.
         step: the distance of an element from the one before.
         reverse: whether to begin at the end.
