@@ -195,6 +195,20 @@ def _int(value: Any) -> int | None:
     return number if -_MOST < number < _MOST else None
 
 
+def divisor_of(operation: str, divisor: int | None) -> int | None:
+    """Return a validated ``divisor_override``; None stays None.
+
+    Raises:
+        ArgumentError: it is not an int, or is 0.
+    """
+    if divisor is None:
+        return None
+    number = whole(operation, "divisor_override", divisor)
+    if number == 0:
+        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
+    return number
+
+
 def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
     """Convert float tensors to a common device and their widest dtype.
 

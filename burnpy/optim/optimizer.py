@@ -15,7 +15,7 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.matching import refuse_device
 from burnpy.optim.memory import MASTER, Memory, Use, masters_of, with_masters
-from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
+from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse, updated_already
 from burnpy.optim.settings import at_least_zero
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
@@ -295,7 +295,7 @@ class Optimizer(metaclass=Explaining):
             )
         pending, misfit = pending_in(model, grads._values, states, levels)
         if memory.has_replaced([item.param._value for item in pending]):
-            raise StateError(_already(name, type(model).__name__, [item.path for item in pending]))
+            raise updated_already(name, type(model).__name__, [item.path for item in pending])
         if misfit is not None:
             refuse(misfit, states.get(misfit.param._id))
         return levels, levels[-1].inner if levels else outer, pending
@@ -391,13 +391,3 @@ class Optimizer(metaclass=Explaining):
 def _gates(optimizer: type[Optimizer]) -> bool:
     """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
     return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
-
-
-def _already(optimizer: str, model: str, paths: Sequence[str]) -> str:
-    """Return the error message for a step from parameters that the optimizer has replaced already."""
-    of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
-    return (
-        f"{optimizer}.step() got {of}, which it has updated already: a step changes no model "
-        "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
-        "a copy.copy(optim) made before"
-    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
-from burnpy.backend.errors import ShapeError
+from burnpy.backend.errors import ShapeError, StateError
 from burnpy.optim.state import ParamState, placed, refuse_shape
 from burnpy.optim.update_step import Step
 from burnpy.tensor.tensor import Tensor
@@ -224,3 +224,13 @@ def batches(
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())
+
+
+def updated_already(optimizer: str, model: str, paths: Sequence[str]) -> StateError:
+    """Return the error for a step from parameters that the optimizer has replaced already."""
+    of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
+    return StateError(
+        f"{optimizer}.step() got {of}, which it has updated already: a step changes no model "
+        "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
+        "a copy.copy(optim) made before"
+    )

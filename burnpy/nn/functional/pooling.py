@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, output_pair, pair, single, whole
+from burnpy.backend.errors import ShapeError
+from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, divisor_of, output_pair, pair, single
 from burnpy.nn.functional.windows import as_given, as_images, checked_windows
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
@@ -314,20 +314,6 @@ def adaptive_max_pool2d(
     [[[4.0, 5.0], [7.0, 8.0]]]
     """
     return _adaptive_max_pool("adaptive_max_pool2d", x, output_size, return_indices)
-
-
-def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """Return a validated ``divisor_override``; None stays None.
-
-    Raises:
-        ArgumentError: it is not an int, or is 0.
-    """
-    if divisor is None:
-        return None
-    number = whole(operation, "divisor_override", divisor)
-    if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
-    return number
 
 
 def _max_pool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, output_pair, pair, single
+from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, divisor_of, output_pair, pair, single
 from burnpy.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -12,7 +12,6 @@ from burnpy.nn.functional.pooling import (
     adaptive_max_pool2d,
     avg_pool1d,
     avg_pool2d,
-    divisor_of,
     max_pool1d,
     max_pool2d,
 )
