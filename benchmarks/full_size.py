@@ -72,6 +72,7 @@ NETWORKS = {
         (3, 32, 32),
         {1: (1.0, 1.0), 8: (1.0, 1.0)},
         steps=4,
+        rate=1e-5,  # with more, float32 losses of one member are chaotic
     ),
     "MobileNetV2, 224 × 224": Network(
         "MobileNetV2",
@@ -215,10 +216,10 @@ def _line(figures: Figures, name: str, batch: int, what: str, suffix: str, facto
 
 
 def _first_steps(effort: Effort, said: Callable[[str], None]) -> Section:
-    """Measure the first training step of a process, with the kernels on the disk and without."""
+    """Measure the first training step of a process, with the kernels on the disk and without, at the smallest batch."""
     lines = []
     for name in NETWORKS:
-        options = {"what": "first", "name": name, "batch": max(NETWORKS[name].budgets)}
+        options = {"what": "first", "name": name, "batch": min(NETWORKS[name].budgets)}
         with TemporaryDirectory() as place:
             folder = {"BURNPY_CACHE_DIR": place}
             jobs = {peer: Job("full_size", peer, ONE_THREAD | folder, options) for peer in PEERS}
@@ -229,8 +230,8 @@ def _first_steps(effort: Effort, said: Callable[[str], None]) -> Section:
             ours = cells["burnpy"]
             lines.append(Line(f"{name}, {what} cache", cells, ours and ours.times(1 / limit), 1.0))
     how = (
-        "Processor time of the first training step of a process less a later one; the ratio is to the budgets "
-        f"of {WARM:g} s with a warm cache of kernels and {COLD:g} s with a cold one."
+        "Processor time of the first training step of a process less a later one, at the smallest batch; the ratio is "
+        f"to the budgets of {WARM:g} s with a warm cache of kernels and {COLD:g} s with a cold one."
     )
     return Section(f"{TITLE}, first step", how, "s", PEERS, lines)
 

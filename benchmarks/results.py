@@ -123,7 +123,8 @@ def networks(groups: Mapping[str, ResultGroup]) -> list[str]:
             ratios.setdefault(work, {})[what, where] = line
     if not ratios:
         return []
-    columns = [(what, where) for where in NETWORKS for what in ("training", "inference")]
+    measured = {column for lines in ratios.values() for column in lines}
+    columns = [(what, where) for where in NETWORKS for what in ("training", "inference") if (what, where) in measured]
     table = ["| network | " + " | ".join(f"{what}, {where}" for what, where in columns) + " |"]
     table.append("| --- |" + " ---: |" * len(columns))
     ahead = []

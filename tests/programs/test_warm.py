@@ -36,14 +36,20 @@ print(len(kernel.compiled), len(compiler._engines) > 20)
 """
 
 
+def only_here(b: Any, x: Any, rate: Any) -> tuple[Any]:
+    return (b.sub(b.mul(b.mul(x, x), rate), x),)
+
+
 def use() -> list[Any]:
-    """Run a program, a template and a formula of lists, and return their kernels."""
+    """Run a program, a template and a formula of lists as a new process would, and return their kernels."""
+    kernel.forget()
+    foreach._program_kernel.cache_clear()
     device: Any = NumPy()
 
     def run() -> None:
         device.silu(X)
         device.cumsum(X, 1)
-        device.foreach(lambda b, x, rate: (b.mul(x, rate),), [[X, X]], (0.5,))
+        device.foreach(only_here, [[X, X]], (0.5,))
 
     return [*explain(run).kernels]
 
@@ -71,8 +77,6 @@ def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
     made = use()
     assert sorted(called) == ["compile_text"] * 3 + ["emit", "emit", "scan"]
     assert len([*kernels.iterdir()]) == 3
-    kernel.forget()
-    foreach._program_kernel.cache_clear()
     called.clear()
     loaded = use()
     assert called == []
@@ -106,17 +110,13 @@ def test_long_compiling_is_told_once(
     monkeypatch.setattr(kernel, "_untold", [True])
     monkeypatch.setattr(kernel, "compiled", [])
     monkeypatch.setenv("BURNPY_PROGRESS", setting)
-    foreach._program_kernel.cache_clear()
-    kernel.forget()
     use()
     assert len(kernel.compiled) == 3
     captured = capsys.readouterr()
     assert captured.err == f"{kernel.MESSAGE}\n" * lines
     assert captured.out == ""
-    kernel.forget()
     monkeypatch.setattr(kernel, "_untold", [True])
     monkeypatch.setattr(kernel, "compiled", [])
-    foreach._program_kernel.cache_clear()
     use()
     assert capsys.readouterr().err == ""  # nothing was compiled
     assert kernel.compiled == []
