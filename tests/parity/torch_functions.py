@@ -160,6 +160,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gelu": lambda x, approximate: F.gelu(x, approximate="tanh" if approximate else "none"),
     "hardswish": F.hardswish,
     "hardtanh": F.hardtanh,
+    "reverse_cumsum": lambda x, dim: x.flip(dim).cumsum(dim).flip(dim),
     "index_order": lambda index, size: torch.argsort(index, stable=True),
     "index_put": torch.index_copy,
     "leaky_relu": F.leaky_relu,
@@ -225,7 +226,9 @@ NONE = {
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "pad_ends": "functional.pad is compared in test_shape_programs.py",
-    "recurrence": "cumprod and logcumsumexp, whose gradients it computes, are compared",
+    **dict.fromkeys(
+        ("recurrence", "reverse_recurrence"), "cumprod and logcumsumexp, whose gradients they compute, are compared"
+    ),
     "run": "PyTorch has no programs",
     **dict.fromkeys(
         ("weighted_gather", "weighted_scatter", "gathered_products"),
