@@ -4,7 +4,8 @@ With the channels first, neighbours of the result are sums of products of neighb
 nothing is transposed: `convolution` computes a block of several channels times several vectors in registers, in one
 loop over the elements of a window, and `weight_gradient` a block of several channels times several elements of a
 window in one loop over the vectors of the result. Where these elements and vectors lie is listed in tables, so that
-one kernel serves every size of window, stride, dilation and number of groups.
+one kernel serves every size of window, stride, dilation and number of groups. Where vectors of channels take less time,
+`channel_lanes` computes instead.
 
 Source of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008; of
 convolution without a matrix of windows: Zhang, Franchetti and Low, High Performance Zero-Memory Overhead Direct
