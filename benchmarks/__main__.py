@@ -23,6 +23,7 @@ from benchmarks import (
     networks,
     operations,
     results,
+    spectra,
     tiny,
     training,
 )
@@ -44,6 +45,7 @@ GROUPS = {
     "learner": learner.sections,
     "distributed": distributed.sections,
     "linalg": linalg.sections,
+    "spectra": spectra.sections,
     "networks": networks.sections,
     "operations": operations.sections,
 }

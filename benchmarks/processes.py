@@ -35,6 +35,10 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
+"""The first step of a process would compile what a user's Python finds compiled."""
+
+
 class Worker:
     """A fresh process with a job, which waits before each of its measurements until it is called."""
 
@@ -47,7 +51,7 @@ class Worker:
         self._said: IO[str] = TemporaryFile("w+")  # noqa: SIM115  # open for as long as the process lives
         self._process = Popen(
             [sys.executable, "-m", "benchmarks.worker", request],
-            env={**os.environ, **job.environment},
+            env={**os.environ, **_BYTECODE, **job.environment},
             stdin=PIPE,
             stdout=PIPE,
             stderr=self._said,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,13 @@ class NumPyDistances(ArrayBackend):
         if (
             _suits(x, y)
             and grad.dtype is x.dtype
-            and (p == 1 or np.isfinite(out).all())
+            and (p != 2 or np.isfinite(out).all())
             and (kernels := family_kernels("distances"))
         ):
-            total = kernels.run_weighted_differences(self._call(_shares, grad, out) if p == 2 else grad, x, y, p)
+            weights = self._call(_shares, grad, out) if p == 2 else grad
+            if p == math.inf and (counts := kernels.run_tie_counts(x, y, out)) is not None:
+                weights = self._call(np.divide, grad, counts)
+            total = kernels.run_weighted_differences(weights, x, y, out, p)
         return super().cdist_backward(grad, x, y, out, p) if total is None else total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,16 @@ from numpy import ndarray
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import raised_by_other_code
-from burnpy.backend.primitives import Key
+from burnpy.backend.operations.indexing import out_of_bounds
+from burnpy.backend.primitives import Key, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.numpy_calls import run
 
 _add = np.add
+MOST_DIMS = 32
+"""The number of dimensions up to which all of NumPy's functions work."""
 _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
 _MAX_UNFLATTENED = 256
 """The number of elements up to which `numpy.ufunc.at` is called without flattening the arrays."""
@@ -39,6 +43,9 @@ class NumPyIndexing(ArrayBackend):
             out = kernels.gathered(x, dim, index)
             if out is not None:
                 return out
+        if x.ndim > MOST_DIMS:
+            rows = x[tuple([slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape)])]
+            return self.gather(folded(rows, dim), 1, folded(index, dim)).reshape(index.shape)
         if x.ndim < 2 or not x.size or not x.flags.c_contiguous:
             return super().gather(x, dim, index)
         return self._call(_gather, x, dim, index)
@@ -58,6 +65,17 @@ class NumPyIndexing(ArrayBackend):
                 if raised_by_other_code(error, ()):
                     raise
         return self.add(total, grad)
+
+    def bounded(
+        self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
+    ) -> Any:
+        if ignored is not None:
+            index = self.where(index != ignored, index, low)
+        if index.size:
+            exception = out_of_bounds(*value_range(index), low, high, error)
+            if exception is not None:
+                raise exception
+        return index
 
     def index_order(self, index: Any, size: int) -> Any:
         return order_of(index, size)
@@ -145,6 +163,11 @@ def _combine_rows(f: Any, out: Any, index: Any, src: Any) -> None:
         at = starts[lengths > place] + place
         rows = ordered[at]
         out[rows] = f(out.take(rows, 0), src.take(order[at], 0))
+
+
+def folded(x: Any, dim: int) -> Any:
+    """Return x with three dimensions: those before ``dim``, it, and those after it."""
+    return x.reshape((math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])))
 
 
 def order_of(index: Any, size: int) -> Any:

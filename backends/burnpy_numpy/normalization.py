@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.primitives import Dims
+from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
@@ -37,8 +38,9 @@ class NumPyNormalization(ArrayBackend):
         kernel = _row_kernel("normalize", eps, dims, (x,), (weight, bias))
         if kernel is None:
             return super().normalize(x, weight, bias, dims, eps)
-        small = (*x.shape[: dims[0]], *(1,) * len(dims))
-        out, mean, var = kernel.outputs((x, weight, bias), (x.shape, small, small), *_rows_and_columns(x, weight))
+        shape = x.shape
+        rows, columns, small = _geometry(shape, dims)
+        out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)
         return (out, mean, var) if _finite(var) else super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
@@ -48,14 +50,14 @@ class NumPyNormalization(ArrayBackend):
         if kernel is None or not _finite(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
-        by_x, by_weight, by_bias = kernel(xs, (), *_rows_and_columns(x, weight))
+        by_x, by_weight, by_bias = kernel(xs, (), *_geometry(x.shape, dims)[:2])
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         kernel = _row_kernel("rms_norm", eps, dims, (x,), (weight,))
         if kernel is None:
             return super().rms_norm(x, weight, dims, eps)
-        rows, columns = _rows_and_columns(x, weight)
+        rows, columns = _geometry(x.shape, dims)[:2]
         (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
         return out if _finite(out.reshape((rows, columns))[:, 0]) else super().rms_norm(x, weight, dims, eps)
 
@@ -63,7 +65,7 @@ class NumPyNormalization(ArrayBackend):
         kernel = _row_kernel("rms_norm_backward", eps, dims, (grad, x), (weight,))
         if kernel is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
-        by_x, by_weight = kernel([grad, x, weight], (), *_rows_and_columns(x, weight))
+        by_x, by_weight = kernel([grad, x, weight], (), *_geometry(x.shape, dims)[:2])
         if not _finite(by_weight):
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
@@ -101,37 +103,43 @@ def _row_kernel(
 ) -> Kernel | None:
     """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
     x = full[-1]
-    dtype, shape = x.dtype, x.shape[dims[0] :]
-    columns = math.prod(shape)
-    if (
-        x.size < LEAST
-        or not (dtype is float32 or dtype is float64)
-        or len(shape) != len(dims)
-        or columns > LONGEST
-        or full[0].shape != x.shape
-    ):
+    dtype, size = x.dtype, x.size
+    if size < LEAST or not (dtype is float32 or dtype is float64):
         return None
-    for a in (*full, *row, *column):
+    shape = x.shape[dims[0] :]
+    columns = _geometry(x.shape, dims)[1]
+    if len(shape) != len(dims) or columns > LONGEST or full[0].shape != x.shape:
+        return None
+    for a in full:
         if a.dtype is not dtype:
             return None
     for a in row:
-        if a.shape != shape:
+        if a.dtype is not dtype or a.shape != shape:
             return None
     for a in column:
-        if a.size * columns != x.size:
+        if a.dtype is not dtype or a.size * columns != size:
             return None
-    extents = (_FULL,) * len(full) + (_ROW,) * len(row) + (_COLUMN,) * len(column)
-    return operation_kernel(name, extents, dtype, ((1,), eps))
+    return operation_kernel(name, _EXTENTS[len(full), len(row), len(column)], dtype, ((1,), eps))
+
+
+_EXTENTS = {
+    (full, row, column): (_FULL,) * full + (_ROW,) * row + (_COLUMN,) * column
+    for full in (1, 2)
+    for row in (1, 2)
+    for column in (0, 2)
+}
+
+
+@lru_cache(1024)
+def _geometry(shape: Shape, dims: Dims) -> tuple[int, int, Shape]:
+    """Return the number of rows, the number of columns, and the shape of a number for each row."""
+    columns = math.prod(shape[dims[0] :])
+    return math.prod(shape) // max(columns, 1), columns, (*shape[: dims[0]], *(1,) * len(dims))
 
 
 def _finite(x: Any) -> bool:
     """Return whether an array has neither NaN nor +∞: kernels make NaN or ∞ of rows whose squares overflow."""
     return bool(x.item(x.argmax()) < math.inf)
-
-
-def _rows_and_columns(x: Any, weight: Any) -> tuple[int, int]:
-    columns = math.prod(weight.shape)
-    return x.size // columns, columns
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:

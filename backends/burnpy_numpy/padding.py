@@ -1,4 +1,4 @@
-"""Padding in one array, whose ends are filled with its own elements, one slice after the other."""
+"""Padding by a kernel, or in one array, whose ends are filled with its own elements, one slice after the other."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.operations.padding import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
 
 Slices = Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]
 
@@ -20,6 +21,10 @@ class NumPyPadding(ArrayBackend):
     def pad_ends(self, x: Any, pairs: Pairs, how: str) -> Any:
         if not x.size or min(map(min, pairs)) < 0:
             return super().pad_ends(x, pairs, how)
+        if x.size >= MANY and (kernels := family_kernels("padding")):
+            out = kernels.run_padded(x, pairs, how)
+            if out is not None:
+                return out
         out = np.empty([low + size + high for size, (low, high) in zip(x.shape, pairs, strict=True)], x.dtype)
         out[_inside(x.shape, pairs)] = x
         for dim in reversed(range(len(pairs))):

@@ -65,6 +65,7 @@ BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtyp
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
 _where: Any = np.where
+_putmask: Any = np.putmask
 
 _PHI = (
     *(1.567257510322256e-09, -1.2525670029454741e-07, 3.873058151769855e-06, -5.478173633260026e-05),
@@ -131,10 +132,22 @@ class NumPyPointwise(ArrayBackend):
         return erf(x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        if type(x) is ndarray and x.shape != condition.shape:
-            out = self._call(broadcast_where, condition, x, y)
-            if out is not None:
-                return out
+        if type(x) is ndarray:
+            shape = condition.shape
+            if x.shape != shape:
+                out = self._call(broadcast_where, condition, x, y)
+                if out is not None:
+                    return out
+            elif condition.size < BLENDED:  # a copy and a change of it take less time than numpy.where
+                if type(y) is ndarray:
+                    if y.shape == shape and y.dtype is x.dtype:
+                        out = y.copy()
+                        _putmask(out, condition, x)
+                        return out
+                elif type(y) is float and shape and (x.dtype is float32 or x.dtype is float64):
+                    out = self.full(shape, y, x.dtype)
+                    _putmask(out, condition, x)
+                    return out
         if condition.size >= BLENDED and blendable(x):
             if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
                 return kept(condition, x)

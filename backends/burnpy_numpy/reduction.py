@@ -123,8 +123,7 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
     if kernel is None:
         return None
     rows = math.prod(x.shape[:kept])
-    (out,) = kernel((x,), (), rows, x.size // rows)
-    return out.reshape(_reduced(x.shape, dims, keepdim))
+    return kernel.outputs((x,), (_reduced(x.shape, dims, keepdim),), rows, x.size // rows)[0]
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -219,6 +218,6 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
     return out.reshape(_reduced(x.shape, dims, keepdim))
 
 
-def _reduced(shape: Shape, dims: Dims, keepdim: bool) -> list[int]:
+def _reduced(shape: Shape, dims: Dims, keepdim: bool) -> Shape:
     """Return the shape of a reduction's result."""
-    return [1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims]
+    return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])

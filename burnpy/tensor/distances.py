@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burnpy.backend.dtypes import int64
@@ -45,7 +46,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), got {x1.shape} and {x2.shape}")
     x1, x2 = expanded("cdist", x1, x2)
-    if p in (1, 2) and not isinstance(p, bool):
+    if p in (1, 2, math.inf) and not isinstance(p, bool):
         return x1._like(x1._backend.cdist(x1._primitive, x2._primitive, float(p)))
     return _distance("cdist", x1.unsqueeze(-2) - x2.unsqueeze(-3), p)  # type: ignore[no-any-return]  # a Tensor
 

@@ -11,13 +11,16 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
-from burnpy.tensor.operands import broadcast_shape, number, operands, together
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.operands import broadcast_shape, check_beside, number, operands, together
+from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
     from burnpy.tensor.tensor_types import Bools
+
+_CLASS: Any = TensorMeta
+"""The class of the classes of tensors; `isinstance` takes longer for a class that has another class than ``type``."""
 
 __all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
 
@@ -73,17 +76,25 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    first, values = with_common_dtype("stack", tensors)
-    shape: Shape = first.shape
+    values = _alike(tensors)
+    if values is None or hasattr(tensors[0]._device, "refuse"):
+        first, values = with_common_dtype("stack", tensors)
+    else:
+        first = tensors[0]
+    shapes: list[Shape] = [value.shape for value in values]
+    shape, count = shapes[0], len(shapes)
+    if shapes.count(shape) != count:
+        k = next(k for k, other in enumerate(shapes) if other != shape)
+        raise ShapeError(
+            f"stack() cannot join shapes {shape} and {shapes[k]} (the first and number {k + 1}); they must be equal"
+        )
     resolved = new_dim_of(dim, len(shape), "stack")
-    for k, value in enumerate(values):
-        if value.shape != shape:
-            raise ShapeError(
-                f"stack() cannot join shapes {shape} and {value.shape} (the first and number {k + 1}); "
-                "they must be equal"
-            )
-    raised, b = (*shape[:resolved], 1, *shape[resolved:]), first._backend
-    return first._like(b.cat([b.reshape(value, raised) for value in values], resolved))
+    b = first._backend
+    if resolved < len(shape):  # side by side, they are in order already
+        primitive = b.reshape(b.cat(values, resolved), (*shape[:resolved], count, *shape[resolved:]))
+    else:
+        primitive = b.cat([b.reshape(value, (*shape, 1)) for value in values], resolved)
+    return new_tensor(first.__class__, first._device, primitive)
 
 
 @overload
@@ -178,6 +189,9 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
         ShapeError: the shapes do not broadcast.
     """
+    quick = _quick_operands(condition, x, y)
+    if quick is not None:
+        return new_tensor(x.__class__, x._device, x._backend.where(*quick))
     if isinstance(x, TensorBase) and isinstance(y, TensorBase):
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
@@ -190,11 +204,31 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         if isinstance(y, TensorBase):
             first, second = _promoted(backend, first, second)
     else:
-        first, second = backend.full((), number(y, x, "where"), y.dtype), y._primitive
+        first, second = y._primitive, number(y, x, "where")
+        mask = condition._backend.bitwise_not(mask)
     shapes = [mask.shape, first.shape] if isinstance(second, (int, float)) else [mask.shape, first.shape, second.shape]
     if broadcast_shape(*shapes) is None:
         raise ShapeError(f"where() got shapes {', '.join(map(str, shapes))}, which do not broadcast")
     return tensor._like(backend.where(mask, first, second))
+
+
+def _quick_operands(condition: Any, x: Any, y: Any) -> tuple[Bool, Value, Value | float] | None:
+    """Return the operands of `where` if they need no further check: of one kind, device, dtype and shape, or a float.
+
+    A closed level refuses the operation itself.
+    """
+    kind: Any = x.__class__
+    if kind.__class__ is not _CLASS or condition.__class__ is not TensorBase.kinds["bool"]:
+        return None
+    device, mask, first = x._device, condition._primitive, x._primitive
+    if condition._device is not device or mask.shape != first.shape:
+        return None
+    if y.__class__ is float and kind.kind == "float":
+        return mask, first, y
+    if y.__class__ is not kind or y._device is not device:
+        return None
+    second = y._primitive
+    return (mask, first, second) if second.dtype is first.dtype and second.shape == mask.shape else None
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
@@ -207,7 +241,7 @@ def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
         what = describe(condition)
         raise KindError(f"{operation}() takes its condition as a BoolTensor, got {what}; write x != 0")
-    together(operation, x, condition)  # truth values are the same on every level
+    check_beside(operation, x, condition)
     return condition._primitive
 
 
@@ -225,8 +259,26 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
         ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
     """
+    values = _alike(tensors)
+    if values is not None and dim.__class__ is int and dim >= 0:
+        first = tensors[0]
+        try:
+            return new_tensor(first.__class__, first._device, first._backend.cat(values, dim))
+        except Exception:  # of the array library, of any class; it is explained or raised again
+            _checked_dim(operation, values, dim)
+            raise
     first, values = with_common_dtype(operation, tensors)
-    shape: Shape = first.shape
+    return first._like(first._backend.cat(values, _checked_dim(operation, values, dim)))
+
+
+def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
+    """Return the dimension to join along, as a non-negative int.
+
+    Raises:
+        ShapeError: the shapes differ in another dimension, or there are no dimensions.
+        DimError: there is no such dimension.
+    """
+    shape: Shape = values[0].shape
     if not shape:
         raise ShapeError(f"{operation}() cannot join 0-d tensors, which have no dimension to join along; use stack()")
     resolved = dim_of(dim, len(shape), operation)
@@ -237,7 +289,7 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
                 f"{operation}() cannot join shapes {shape} and {other} (the first and number {k + 1}) "
                 f"along dim {resolved}; all other sizes must be equal"
             )
-    return first._like(first._backend.cat(values, resolved))
+    return resolved
 
 
 def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
@@ -264,3 +316,23 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
             dtype = reduce(promote_types, [v.dtype for v in values])
             return first, [v if v.dtype == dtype else first._backend.cast(v, dtype) for v in values]
     return first, values
+
+
+def _alike(tensors: Any) -> list[Value] | None:
+    """Return the primitives of tensors of one kind, device and dtype; None for anything else."""
+    if not ((tensors.__class__ is list or tensors.__class__ is tuple) and tensors):
+        return None
+    first = tensors[0]
+    kind: Any = first.__class__
+    if kind.__class__ is not _CLASS:
+        return None
+    device, dtype = first._device, first._primitive.dtype
+    values: list[Value] = []
+    for x in tensors:
+        if x.__class__ is not kind or x._device is not device:
+            return None
+        value = x._primitive
+        if value.dtype is not dtype:
+            return None
+        values.append(value)
+    return values

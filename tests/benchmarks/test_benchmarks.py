@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from threading import Event
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -21,7 +22,9 @@ from benchmarks import (
     linalg,
     networks,
     operations,
+    processes,
     roofline,
+    spectra,
     tiny,
     training,
 )
@@ -59,6 +62,14 @@ def test_linalg(peer: str) -> None:
     linalg.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert linalg.LOGDET in notebook.values
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_spectra(peer: str) -> None:
+    notebook = Notebook()
+    spectra.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert spectra.STFT in notebook.values
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -191,6 +202,19 @@ def test_where_the_time_goes() -> None:
     training.work(load("burnpy"), SMOKE, notebook, {"what": "operations", "model": "MLP"})
     assert notebook.values["all"] > 0
     assert any(key.startswith("matmul") and "backward" in key for key in notebook.values)
+
+
+def test_workers_may_write_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def start(*args: Any, env: Any, **options: Any) -> MagicMock:
+        given.append(env)
+        return MagicMock(stdout=[], **{"wait.return_value": 0})
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(processes, "Popen", start)
+    processes.Worker(Job("tiny", "NumPy", {}), SMOKE).end()
+    assert not given[0]["PYTHONDONTWRITEBYTECODE"]
 
 
 def test_fresh_processes_take_turns() -> None:

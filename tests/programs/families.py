@@ -50,9 +50,21 @@ def drawn(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).uniform(0.9, 1.1, shape).astype(np.float32)
 
 
+def whole(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).integers(0, 9, shape).astype(np.float32)
+
+
+def largest_differences(x: Any, y: Any) -> Any:
+    return np.abs(x[:, None] - y).max(-1)
+
+
 LARGER: list[tuple[str, tuple[Any, ...]]] = [
     ("scatter_add", (drawn(40, 30), 0, np.random.default_rng(0).integers(0, 40, (50, 30)), drawn(50, 30))),
     ("prod", (drawn(40, 77), (1,), False)),
+    (
+        "cdist_backward",
+        (drawn(60, 50), whole(60, 6), whole(50, 6), largest_differences(whole(60, 6), whole(50, 6)), np.inf),
+    ),
     ("linear", (drawn(64, 48), drawn(48, 33), drawn(33))),
     ("conv2d", (drawn(2, 40, 7, 6), drawn(33, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1)),
     ("conv2d", (drawn(9, 64, 4, 4), drawn(64, 64, 3, 3), (2, 2), (1, 1), (1, 1), 1)),
@@ -63,6 +75,7 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
     ("avg_pool2d", (drawn(2, 8, 17, 21), (3, 3), (2, 2), (1, 1), False, True, None)),
     ("avg_pool2d", (drawn(2, 8, 18, 22), (2, 2), (2, 2), (0, 0), False, True, None)),
     ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 17, 21), (3, 3), (2, 2), (1, 1), True, None)),
+    ("pad_ends", (drawn(2, 8, 17, 21), ((0, 0), (0, 0), (1, 2), (3, 1)), "reflect")),
     ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 18, 22), (2, 2), (2, 2), (0, 0), True, None)),
 ]
 """Calls that run kernels which no example of the conformance suite is large enough for."""

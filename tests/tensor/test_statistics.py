@@ -82,6 +82,35 @@ def test_devices_that_wrap(device: Any) -> None:
     assert x.unique(return_counts=True)[1].tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("span", [1, (1 << 16) - 1, 1 << 16, (1 << 32) - 1, 1 << 32])
+@pytest.mark.parametrize("low", [0, -(1 << 20), -(1 << 63), (1 << 63) - (1 << 32) - 1])
+def test_ints_of_small_and_large_ranges_are_sorted(low: int, span: int) -> None:
+    values = np.random.default_rng(0).integers(low, low + span, (2, 900), endpoint=True)
+    values[0, :3] = low, low + span, low
+    x = IntTensor[NumPy].from_data(values)
+    for dim in (0, 1):
+        np.testing.assert_array_equal(x.argsort(dim).to_numpy(), np.argsort(values, dim, kind="stable"))
+        np.testing.assert_array_equal(
+            x.argsort(dim, descending=True).to_numpy(), np.argsort(np.invert(values), dim, kind="stable")
+        )
+    found, inverse, counts = x.unique(return_inverse=True, return_counts=True)
+    wanted = np.unique(values, return_inverse=True, return_counts=True)
+    for ours, theirs in zip((found, inverse, counts), wanted, strict=True):
+        np.testing.assert_array_equal(ours.to_numpy(), theirs)
+    np.testing.assert_array_equal(x.unique().to_numpy(), wanted[0])
+
+
+@pytest.mark.parametrize("method", ["sort", "argsort", "mode", "median", "kthvalue", "topk", "quantile"])
+@pytest.mark.parametrize("size", [6, 600])
+def test_tensors_of_as_many_dimensions_as_there_can_be_are_sorted(method: str, size: int) -> None:
+    values = np.random.default_rng(0).standard_normal((size, 2)).astype("float32")
+    args: Any = {"kthvalue": (2,), "topk": (2,), "quantile": (0.5,)}.get(method, ())
+    wanted = getattr(Tensor[NumPy].from_data(values), method)(*args, 0)
+    found = getattr(Tensor[NumPy].from_data(values.reshape((*(1,) * 40, size, *(1,) * 22, 2))), method)(*args, 40)
+    for ours, theirs in zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]:
+        np.testing.assert_array_equal(ours.to_numpy().ravel(), theirs.to_numpy().ravel())
+
+
 @pytest.mark.parametrize("size", [5, 3000])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint32", "uint64"])
 def test_sorts_are_stable(dtype: str, size: int) -> None:

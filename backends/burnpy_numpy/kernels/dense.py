@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32
+from burnpy.backend.primitives import DType
 from burnpy_numpy.cpu_threads import Work
 from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.openblas import NO_TRANS, ROW_MAJOR, TRANS
 
@@ -23,8 +25,7 @@ def affine_rows(x: Any, weight: Any, bias: Any, out: Any, long: bool) -> Work | 
         out: memory for the result.
         long: whether sizes are 64-bit ints for OpenBLAS.
     """
-    dtype, width = ("float32", 16) if x.dtype is float32 else ("float64", 8)
-    kernel = template_kernel(affine, dtype, width, not weight.flags.c_contiguous, long)
+    kernel = affine_kernel(x.dtype, not weight.flags.c_contiguous, long)
     if kernel is None:
         return None
     table, sizes = (x, weight, np.ascontiguousarray(bias), out), weight.shape
@@ -34,6 +35,12 @@ def affine_rows(x: Any, weight: Any, bias: Any, out: Any, long: bool) -> Work | 
 
     kernel.note()
     return work
+
+
+def affine_kernel(dtype: DType, transposed: bool, long: bool) -> TemplateKernel | None:
+    """Return the kernel of x @ weight + bias, see `affine`; None if kernels are off."""
+    name, width = ("float32", 16) if dtype == float32 else ("float64", 8)
+    return template_kernel(affine, name, width, transposed, long)
 
 
 def affine(dtype: str, width: int, transposed: bool, long: bool) -> str:

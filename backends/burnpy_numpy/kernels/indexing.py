@@ -32,7 +32,7 @@ def gathered(x: Any, dim: int, index: Any) -> Any:
     """Return the elements of x at indices; None without a kernel for it."""
     if not _suits(x, index, dim):
         return None
-    kernel, out = template_kernel(gather, x.dtype.name, _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
+    kernel, out = template_kernel(gather, x.dtype, _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
 
 
@@ -40,7 +40,7 @@ def scattered(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of x with src added at indices; None without a kernel for it."""
     if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
-    kernel = template_kernel(scatter, x.dtype.name, "add", _inner(x, dim) > 1)
+    kernel = template_kernel(scatter, x.dtype, "add", _inner(x, dim) > 1)
     out = np.array(x, order="C")
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
 
@@ -58,10 +58,10 @@ def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
         return False
     inner = _inner(out, dim)
     if inner == 1:
-        kernel = template_kernel(scatter, dtype.name, combine, False)
+        kernel = template_kernel(scatter, dtype, combine, False)
     else:
         width = block_width(inner, _BYTES // dtype.itemsize)
-        kernel = template_kernel(scatter_runs, dtype.name, combine, width)
+        kernel = template_kernel(scatter_runs, dtype, combine, width)
     if kernel is None:
         return False
     if not _ran(kernel, src, out, dim, index, out.shape):

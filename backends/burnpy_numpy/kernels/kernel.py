@@ -26,6 +26,8 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from burnpy.backend.dtypes import float32, float64
 
 if TYPE_CHECKING:
@@ -170,13 +172,15 @@ def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateK
 
     Args:
         template: a function that returns the text of a kernel for parameters. Its name is the kernel's.
-        parameters: its arguments: strings and numbers.
+        parameters: its arguments: strings, numbers, and dtypes. It gets the names of dtypes; NumPy takes a microsecond
+            to make one.
     """
     key = (template, *parameters)
     try:
         return _templates[key]
     except KeyError:
-        return _templates.setdefault(key, _written(template, parameters) if kernels_enabled() else None)
+        named = tuple([p.name if isinstance(p, np.dtype) else p for p in parameters])
+        return _templates.setdefault(key, _written(template, named) if kernels_enabled() else None)
 
 
 def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:

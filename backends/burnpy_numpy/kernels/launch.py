@@ -23,12 +23,13 @@ class Kernel:
     __slots__ = (
         "_arrays",
         "_dtype",
+        "_dtypes",
         "_flat",
-        "_function",
         "_outputs",
         "_scratch",
         "_unit",
         "_write",
+        "function",
         "layout",
         "program",
     )
@@ -36,7 +37,7 @@ class Kernel:
     def __init__(self, program: Program, write: Callable[[], str], layout: Layout, function: Entry) -> None:
         self.program, self._write, self.layout = program, write, layout
         self._flat, self._scratch = layout.flat, layout.scratch
-        self._function, self._unit = function, CHUNK if layout.sums else 1
+        self.function, self._unit = function, CHUNK if layout.sums else 1
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
             for i in program.inputs
@@ -44,7 +45,8 @@ class Kernel:
         ]
         steps = [program.instructions[k] for k in program.outputs]
         self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
-        self._dtype = self._outputs[0][1]
+        self._dtypes = [dtype for _, dtype in self._outputs]
+        self._dtype = self._dtypes[0]
 
     @property
     def text(self) -> str:
@@ -106,9 +108,12 @@ class Kernel:
             columns: the number of columns, not 0.
             numbers: the inputs that are numbers.
         """
-        results = [_empty(shape, dtype) for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)]
-        given = [x if type(x) is _ndarray and x.flags.c_contiguous else _contiguous(x) for x in xs]
-        self.into(given + results, numbers, rows, columns)
+        results = [*map(_empty, shapes, self._dtypes)]
+        for x in xs:
+            if type(x) is not _ndarray or not x.flags.c_contiguous:
+                xs = [*map(_contiguous, xs)]
+                break
+        self.into((*xs, *results), numbers, rows, columns)
         return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
@@ -125,11 +130,11 @@ class Kernel:
         if size >= _SHARED and COUNT > 1:
             self._share(arrays, numbers, rows, columns)
         elif self._flat:
-            self._function(*arrays, *numbers, 0, size, 1, size)
+            self.function(*arrays, *numbers, 0, size, 1, size)
         elif self._scratch:
-            self._function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
+            self.function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
         else:
-            self._function(*arrays, *numbers, 0, rows, rows, columns)
+            self.function(*arrays, *numbers, 0, rows, rows, columns)
         if executed:
             ran(self)
 
@@ -142,7 +147,7 @@ class Kernel:
 
         def work(begin: int, end: int) -> None:
             room = [_empty(scratch * (columns + _PADDING))] if scratch else []
-            self._function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
+            self.function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
 
         shared(work, -(-count // unit), unit * each)
 
@@ -179,10 +184,10 @@ class TemplateDescription(NamedTuple):
 class TemplateKernel:
     """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
 
-    __slots__ = ("_function", "_write", "program")
+    __slots__ = ("_write", "function", "program")
 
     def __init__(self, program: TemplateDescription, write: Callable[[], str], function: Entry) -> None:
-        self.program, self._write, self._function = program, write, function
+        self.program, self._write, self.function = program, write, function
 
     @property
     def text(self) -> str:
@@ -198,7 +203,7 @@ class TemplateKernel:
             begin: the first block.
             end: the block after the last.
         """
-        self._function(begin, end, len(table), *table, *sizes)
+        self.function(begin, end, len(table), *table, *sizes)
 
     def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
         """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
@@ -209,7 +214,7 @@ class TemplateKernel:
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
         """
-        function, length = self._function, len(arrays)
+        function, length = self.function, len(arrays)
         if COUNT == 1 or blocks * each < _SHARED:
             function(0, blocks, length, *arrays, *sizes)
         else:

@@ -23,7 +23,7 @@ def run_substitution(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
     """Return the solutions of triangular equations; None if kernels are off."""
     columns = b.shape[-1]
     width = block_width(columns, _COLUMNS)
-    kernel = template_kernel(substitution, a.dtype.name, upper, unitriangular, width)
+    kernel = template_kernel(substitution, a.dtype, upper, unitriangular, width)
     if kernel is None:
         return None
     n, out, starts = a.shape[-1], np.empty(b.shape, b.dtype), block_starts(columns, width)
@@ -34,7 +34,7 @@ def run_substitution(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
 
 def run_cholesky_factor(x: Any) -> Any:
     """Return Cholesky's factors; None if kernels are off, or if a matrix is not positive definite."""
-    kernel = template_kernel(cholesky_factor, x.dtype.name)
+    kernel = template_kernel(cholesky_factor, x.dtype)
     if kernel is None:
         return None
     n, out, wrong = x.shape[-1], np.empty(x.shape, x.dtype), np.zeros(1, int64)

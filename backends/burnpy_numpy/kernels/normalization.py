@@ -54,7 +54,7 @@ def group_normalize_backward(
 
 def _kernel(template: Callable[..., str], dtype: Any, eps: Any) -> TemplateKernel | None:
     """Return the kernel of a template; None if kernels are off."""
-    return template_kernel(template, dtype.name, vector_bytes() // dtype.itemsize, float(eps))
+    return template_kernel(template, dtype, vector_bytes() // dtype.itemsize, float(eps))
 
 
 class _PlaneGroups:

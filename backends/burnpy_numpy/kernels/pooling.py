@@ -20,6 +20,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.kernels.overlapping_pooling import Gradient, Windows
 from burnpy_numpy.kernels.tiled_pooling import (
     tiled_avg_pool,
     tiled_avg_pool_backward,
@@ -52,9 +53,12 @@ def run_max_pool_backward(
     grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> Any:
     """Return the gradient of max pooling; None without a kernel for such windows."""
+    if not grad.dtype is out.dtype is x.dtype:
+        return None
     pool = _pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
-    usual = grad.dtype is out.dtype is x.dtype
-    compiled = pool.kernel(max_pool_backward, tiled_max_pool_backward) if usual else None
+    if not pool.tiled:
+        return pool.max_pool_backward(grad, out, x)
+    compiled = pool.kernel(None, tiled_max_pool_backward)
     if compiled is None:
         return None
     total = pool.new_gradient()
@@ -105,7 +109,7 @@ class _Pool:
         self, shape: Shape, dtype: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> None:
         self._shape, self._dtype, self._counts = shape, dtype, counts
-        self._windows = (kernel, stride, padding)
+        self._windows, self._dilation = (kernel, stride, padding), dilation
         self._suits = math.prod(counts) > 0 and math.prod(kernel) <= _MOST and (dtype is float32 or dtype is float64)
         covered = (counts[0] * kernel[0], counts[1] * kernel[1])
         # windows that touch, do not overlap, and lie within x
@@ -139,6 +143,15 @@ class _Pool:
         """Run a kernel for all planes; the last array is the result."""
         kernel.run([*map(np.ascontiguousarray, arrays)], self._sizes, self._planes, self._elements)
 
+    def max_pool_backward(self, grad: Any, out: Any, x: Any) -> Any:
+        """Return the gradient of max pooling with windows of any kind; None without a kernel for them."""
+        if not self._suits:
+            return None
+        windows, padded = Windows(*self._windows, self._dilation), bool(self._parameters[-1])
+        gradient = Gradient(windows, self._shape, self._dtype, self._counts, padded)
+        compiled = gradient.kernel()
+        return None if compiled is None else gradient.run(compiled, grad, out, x)
+
     def new_windows(self) -> Any:
         """Return memory for a number for each window."""
         return np.empty((*self._shape[:2], *self._counts), self._dtype)
@@ -155,9 +168,6 @@ class _Pool:
 
 
 _pool = lru_cache(256)(_Pool)
-
-
-_KINDS = {"float32": "float", "float64": "double"}
 
 
 class _Window(NamedTuple):
@@ -230,29 +240,6 @@ class _Windows(Loops):
         self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
 
 
-def max_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
-    """Return the text of the kernel, which adds the gradient of each window at its first NaN or else first maximum.
-
-    The table: the gradients and the maxima by window, x, and the gradient by x, which is 0 at first. Where no element
-    of a window is as large as its maximum, none has the gradient. The arguments are those of `_Windows`.
-    """
-    w = _Windows(dtype, rows, columns, padded, 4)
-    grads, maxima, x, out = w.table
-    kind = _KINDS[dtype]
-    with w.windows() as window:
-        top = w.assign(f"load {kind}, ptr {w.element(maxima, window.number, dtype)}")
-        chosen, some = window.elements[0][0], "false"
-        for place, inside in reversed(window.elements):
-            value = w.assign(f"load {kind}, ptr {w.element(x, place, dtype)}")
-            nan = w.assign(f"fcmp uno {kind} {value}, {value}")
-            fits = w.assign(f"or i1 {nan}, {w.assign(f'fcmp oge {kind} {value}, {top}')}")
-            if padded:
-                fits = w.assign(f"and i1 {fits}, {inside}")
-            chosen, some = w.either(fits, place, chosen, "i64"), w.assign(f"or i1 {some}, {fits}")
-        w.add_at(out, chosen, w.kept(some, w.one(grads, window.number)))
-    return w.function()
-
-
 def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
     """Return the text of the kernel of average pooling.
 
@@ -293,7 +280,7 @@ def run_adaptive_maxima(x: Any, size: Pair) -> Any:
     n, channels, high, wide = x.shape
     width = block_width(wide, _COLUMNS)
     usual = x.dtype is float32 or x.dtype is float64
-    kernel = template_kernel(adaptive_maxima, x.dtype.name, width) if usual else None
+    kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
     if kernel is None:
         return None
     bounds = [np.array(adaptive_windows(k, count), int64).T.copy() for k, count in zip((high, wide), size, strict=True)]

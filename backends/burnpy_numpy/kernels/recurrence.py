@@ -91,7 +91,7 @@ def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> C
     x, hidden, cell, weight, bias = given
     shape: Shape = (*x.shape[:2], hidden.shape[1])
     blocks = _blocks(shape[0], shape[2], x.dtype.itemsize, kind, False)
-    kernel = template_kernel(recurrence_forward, kind, x.dtype.name, blocks.width, blocks.rows, lengths is not None)
+    kernel = template_kernel(recurrence_forward, kind, x.dtype, blocks.width, blocks.rows, lengths is not None)
     if kernel is None:
         return None
 
@@ -121,7 +121,7 @@ def backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> 
     shape, dtype = grad.shape, grad.dtype
     blocks = _blocks(shape[0], shape[2], dtype.itemsize, kind, True)
     sizes = (blocks.width, blocks.rows, blocks.vectors)
-    kernel = template_kernel(recurrence_backward, kind, dtype.name, *sizes, lengths is not None)
+    kernel = template_kernel(recurrence_backward, kind, dtype, *sizes, lengths is not None)
     if kernel is None:
         return None
 

@@ -26,7 +26,7 @@ _CHANNELS = 4
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
     """Return the sums of the elements at places, times weights; None if kernels are off."""
     width, block = block_width(places.shape[2], _POINTS), block_width(x.shape[1], _CHANNELS)
-    kernel = template_kernel(weighted_gather, x.dtype.name, width, block)
+    kernel = template_kernel(weighted_gather, x.dtype, width, block)
     if kernel is None:
         return None
     (n, channels, elements), (_, taps, points) = x.shape, places.shape
@@ -40,7 +40,7 @@ def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
 
 def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any:
     """Return the gradient of `run_weighted_gather` by its elements; None if kernels are off."""
-    kernel = template_kernel(weighted_scatter, grad.dtype.name)
+    kernel = template_kernel(weighted_scatter, grad.dtype)
     if kernel is None:
         return None
     (n, channels, points), taps = grad.shape, places.shape[1]
@@ -53,7 +53,7 @@ def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any
 def run_gathered_products(grad: Any, x: Any, places: Any) -> Any:
     """Return the gradient of `run_weighted_gather` by its weights; None if kernels are off."""
     width = block_width(places.shape[2], _POINTS)
-    kernel = template_kernel(gathered_products, x.dtype.name, width)
+    kernel = template_kernel(gathered_products, x.dtype, width)
     if kernel is None:
         return None
     (n, channels, elements), (_, taps, points) = x.shape, places.shape

@@ -62,7 +62,7 @@ def scan_of(combine: str, x: Any, dim: int, reverse: bool) -> _Scan | None:
     """Return the scan of x along a dimension, with ``reverse`` from the end; None if kernels are off."""
     inner = _beside(x, dim)
     width = _width(x.size // x.shape[dim], inner, x.dtype)
-    kernel = template_kernel(scan, x.dtype.name, combine, width, inner > 1 or width == 1, reverse)
+    kernel = template_kernel(scan, x.dtype, combine, width, inner > 1 or width == 1, reverse)
     return None if kernel is None else _Scan(kernel, dim, width, combine)
 
 
@@ -76,7 +76,7 @@ def run_products_of_others(grad: Any, x: Any, length: int, inner: int) -> Any:
         inner: the number of products beside each other.
     """
     width = _width(x.size // length, inner, x.dtype)
-    kernel = template_kernel(products_of_others, x.dtype.name, width, inner > 1 or width == 1)
+    kernel = template_kernel(products_of_others, x.dtype, width, inner > 1 or width == 1)
     if kernel is None:
         return None
     starts, sizes = _blocks(x.size, length, inner, width)

@@ -6,6 +6,7 @@ import math
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import ties, with_reduced_dims
 from burnpy.backend.primitives import Dims, Float
@@ -47,7 +48,7 @@ def norm_jvp(i: Any, t: Float, x: Float, out: Float, p: float, dims: Dims, keepd
 class Norms(OperationsBase):
     """Norms over dimensions, which are as in `Reduction`."""
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp, batch=SHIFTED)
     def vector_norm(self, x: Float, p: float, dims: Dims, keepdim: bool) -> Float:
         """The p-norm over ``dims``, (Σ |x|ᵖ)^(1/p), without overflow or underflow; its gradient where it is 0 is 0.
 
@@ -111,7 +112,7 @@ class Distances(OperationsBase):
         jvp=(cdist_x_jvp, cdist_y_jvp),
     )
     def cdist(self, x: Float, y: Float, p: float) -> Float:
-        """The p-norms, for p = 1 and 2, of the differences of all rows of x and y, (…, n, m); see `vector_norm`."""
+        """The p-norms, for p = 1, 2 and ∞, of the differences of all rows of x and y, (…, n, m); see `vector_norm`."""
         return self.vector_norm(differences(self, x, y), p, (len(x.shape),), False)
 
     @derived(GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])
@@ -137,6 +138,8 @@ def slopes(b: Any, x: Float, y: Float, out: Float, p: float) -> Float:
     difference = differences(b, x, y)
     if p == 1:
         return b.sign(difference)
+    if math.isinf(p):
+        return slope(b, difference, out, p, (len(x.shape),), False)
     distance = at_end(b, out)
     regular = b.discrete.bitwise_and(b.ne(distance, 0.0), b.ne(distance, math.inf))
     return b.where(regular, b.div(difference, b.where(regular, distance, 1.0)), 0.0)

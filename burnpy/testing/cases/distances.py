@@ -30,7 +30,7 @@ def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: Any) -> Any:
     if p == 0:
         return (x != 0).astype(x.dtype).sum(dims, keepdims=keepdim)
     if math.isinf(p):
-        return (np.max if p > 0 else np.min)(size, dims, keepdims=keepdim)
+        return np.max(size, dims, keepdims=keepdim, initial=0) if p > 0 else np.min(size, dims, keepdims=keepdim)
     total = (size**p).sum(dims, keepdims=keepdim)
     return total ** (1 / p)
 
@@ -44,7 +44,11 @@ def _distances(x: Any, y: Any, p: float) -> Any:
 
 def _distances_backward(grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
     difference = x[..., :, None, :] - y[..., None, :, :]
-    slope = np.sign(difference) if p == 1 else difference / np.where(out == 0, 1, out)[..., None]
+    if p == math.inf:
+        tied = np.abs(difference) == out[..., None]
+        slope = np.where(tied, np.sign(difference), 0) / np.maximum(tied.sum(-1, keepdims=True), 1)
+    else:
+        slope = np.sign(difference) if p == 1 else difference / np.where(out == 0, 1, out)[..., None]
     return (grad[..., None] * slope).sum(-2)
 
 
@@ -57,7 +61,7 @@ _ROWS = [
     (Large((2, 9, 20)), Large((2, 70, 20))),
     (Values((0.0, math.inf, math.nan, -0.0), (2, 2)), Values((0.0, 0.0, math.inf, 3.0), (2, 2))),
 ]
-row("cdist", _distances, [(*rows, p) for rows in _ROWS for p in (1.0, 2.0)], loose=8)
+row("cdist", _distances, [(*rows, p) for rows in _ROWS for p in (1.0, 2.0, math.inf)], loose=8)
 row(
     "cdist_backward",
     _distances_backward,

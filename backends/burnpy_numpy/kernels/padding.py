@@ -1,0 +1,103 @@
+"""Padding with an array's own elements by a kernel that copies a row, and then the elements beside it."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.padding import Pairs
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import block_starts, block_width
+from burnpy_numpy.kernels.loops import Loops
+
+_BYTES = 64
+"""The size of the parts of rows that are copied at a time."""
+
+
+def run_padded(x: Any, pairs: Pairs, how: str) -> Any:
+    """Return x, padded as by `pad_ends` with numbers of elements that are not negative; None without a kernel for it.
+
+    Args:
+        x: not empty.
+        pairs: how many elements are added before and after each dimension.
+        how: "reflect", "replicate" or "circular".
+    """
+    dtype = x.dtype
+    if not x.ndim or not (dtype is float32 or dtype is float64):
+        return None
+    width = block_width(x.shape[-1], _BYTES // dtype.itemsize)
+    kernel = template_kernel(padded_rows, dtype, width)
+    if kernel is None:
+        return None
+    found = _sources(x.shape, pairs, how, width)
+    out = np.empty(found.shape, dtype)
+    arrays = (np.ascontiguousarray(x), out, found.rows, found.places, found.columns, found.starts)
+    kernel.run(arrays, found.sizes, found.outer, math.prod(found.shape) / found.outer)
+    return out
+
+
+class _Sources:
+    """The places that the elements of a padded array come from. See `padded_rows`."""
+
+    def __init__(self, shape: Shape, pairs: Pairs, how: str, width: int) -> None:
+        self.shape = tuple([low + size + high for size, (low, high) in zip(shape, pairs, strict=True)])
+        each = [_positions(size, *pair, how) for size, pair in zip(shape, pairs, strict=True)]
+        first = next((d for d, pair in enumerate(pairs[:-1]) if any(pair)), len(shape) - 1)
+        zero = np.zeros(1, np.int64)
+        self.rows = reduce(
+            lambda rows, d: np.add.outer(rows * shape[d], each[d]).ravel(), range(first, len(shape) - 1), zero
+        )
+        self.outer = math.prod(shape[:first])
+        low, size, wide = pairs[-1][0], shape[-1], self.shape[-1]
+        self.places = np.concatenate((np.arange(low), np.arange(low + size, wide)))
+        self.columns = each[-1][self.places]
+        self.starts = block_starts(size, width)
+        inner = math.prod(shape[first:-1])
+        self.sizes = (len(self.rows), inner, size, wide, low, len(self.places), len(self.starts))
+
+
+_sources = lru_cache(64)(_Sources)
+
+
+def _positions(size: int, low: int, high: int, how: str) -> Any:
+    """Return where the elements of a padded dimension are in it."""
+    places = np.arange(-low, size + high)
+    if how == "circular":
+        return places % size
+    if how == "replicate":
+        return np.clip(places, 0, size - 1)
+    return np.minimum(np.abs(places), 2 * (size - 1) - places)
+
+
+def padded_rows(dtype: str, width: int) -> str:
+    """Return the text of the kernel that copies rows, and single elements of them before and behind.
+
+    The table: x (outer, rows of x, columns of x), the result (outer, rows, columns), and int64: the row of x of each
+    row, the column of each element beside the copied ones, its column in x, and the first column of each vector. The
+    sizes: rows, rows of x, columns of x, columns, the first column of a copied row, elements beside it, and vectors.
+    ``begin`` and ``end`` are outer elements.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+    """
+    w = Loops(width, 6, 7)
+    x, out, sources, places, columns, starts = w.table
+    rows, inner, size, wide, low, beside, vectors = w.sizes
+    with w.loop("%begin", "%end") as o, w.loop("0", rows) as r:
+        row = w.plus(w.times(o, inner), w.number(sources, r))
+        source = w.element(x, w.times(row, size), dtype)
+        target = w.element(out, w.times(w.plus(w.times(o, rows), r), wide), dtype)
+        middle = w.element(target, low, dtype)
+        with w.loop("0", vectors) as v:
+            start = w.number(starts, v)
+            w.store(w.load(w.element(source, start, dtype), dtype, None), w.element(middle, start, dtype), None)
+        with w.of_width(1), w.loop("0", beside) as k:
+            element = w.load(w.element(source, w.number(columns, k), dtype), dtype, None)
+            w.store(element, w.element(target, w.number(places, k), dtype), None)
+    return w.function()
