@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import distributed as distributed
     from burnpy import errors
+    from burnpy import fft as fft
     from burnpy import func as func
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.func.compilation import compiled
     from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
     from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
@@ -86,6 +88,7 @@ __all__ = [
     "cat",
     "cdist",
     "chain_matmul",
+    "compiled",
     "cosine_similarity",
     "cross_entropy",
     "cumulative_trapezoid",
@@ -124,6 +127,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "burnpy.func.compilation": ("compiled",),
     "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
     "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
@@ -149,6 +153,7 @@ _LATER = {
             "data",
             "distributed",
             "errors",
+            "fft",
             "func",
             "linalg",
             "metrics",

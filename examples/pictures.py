@@ -1,7 +1,8 @@
-"""The pictures of the examples vae.py, gan.py, sunspots.py and gaussian_process.py."""
+"""The pictures of the examples vae.py, gan.py, sunspots.py, gaussian_process.py and sounds.py."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,4 +109,28 @@ def draw_process(times: Array, values: Array, at: Array, mean: Array, spread: Ar
     near.set(xlim=(low, high), ylim=(seen.min() - 3, seen.max() + 6))
     whole.set(ylabel="CO₂ at Mauna Loa (ppm)")
     whole.legend(loc="upper left")
+    return saved(picture, path)
+
+
+def draw_sounds(power: Array, kinds: Sequence[str], chances: Array, highest: float, path: Path) -> Path:
+    """Draw the spectrogram of one sound of each kind, over the chances that the network gives to all kinds.
+
+    Args:
+        power: the logarithms of the power of a second, (kinds, frequencies, frames).
+        kinds: the names of the kinds.
+        chances: the network's for each sound, (kinds, kinds).
+        highest: the highest frequency, in Hz.
+        path: the file to write.
+    """
+    picture = figure(13, 4.6)
+    rows = picture.subplots(2, len(kinds), height_ratios=[2, 1])
+    for kind, name in enumerate(kinds):
+        above, below = rows[0, kind], rows[1, kind]
+        above.imshow(power[kind], origin="lower", aspect="auto", extent=(0, 1, 0, highest), cmap="magma")
+        above.set(title=name, xlabel="seconds", ylabel="Hz" if not kind else "", yticks=[0, 1000, 2000])
+        below.barh(
+            range(len(kinds)), chances[kind], color=["tab:red" if k == kind else "0.6" for k in range(len(kinds))]
+        )
+        below.set(xlim=(0, 1), yticks=range(len(kinds)), yticklabels=kinds if not kind else [])
+        below.invert_yaxis()
     return saved(picture, path)

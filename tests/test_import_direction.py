@@ -32,15 +32,17 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tensor": (("burnpy.tensor",), ("autodiff's core",)),
     "autodiff's tools": (("burnpy.autodiff.tools",), ("tensor",)),
     "data": (("burnpy.data",), ("tensor",)),
+    "fft": (("burnpy.fft",), ("tensor",)),
     "linalg": (("burnpy.linalg",), ("tensor",)),
     "metrics": (("burnpy.metrics",), ("tensor",)),
-    "func": (("burnpy.func",), ("autodiff's tools",)),
+    "batching": (("burnpy.batching",), ("autodiff's core",)),
+    "func": (("burnpy.func",), ("autodiff's tools", "batching")),
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),
-    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("distributed", "linalg")),
+    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("distributed", "linalg", "fft")),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

@@ -6,6 +6,7 @@ from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
 from burnpy_array.convolution import ArrayConvolution
 from burnpy_array.dense import ArrayDense
+from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing, ArrayOrdering
 from burnpy_array.linalg import ArrayLinalg, ArrayNorms
 from burnpy_array.normalization import ArrayNormalization
@@ -31,6 +32,7 @@ class ArrayBackend(
     ArrayNormalization,
     ArrayAttention,
     ArrayLinalg,
+    ArrayFourier,
     ArrayFused,
 ):
     """A backend on top of an array module with NumPy's interface.

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.backend import Backend, out_of_bounds
+from burnpy.backend.backend import Backend
 from burnpy.backend.device_memory import DeviceMemory
 from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
+from burnpy.backend.operations.indexing import out_of_bounds
 from burnpy.backend.runtime import Communicator
 from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
@@ -163,9 +164,7 @@ class CuPy(
             self._call(self._kernels["burnpy_note"], value, slot, self._late.memory)
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
-    def bounded(
-        self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
-    ) -> Any:
+    def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Any:
         slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
         ignored = low if ignored is None else ignored  # the kernel makes low of it
         self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
@@ -216,6 +215,10 @@ class CuPy(
             return availability.with_library(
                 self.xp, "cuSOLVER", "decomposes matrices", lambda: compute(function, *args)
             )
+
+    def _transformed(self, function: Callable[..., Any], *args: Any) -> Any:
+        compute = super()._transformed
+        return availability.with_library(self.xp, "cuFFT", "transforms signals", lambda: compute(function, *args))
 
 
 def _event(xp: Any) -> Any:

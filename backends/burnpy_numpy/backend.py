@@ -17,6 +17,7 @@ from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.dense import NumPyDense
 from burnpy_numpy.distances import NumPyDistances
 from burnpy_numpy.foreach import NumPyForeach
+from burnpy_numpy.fourier import NumPyFourier
 from burnpy_numpy.indexing import NumPyIndexing
 from burnpy_numpy.linalg import NumPyLinalg
 from burnpy_numpy.normalization import NumPyNormalization
@@ -42,6 +43,7 @@ class NumPy(
     NumPyConvolution,
     NumPyDense,
     NumPyDistances,
+    NumPyFourier,
     NumPyIndexing,
     NumPyLinalg,
     NumPyNormalization,

@@ -5,13 +5,13 @@ Linear layers and cross entropy are kernels, where these are on.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.primitives import Shape, value_range
+from burnpy.backend.primitives import Shape, below
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
@@ -28,6 +28,9 @@ MIN_BIAS_FIRST_COMPILED = 1 << 10
 
 MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.launch import TemplateKernel
 
 _dot: Any = np.ndarray.dot
 _FULL, _COLUMN = "full", "column"
@@ -86,8 +89,7 @@ class NumPyDense(ArrayBackend):
             return super().cross_entropy(x, index, dim)
         kernel = operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
         columns = x.shape[-1]
-        least, most = value_range(index)
-        if kernel is None or least < 0 or most >= columns:  # which the kernel would read
+        if kernel is None or not below(index, columns):  # which the kernel would read
             return super().cross_entropy(x, index, dim)
         losses, total = kernel.outputs((x, index), (index.shape, (*index.shape, 1)), index.size, columns)
         return losses, total
@@ -109,9 +111,22 @@ def product(x: Any, y: Any) -> Any:
     """Return the product of two matrices of float32 or float64."""
     rows, inner = x.shape
     columns = y.shape[1]
-    if rows * inner * columns <= MAX_SINGLE_THREADED or x.dtype is not y.dtype or inner != y.shape[0] or not _ours():
+    if (
+        rows * inner * columns <= MAX_SINGLE_THREADED
+        or x.dtype is not y.dtype
+        or inner != y.shape[0]
+        or not shares_products()
+    ):
         return x.dot(y)
     out = np.empty((rows, columns), x.dtype)
+    product_into(x, y, out)
+    return out
+
+
+def product_into(x: Any, y: Any, out: Any) -> None:
+    """Write the product of two large matrices into memory, on several threads."""
+    rows, inner = x.shape
+    columns = y.shape[1]
     by_rows = rows >= columns
 
     def work(start: int, stop: int) -> None:
@@ -122,7 +137,6 @@ def product(x: Any, y: Any) -> Any:
 
     size = max(rows, columns)
     threads.shared(work, size, rows * inner * columns / size / MULTIPLICATIONS_PER_ELEMENT, products=True)
-    return out
 
 
 def biased_product(x: Any, weight: Any, bias: Any) -> Any:
@@ -133,7 +147,7 @@ def biased_product(x: Any, weight: Any, bias: Any) -> Any:
     """
     (rows, inner), columns, single = x.shape, weight.shape[1], x.dtype is float32
     transposed = not weight.flags.c_contiguous
-    blas, own = cblas_gemm(single), _ours()
+    blas, own = cblas_gemm(single), shares_products()
     if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
         return None
     kernels, out = family_kernels("dense"), np.empty((rows, columns), x.dtype)
@@ -146,6 +160,15 @@ def biased_product(x: Any, weight: Any, bias: Any) -> Any:
     else:
         work(0, rows)
     return out
+
+
+def linear_kernel(dtype: Any) -> TemplateKernel | None:
+    """Return the kernel of a linear layer of C-contiguous arrays; None without OpenBLAS, or if kernels are off."""
+    blas, kernels = cblas_gemm(dtype == float32), family_kernels("dense")
+    if blas is None or kernels is None:
+        return None
+    kernel: TemplateKernel | None = kernels.affine_kernel(dtype, False, blas.long)
+    return kernel
 
 
 def _filled_and_added(x: Any, weight: Any, bias: Any, out: Any, transposed: bool) -> threads.Work:
@@ -163,7 +186,7 @@ def _filled_and_added(x: Any, weight: Any, bias: Any, out: Any, transposed: bool
     return work
 
 
-def _ours() -> bool:
+def shares_products() -> bool:
     """Return whether burnpy uses several threads, and NumPy uses OpenBLAS with no more threads than that."""
     if threads.COUNT == 1:
         return False

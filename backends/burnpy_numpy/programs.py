@@ -15,6 +15,7 @@ from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula
     from burnpy.backend.programs import Program
+    from burnpy_numpy.plans import NumPyExecutor
 
 
 class NumPyPrograms(ArrayBackend):
@@ -25,6 +26,13 @@ class NumPyPrograms(ArrayBackend):
 
     def fuses(self, xs: Sequence[Any]) -> bool:
         return xs[0].size >= LEAST and alike(xs) and kernels_enabled()
+
+    def executor(self) -> NumPyExecutor | None:
+        if not kernels_enabled():
+            return None
+        from burnpy_numpy.plans import NumPyExecutor  # not imported before the first plan
+
+        return NumPyExecutor()
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
         kernel = formula_kernel(formula, xs, len(numbers)) if xs[0].size >= LEAST and alike(xs) else None

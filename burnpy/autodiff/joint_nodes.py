@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, new_node, node_class, untracked
+from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, new_node, next_seq, node_class, untracked
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Float
@@ -58,8 +58,10 @@ def record_outputs(
         kept: the saved values, passed to the vjp; inner primitives must be direct members of the tuple.
     """
     alone = len(parents) == 1
-    relayed = [(parent, pick_gradient, (k,)) for k, parent in enumerate(parents)]
-    below = parents[0] if alone else new_node(Relay, relayed)
+    if alone:
+        below = parents[0]
+    else:
+        below = new_node(Relay, [(parent, pick_gradient, (k,)) for k, parent in enumerate(parents)])
     outs = [untracked(value) for value in values]
     mode = device.mode()
     if len(outs) == 1:
@@ -70,8 +72,13 @@ def record_outputs(
     center = new_node(kind, [(below, joint_vjp, (vjp, alone, *kept))])
     if mode is not None:
         mode.record(device, center)
-    for k, out in enumerate(outs):
-        node = out.node = new_node(kind, [(center, result_vjp, (put_gradient, len(outs), k))])
+    count = len(outs)
+    for k, out in enumerate(outs):  # as by `new_node`, without its calls
+        node = out.node = kind()
+        node.parent0, node.vjp0, node.saved0 = center, result_vjp, (put_gradient, count, k)
+        node.parent1 = None
+        node.seq = next_seq()
+        node.alive = True
         if mode is not None:
             mode.record(device, node, values[k])
     return outs

@@ -30,7 +30,7 @@ def rule_of(op: Operation) -> Rule | None:
     traits: Traits = op.function.__operation__.traits  # type: ignore[attr-defined]  # set by required or derived
     general = op.algebra is Algebra.GENERAL
     if "joint" in traits:
-        _check(op, general and "vjp" not in traits, (traits["joint"],))
+        _check(op, (general or op.algebra is Algebra.LINEAR) and "vjp" not in traits, (traits["joint"],))
         return Rule(op, (), None, traits["joint"], None, traits.get("joint_jvp"))
     if "vjp" not in traits:
         _check(op, "jvp" not in traits, ())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from burnpy.backend.dtypes import float32, result_type
+from burnpy.backend.batch_rules import SHIFTED
+from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.binary import Binary, Integers
@@ -16,6 +17,7 @@ from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
+from burnpy.backend.operations.fourier import Fourier
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
@@ -30,7 +32,7 @@ from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
-from burnpy.backend.primitives import DType, Float, Int, Value
+from burnpy.backend.primitives import DType, Float, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from burnpy.backend.entries import Operation
     from burnpy.backend.fingerprint import Fingerprint
+    from burnpy.backend.plans.blocks import Block
 
 
 class Backend(
@@ -67,6 +70,7 @@ class Backend(
     Recurrence,
     LinearAlgebra,
     Decompositions,
+    Fourier,
     Lists,
     Distances,
     Padding,
@@ -99,8 +103,18 @@ class Backend(
     """True if the device computes derivatives, so that its float primitives are its own: those of the inner device
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
+    lifts_discrete: ClassVar[bool] = False
+    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.Batched`, so that a
+    level lifts and lowers tensors of all kinds."""
+
     level: int = 0
     """The number of the derivative of `burnpy.func` that the device was made for; 0 if for none."""
+
+    stands_for: Backend | None = None
+    """The device in whose place this one records the operations of a compiled function; None if it records none."""
+
+    entry: Any = None
+    """What takes values of the device that this one `stands_for` into the recording of a loop's body or a branch."""
 
     if TYPE_CHECKING:
         gradient_device: None  # a method of `Autodiff`; without this, `__getattr__` would say that all backends have it
@@ -159,7 +173,7 @@ class Backend(
         ]
         return getattr(self, op.name)(*wide)
 
-    @derived(Algebra.NONDIFFERENTIABLE, view="x", like="x")
+    @derived(Algebra.NONDIFFERENTIABLE, view="x", like="x", batch=SHIFTED)
     def detach(self, x: Value) -> Value:
         """Return x without its graph; on a plain backend, x itself."""
         return x
@@ -197,21 +211,24 @@ class Backend(
         if exception is not None:
             raise exception
 
-    def bounded(
-        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
-    ) -> Int:
-        """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
+    def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
+        """Compute a formula of few numbers in Python, in its arithmetic; return 0-d primitives of float64.
 
-        An index that is ``ignored`` is no error, and becomes ``low``.
+        Args:
+            formula: a function of Python numbers that returns a tuple of floats.
+            numbers: its arguments, Python numbers or 0-d float or int primitives, whose values are read.
         """
-        if ignored is not None:
-            index = self.where(self.ne(index, ignored), index, low)
-        dims = tuple(range(len(index.shape)))
-        self.defer_check(
-            (self.amin(index, dims, False), self.amax(index, dims, False)),
-            lambda least, most: out_of_bounds(least, most, low, high, error),
-        )
-        return self.minimum(self.maximum(index, low), high)
+        values = [self.discrete.to_numpy(x).item() if hasattr(x, "dtype") else x for x in numbers]
+        return tuple([self.full((), value, float64) for value in formula(*values)])
+
+    def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return the results of a loop or branch of a recording, in memory that nothing else shares.
+
+        Args:
+            block: the loop or branch, with the recordings of its bodies.
+            values: the values that it takes, in its order.
+        """
+        return block.run(self, values)
 
     def wants_rule_context(self) -> bool:
         """Return whether `Autodiff` should set the current rule in `burnpy.backend.call_origin`.
@@ -245,11 +262,6 @@ class Backend(
 
     def __repr__(self) -> str:
         return self.name
-
-
-def out_of_bounds(least: int, most: int, low: int, high: int, error: Callable[[int], Exception]) -> Exception | None:
-    """Return the error of `Backend.bounded` for values from ``least`` to ``most``; None if they are within bounds."""
-    return error(most if most > high else least) if most > high or least < low else None
 
 
 def operations() -> Mapping[str, Operation]:

@@ -9,6 +9,7 @@ from inspect import Parameter
 from math import prod
 from typing import Any, NamedTuple
 
+from burnpy.backend.batch_rules import BatchRule, Folded
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Shape
 from burnpy.backend.schema import Algebra, Declaration, Flops
@@ -25,6 +26,7 @@ class Argument(NamedTuple):
     scalar: bool  #: a Python number is accepted too
     default: Any = EMPTY
     elementwise: bool = False  #: broadcasts to the result's shape: see `burnpy.backend.schema.Traits`
+    role: str | None = None  #: "Dim", "Dims", "Shape" or "Key", of a plain value with one of these annotations
 
     @property
     def floats(self) -> bool:
@@ -47,6 +49,7 @@ class Operation(NamedTuple):
     indexed: str | None  #: the argument accessed only at the elements of an index
     counts: Flops  #: the number or formula by which `flops` counts
     product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
+    batch: BatchRule | None = None  #: how it is computed for many examples at once
 
     @property
     def elementwise(self) -> bool:
@@ -139,11 +142,13 @@ def operation(function: Callable[..., Any]) -> Operation:
         traits.get("indexed"),
         traits.get("flops", 1 if elementwise is True else 0),
         _operands(traits.get("product", False), arguments),
+        traits.get("batch"),
     )
     named = (
         elementwise if isinstance(elementwise, tuple) else (),
         entry.consumes,
         entry.product,
+        (*entry.batch.folded, *entry.batch.shared) if isinstance(entry.batch, Folded) else (),
         (entry.like, entry.view),
     )
     names = {a.name for a in arguments} | {None}
@@ -168,6 +173,7 @@ def _argument(p: Parameter, elementwise: bool | tuple[str, ...]) -> Argument:
         kind is not None and "Scalar" in annotation,
         p.default,
         kind is not None and (elementwise if isinstance(elementwise, bool) else p.name in elementwise),
+        annotation if annotation in ("Dim", "Dims", "Shape", "Key") else None,
     )
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "AnomalyError",
     "ArgumentError",
     "BackendUnavailableError",
+    "BatchedError",
     "BurnpyError",
     "CallError",
     "DTypeError",
@@ -40,6 +41,7 @@ __all__ = [
     "RecordError",
     "RecordFileError",
     "RecordNotFoundError",
+    "RecordingError",
     "SavedTensorsError",
     "ScalarError",
     "ShapeError",
@@ -223,6 +225,14 @@ class GraphError(BurnpyError, RuntimeError):
 
 class EscapedError(BurnpyError, RuntimeError):
     """A tensor of a differentiated function, used after that function has returned."""
+
+
+class RecordingError(BurnpyError, RuntimeError):
+    """A computation cannot be recorded, as its steps would depend on values that differ from call to call."""
+
+
+class BatchedError(BurnpyError, TypeError):
+    """A value that differs between the examples of `burnpy.func.vmap`, where one for all of them is needed."""
 
 
 class AnomalyError(GraphError):

@@ -27,6 +27,8 @@ Value: TypeAlias = Any
 Scalar: TypeAlias = bool | int | float
 """A Python number. It does not take part in type promotion."""
 Shape: TypeAlias = tuple[int, ...]
+Dim: TypeAlias = int
+"""A dimension, in ``0 <= dim < ndim``."""
 Dims: TypeAlias = tuple[int, ...]
 """Dimensions, each in ``0 <= dim < ndim``, ascending, without repeats."""
 Key: TypeAlias = tuple[int | slice | None, ...]
@@ -52,3 +54,17 @@ def value_range(array: Any) -> tuple[int, int]:
     if array.flags.c_contiguous:
         return array.item(array.argmin()), array.item(array.argmax())
     return int(array.min()), int(array.max())
+
+
+def below(array: Any, size: int) -> bool:
+    """Return whether all elements of a NumPy array of int64 are from 0 to below a size, read only once.
+
+    >>> import numpy as np
+    >>> below(np.array([3, 0]), 4), below(np.array([3, -1]), 4), below(np.array([4]), 4)
+    (True, False, False)
+    """
+    if not array.size:
+        return True
+    together = array if array.flags.c_contiguous else array.copy()
+    unsigned = together.view("uint64")  # where negative ints are the largest
+    return bool(unsigned.item(unsigned.argmax()) < size)

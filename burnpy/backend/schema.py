@@ -25,6 +25,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypedDict, Unpack
 
+from burnpy.backend.batch_rules import BatchRule
 from burnpy.backend.rules import Matrices, Vjp
 from burnpy.typevars import F
 
@@ -100,6 +101,8 @@ class Traits(TypedDict, total=False):
     through the default."""
     matrices: Matrices
     """Simpler vjps of a product for two matrices, in addition to ``vjp``."""
+    batch: BatchRule
+    """How `burnpy.func.vmap` computes the operation for many examples at once: see `burnpy.backend.batch_rules`."""
     method: bool
     """True if tensors have a method of the operation's name that calls it, with its docstring, and is loaded at first
     use: ``python -m burnpy.docs.methods`` writes it. For elementwise operations of one argument or two."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from burnpy.optim.pending import levels_of
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step
+from burnpy.optim.updating import by_param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
@@ -82,6 +83,8 @@ class ZeroRedundancy(Optimizer):
     optim: Optimizer
     group: Group
     _owners: _Owners
+
+    impure: ClassVar[str] = "its ranks exchange parameters in each step"
 
     def __init__(self, optim: Optimizer, group: Group) -> None:
         given: object = optim
@@ -161,7 +164,7 @@ class ZeroRedundancy(Optimizer):
             return tree_step(self, lr, model, grads)
         owners, rank = self._owners.of(model), self.group.rank
         self._forget(owners)
-        given = self._by_param(grads, model)
+        given = by_param(self, grads, model)
         new: Any = self.optim.step(lr, model, given.without([ident for ident in given if owners.get(ident) != rank]))
         return new if self.group.size == 1 else self._exchanged(new, owners)
 

@@ -13,6 +13,7 @@ from burnpy.hints import torch_names
 _PLACES = {
     "torch": torch_names.TORCH,
     "torch.linalg": torch_names.LINALG,
+    "torch.fft": torch_names.FFT,
     "F": torch_names.FUNCTIONAL,
     "x": torch_names.TENSOR,
 }
@@ -37,6 +38,8 @@ random_normal torch.randn
 random_integers torch.randint
 random_permutation torch.randperm
 vector_norm torch.linalg.vector_norm
+fft_real torch.fft.fft
+frames x.unfold
 foreach_mul torch._foreach_mul
 foreach_div torch._foreach_div
 foreach_add torch._foreach_add
@@ -174,7 +177,7 @@ def in_numpy(operation: str) -> str:
     known = _RENAMED["NumPy"].get(operation)
     if known is not None:
         return known if known.startswith("x") or not known else f"np.{known}"
-    places = (("np", np), ("np.linalg", np.linalg))
+    places = (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft))
     return next((f"{place}.{operation}" for place, module in places if callable(getattr(module, operation, None))), "")
 
 

@@ -18,12 +18,17 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _LATER = {
+    "burnpy.func.compilation": ("compiled",),
+    "burnpy.func.ensembles": ("stack_models",),
     "burnpy.func.gradient_functions": ("grad", "value_and_grad"),
     "burnpy.func.hessians": ("hessian", "hvp", "vhp"),
     "burnpy.func.jacobians": ("jacfwd", "jacobian", "jacrev"),
     "burnpy.func.jvps": ("jvp",),
     "burnpy.func.vjps": ("linearize", "vjp"),
+    "burnpy.func.vmaps": ("vmap",),
     "burnpy.func.pytree": ("register_tree",),
+    "burnpy.func.scans": ("scan",),
+    "burnpy.func.branches": ("cond", "while_loop"),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -1,13 +1,20 @@
 """The names of `burnpy.func`, made from its table by ``python -m burnpy.docs.stubs``."""
 
+from burnpy.func.branches import cond, while_loop
+from burnpy.func.compilation import compiled
+from burnpy.func.ensembles import stack_models
 from burnpy.func.gradient_functions import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.jvps import jvp
 from burnpy.func.pytree import register_tree
+from burnpy.func.scans import scan
 from burnpy.func.vjps import linearize, vjp
+from burnpy.func.vmaps import vmap
 
 __all__ = [
+    "compiled",
+    "cond",
     "grad",
     "hessian",
     "hvp",
@@ -17,7 +24,11 @@ __all__ = [
     "jvp",
     "linearize",
     "register_tree",
+    "scan",
+    "stack_models",
     "value_and_grad",
     "vhp",
     "vjp",
+    "vmap",
+    "while_loop",
 ]

@@ -67,7 +67,7 @@ class ClosedLevel(
             EscapedError: always.
         """
         raise EscapedError(
-            f"{operation}() got a tensor from inside of a function that {self.api}() differentiated and that "
+            f"{operation}() got a tensor from inside of a function that {self.api}() called and that "
             "has returned; return it from the function, as part of its result or beside it (has_aux=True)"
         )
 
@@ -130,7 +130,7 @@ def lowered(value: Any, level: Any) -> Any:
     if not isinstance(value, TensorBase) or value._device is not level:
         return value
     inner = level.inner
-    if value.kind == "float":
+    if value.kind == "float" or level.lifts_discrete:
         return new_tensor(type(value), inner, level.lower(value._primitive))
     return new_tensor(type(value), inner, value._primitive)
 

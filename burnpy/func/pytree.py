@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
@@ -21,6 +23,7 @@ class Handler(NamedTuple):
 
     flatten: Callable[[Any], tuple[Iterable[Any], Any]]
     unflatten: Callable[[Sequence[Any], Any], Any]
+    whole: Handler | None = None  #: the handler by which a tree has all its tensors as leaves, buffers included
 
 
 def register_tree(
@@ -72,6 +75,13 @@ _EXACT: dict[type, Handler] = {
 }
 _REGISTERED: dict[type, Handler] = {}
 _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
+_OF_PARTS = Handler(lambda x: (x._tree_parts, type(x)), lambda parts, cls: cls(*parts))
+"""For complex tensors, whose parts are tensors."""
+
+
+def register_whole(cls: type, handler: Handler) -> None:
+    """Add to a registered class the handler by which its instances have all their tensors as leaves."""
+    _REGISTERED[cls] = _REGISTERED[cls]._replace(whole=handler)
 
 
 def _handler(tree: Any) -> Handler | None:
@@ -83,6 +93,8 @@ def _handler(tree: Any) -> Handler | None:
         return handler
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return _NAMED
+    if hasattr(type(tree), "_tree_parts"):
+        return _OF_PARTS
     for cls in type(tree).__mro__ if _REGISTERED else ():
         if cls in _REGISTERED:
             return _REGISTERED[cls]
@@ -101,6 +113,11 @@ class Structure:
     rest: Any  #: the static data, such as the keys of a dict
     children: tuple[Structure, ...]
 
+    @property
+    def size(self) -> int:
+        """The number of leaves."""
+        return 1 if self.handler is None else sum([child.size for child in self.children])
+
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Build the tree from leaves, as many as the structure has."""
         return self._built(iter(leaves))
@@ -108,7 +125,10 @@ class Structure:
     def _built(self, leaves: Iterator[Any]) -> Any:
         if self.handler is None:
             return next(leaves)
-        return self.handler.unflatten([child._built(leaves) for child in self.children], self.rest)
+        children = self.children
+        if children is _leaves(len(children)):
+            return self.handler.unflatten([*islice(leaves, len(children))], self.rest)
+        return self.handler.unflatten([child._built(leaves) for child in children], self.rest)
 
     def leaves_of(self, tree: Any) -> list[Any]:
         """Return the leaves of another tree of this structure, in this one's order; dict entries are matched by key.
@@ -137,24 +157,45 @@ class Structure:
 LEAF = Structure(None, None, ())
 
 
-def flatten(tree: Any) -> tuple[list[Any], Structure]:
+def flatten(tree: Any, whole: bool = False) -> tuple[list[Any], Structure]:
     """Return the leaves of a tree, in order, and its structure.
+
+    Args:
+        tree: the tree.
+        whole: whether the leaves are all tensors, also those without a derivative, such as buffers of modules.
 
     >>> leaves, structure = flatten({"a": 1, "b": [2, (3, None)]})
     >>> leaves, structure.unflatten("xyz")
     ([1, 2, 3], {'a': 'x', 'b': ['y', ('z', None)]})
     """
     leaves: list[Any] = []
-    return leaves, _flatten_into(tree, leaves)
+    return leaves, _flatten_into(tree, leaves, whole)
 
 
-def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
+def _flatten_into(tree: Any, leaves: list[Any], whole: bool) -> Structure:
     handler = _handler(tree)
+    if whole and handler is not None:
+        handler = handler.whole or handler
     if handler is None:
         leaves.append(tree)
         return LEAF
     children, rest = handler.flatten(tree)
-    return Structure(handler, rest, tuple([_flatten_into(child, leaves) for child in children]))
+    children = [*children]
+    if all(isinstance(child, TensorBase) for child in children):  # the most common case by far
+        leaves += children
+        return Structure(handler, rest, _leaves(len(children)))
+    return Structure(handler, rest, tuple([_flatten_into(child, leaves, whole) for child in children]))
+
+
+@cache
+def _leaves(count: int) -> tuple[Structure, ...]:
+    """Return the structures of so many leaves, the same tuple each time."""
+    return (LEAF,) * count
+
+
+def is_registered(value: Any) -> bool:
+    """Return whether a value is an instance of a class that `register_tree` knows, such as a module."""
+    return not isinstance(value, TensorBase) and any(cls in _REGISTERED for cls in type(value).__mro__)
 
 
 def holds_none(structure: Structure) -> bool:

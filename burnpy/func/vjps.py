@@ -227,8 +227,9 @@ def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph:
     """Run a backward pass on ``device`` through a graph over ``base``, and return the gradients of all leaves."""
     mode = current_mode()
     watchers = () if mode is None else mode.watchers
-    if device is not base:
-        watchers = (*watchers, _lifting(levels_between(device, base) or []))
+    levels = levels_between(device, base) or []
+    if not all(level.lifts_discrete for level in levels):  # those of `vmap` take primitives of devices beneath
+        watchers = (*watchers, _lifting(levels))
     if not watchers and not device.wants_rule_context():
         return propagate(device, seeds, retain_graph=retain_graph)
     return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
@@ -238,9 +239,11 @@ def _lifting(levels: list[Any]) -> Watcher:
     """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
 
     def lifted(saved: Value) -> Value:
-        if is_array(saved) and kind_of(saved.dtype) == "float":
+        if is_array(saved):
+            is_float = kind_of(saved.dtype) == "float"
             for level in reversed(levels):
-                saved = level.lift(saved)
+                if is_float or level.lifts_discrete:
+                    saved = level.lift(saved)
         return saved
 
     def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:

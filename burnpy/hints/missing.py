@@ -146,7 +146,7 @@ def advice(row: Row) -> str:
     """Return a row as the end of an error message.
 
     >>> advice(rows()["clip"]), advice(rows()["stft"])
-    ('; write x.clamp(low, high)', '; it is not here yet: with fft')
+    ('; write x.clamp(low, high)', '; write burnpy.fft.stft(v, 2) (its result is a ComplexTensor)')
     """
     why = row.why.replace("`", "").replace(NOT_YET, "it is not here yet", 1)
     if row.ours:
@@ -161,6 +161,7 @@ _PACKAGES = {
     "burnpy.nn.init": (torch_packages.INIT, torch_names.INIT),
     "burnpy.optim": (torch_packages.OPTIM, torch_names.OPTIM),
     "burnpy.func": (torch_packages.FUNC, torch_names.FUNC),
+    "burnpy.fft": (torch_packages.FFT, torch_names.FFT),
     "burnpy.linalg": (torch_packages.LINALG, torch_names.LINALG),
     "burnpy.autodiff": (torch_packages.AUTODIFF, ""),
     "burnpy.data": (torch_packages.DATA, ""),
@@ -171,7 +172,19 @@ _PACKAGES = {
 _ROOMS = tuple(
     f"burnpy.{room}"
     for room in (
-        *("nn", "nn.functional", "nn.init", "optim", "func", "linalg", "autodiff", "backend", "record", "testing"),
+        *(
+            "nn",
+            "nn.functional",
+            "nn.init",
+            "optim",
+            "func",
+            "fft",
+            "linalg",
+            "autodiff",
+            "backend",
+            "record",
+            "testing",
+        ),
     )
 )
 

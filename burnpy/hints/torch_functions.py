@@ -110,26 +110,26 @@ threshold | burnpy.nn.functional.threshold(x, low, value)
 softmax | x.softmax(dim=1)
 log_softmax | x.log_softmax(dim=1)
 dropout | burnpy.nn.functional.dropout(x, 0.5)
-angle | – | there are no complex numbers
-real | x | there are no complex numbers
-imag | x.zeros_like() | there are no complex numbers
-isreal | x.ones_like() == 1.0 | always: there are no complex numbers
-conj | x | there are no complex numbers
-conj_physical | x | there are no complex numbers
-resolve_conj | x | there are no complex numbers
-is_conj | – | there are no complex numbers
-is_neg | – | there are no complex numbers
-resolve_neg | x | there are no complex numbers
-cdouble | – | there are no complex numbers
-cfloat | – | there are no complex numbers
-chalf | – | there are no complex numbers
-complex | – | there are no complex numbers
-complex32 | – | there are no complex numbers
-complex64 | – | there are no complex numbers
-complex128 | – | there are no complex numbers
-polar | – | there are no complex numbers
-view_as_complex | – | there are no complex numbers
-view_as_real | – | there are no complex numbers
+angle | burnpy.fft.ComplexTensor(x).angle() | of a ComplexTensor
+real | x | float tensors have no imaginary part
+imag | x.zeros_like() | float tensors have no imaginary part
+isreal | x.ones_like() == 1.0 | always: float tensors have no imaginary part
+conj | x | float tensors have no imaginary part
+conj_physical | x | float tensors have no imaginary part
+resolve_conj | x | float tensors have no imaginary part
+is_conj | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+is_neg | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+resolve_neg | x | float tensors have no imaginary part
+cdouble | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+cfloat | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+chalf | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+complex | burnpy.fft.ComplexTensor(x, y) | a pair of float tensors
+complex32 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+complex64 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+complex128 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
+polar | burnpy.fft.polar(x, y)
+view_as_complex | burnpy.fft.view_as_complex(x.mT)
+view_as_real | burnpy.fft.view_as_real(burnpy.fft.fft(x))
 
 # Comparisons and logic
 eq | x.eq(y) | also `x == y`
@@ -245,9 +245,9 @@ einsum | burnpy.einsum("ij,jk->ik", x, m)
 cdist | burnpy.cdist(x, y)
 pdist | burnpy.pdist(x)
 trace | m.trace()
-adjoint | x.mT | there are no complex numbers
-H | x.T | there are no complex numbers
-mH | x.mT | there are no complex numbers
+adjoint | x.mT | float tensors have no imaginary part
+H | x.T | float tensors have no imaginary part
+mH | x.mT | float tensors have no imaginary part
 bilinear | – | not yet
 cosine_similarity | burnpy.cosine_similarity(x, y)
 pairwise_distance | burnpy.pairwise_distance(x, y)
@@ -268,7 +268,7 @@ ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
 svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
 svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
 pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
-eig | burnpy.linalg.eigh(m) | of symmetric matrices; of others there would be complex numbers
+eig | burnpy.linalg.eigh(m) | of symmetric matrices; others have complex ones, which are not here yet
 symeig | burnpy.linalg.eigh(m)
 lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
 lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)
@@ -277,7 +277,7 @@ lstsq | burnpy.linalg.lstsq(m, m) | the matrices are the first argument
 solve | burnpy.linalg.solve(m, v) | the matrices are the first argument
 triangular_solve | burnpy.linalg.solve_triangular(m, m, upper=True) | the matrices are the first argument
 nuclear_norm | burnpy.linalg.matrix_norm(x, ord="nuc")
-stft | – | not yet: with fft
-istft | – | not yet: with fft
+stft | burnpy.fft.stft(v, 2) | its result is a ComplexTensor
+istft | burnpy.fft.istft(burnpy.fft.stft(v, 2), 2)
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""

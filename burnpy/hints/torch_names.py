@@ -155,6 +155,11 @@ debug_unwrap functional_call functionalize grad grad_and_value hessian jacfwd ja
 replace_all_batch_norm_modules_ stack_module_state vjp vmap
 """
 
+FFT = """
+fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft
+rfft2 rfftfreq rfftn
+"""
+
 LINALG = """
 cholesky cholesky_ex cond cross det diagonal eig eigh eigvals eigvalsh householder_product inv inv_ex ldl_factor
 ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul matrix_exp matrix_norm matrix_power matrix_rank

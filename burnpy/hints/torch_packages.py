@@ -124,14 +124,21 @@ swa_utils | Ema | a value: ema = ema.update(model)
 """
 
 FUNC = """
-vmap | jacobian(losses)(model) | for gradients of samples; else write for batches, as all operations broadcast
+vmap | vmap(f) | the same, in burnpy.func
 grad_and_value | value_and_grad | it gives the value first
 functional_call | grad(loss)(model) | modules are trees
 functionalize | – | everything is functional already
-stack_module_state | burnpy.stack([x, y]) | of tensors
+stack_module_state | stack_models([model, model]) | the same, as one model
 rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
 debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
+"""
+
+FFT = """
+hfft2 | fftn(z).real | not yet
+ihfft2 | ifftn(x) | not yet
+hfftn | fftn(z).real | not yet
+ihfftn | ifftn(x) | not yet
 """
 
 LINALG = """

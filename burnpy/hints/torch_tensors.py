@@ -35,11 +35,11 @@ triu_indices | Tensor.ones((3, 3), device=device).triu().nonzero().mT
 empty_strided | – | the backend chooses the memory layout
 empty_permuted | – | the backend chooses the memory layout
 new_empty_strided | – | the backend chooses the memory layout
-bartlett_window | – | not yet: with spectra
-blackman_window | – | not yet: with spectra
-hamming_window | – | not yet: with spectra
-hann_window | – | not yet: with spectra
-kaiser_window | – | not yet: with spectra
+bartlett_window | burnpy.fft.bartlett_window(8, device=device)
+blackman_window | burnpy.fft.blackman_window(8, device=device)
+hamming_window | burnpy.fft.hamming_window(8, device=device)
+hann_window | burnpy.fft.hann_window(8, device=device)
+kaiser_window | burnpy.fft.kaiser_window(8, device=device)
 vander | v.unsqueeze(1) ** Tensor.arange(0.0, 3.0, device=device) | powers ascend
 
 # Random numbers
@@ -82,7 +82,7 @@ device | x.device | the backend that computes
 get_device | x.device
 is_floating_point | x.kind == "float"
 is_signed | x.dtype.kind != "u"
-is_complex | x.kind == "complex" | never: there are no complex numbers
+is_complex | x.kind == "complex" | never: complex tensors are `burnpy.fft.ComplexTensor`
 is_tensor | isinstance(x, Tensor)
 is_same_size | x.shape == y.shape
 is_nonzero | bool(x[0, 0]) | of one element
@@ -162,7 +162,7 @@ inference_mode | burnpy.autodiff.inference_mode()
 set_grad_enabled | burnpy.autodiff.set_grad_enabled(True)
 is_grad_enabled | burnpy.autodiff.is_grad_enabled()
 autograd | burnpy.autodiff
-vmap | func.jacobian(f, chunk_size=8)(x.inner()) | for gradients of samples; else write for batches
+vmap | func.vmap(f)(x.inner()) | from burnpy import func
 
 # torch itself
 save | record.save("run.safetensors", model=model, step=3)
@@ -183,7 +183,7 @@ get_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumP
 set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
-fft | – | not yet
+fft | from burnpy import fft | spectra are `fft.ComplexTensor`, pairs of float tensors
 special | – | use the tensor methods instead
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-import burnpy.nn.module_base  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
+import burnpy.nn.module_trees  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
 from burnpy.backend.lazy import attached
 
 _LATER = {

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import carrying
-from burnpy.backend.errors import ModuleError, ShapeError
+from burnpy.backend.errors import ArgumentError, ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.transform import Transforms
 from burnpy.nn.tree import own_variables
+from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
@@ -82,6 +83,7 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
 
     Raises:
         ShapeError: ``value`` has another shape than the buffer.
+        ArgumentError: it is called under `burnpy.func.vmap`, which would lose the update.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy
@@ -99,6 +101,11 @@ def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> 
     """Attach updates of several buffers of one dtype as `record_update` does; their vectors are parts of one vector."""
     device: Any = output.device
     live = [(buffer, value) for buffer, value in updates if not buffer.frozen]
+    if any(differs_between_examples(value) for _, value in live):
+        raise ArgumentError(
+            "a layer with running statistics, such as BatchNorm, was called in training mode under vmap(), which would "
+            "lose their updates; call it on the whole batch, put the model in model.eval(), or use GroupNorm"
+        )
     if not isinstance(device, Autodiff) or not live:
         return output
     inner: Any = device.inner

@@ -6,16 +6,14 @@ The derivative is a module with gradients in place of parameters and the same bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, ModuleError
-from burnpy.func.pytree import register_tree
 from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.module_errors import call_error, missing_attribute, refuse_call, signature_of
-from burnpy.nn.tree import Rebuild, TreeNode, new_module, variables_in, walk
+from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.transfer import in_training_mode
@@ -48,6 +46,7 @@ class ModuleMeta(type):
                 raise refusal from error
             _set(module, "_parts", read_only_fields(module))
             _set(module, "_cached_variables", None)
+            _set(module, "_whole", None)
             check_variables(module)
             _set(module, "_sealed", True)
             return module
@@ -218,47 +217,3 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
 def _restored(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
     return new_module(cls, fields, parts, override)
-
-
-# Modules as trees for `burnpy.func`: ``grad(loss)(model)`` returns a module of gradients.
-
-
-class ModuleStructure:
-    """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
-
-    __slots__ = ("_key", "module")
-
-    def __init__(self, module: ModuleBase[Any]) -> None:
-        self.module = module
-        self._key = (
-            tuple((path, type(part)) for path, part in module.named_modules().items()),
-            tuple((path, variable.shape) for path, variable in module.named_params().items()),
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModuleStructure) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]:
-    """Flatten a module into the values of its parameters and its structure.
-
-    Shared parameters are there once; buffers and everything else are constants of the structure, so that a derivative
-    is a module with gradients in place of parameters and the same buffers.
-    """
-    return [param.value for param in module.params()], ModuleStructure(module)
-
-
-def unflatten_module(values: Sequence[Any], structure: ModuleStructure) -> Any:
-    """Rebuild a module from parameter values, unchecked, and a structure returned by `flatten_module`."""
-    new = dict(zip(map(id, structure.module.params()), values, strict=True))
-
-    def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
-        return variable._unchecked(new[id(variable)]) if isinstance(variable, Param) else variable
-
-    return Rebuild(valued)(structure.module)
-
-
-register_tree(ModuleBase, flatten_module, unflatten_module)

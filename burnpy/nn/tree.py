@@ -25,12 +25,13 @@ class TreeNode:
     The fields of a module are its ``__dict__``.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_cached_variables", "_override", "_parts", "_sealed")
+    __slots__ = ("__dict__", "__weakref__", "_cached_variables", "_override", "_parts", "_sealed", "_whole")
 
     _cached_variables: dict[str, Variable[Any]] | None  #: the result of `variables_in`, cached on first use
     _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
     _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
     _sealed: bool  #: whether construction is complete
+    _whole: Any  #: all tensors and the structure without them, see `burnpy.nn.module_trees`; None until the first use
 
 
 class FrozenDict(dict[K, V]):
@@ -120,6 +121,7 @@ def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...]
     _set(out, "_parts", parts)
     _set(out, "_override", override)
     _set(out, "_cached_variables", None)
+    _set(out, "_whole", None)
     _set(out, "_sealed", True)
     return out
 

@@ -30,6 +30,8 @@ from burnpy.optim.layout import Layout
 from burnpy.optim.lbfgs import LBfgs
 from burnpy.optim.lion import Lion
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
+from burnpy.optim.pure import OptimizerState
 from burnpy.optim.radam import RAdam
 from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
 from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
@@ -48,6 +50,7 @@ from burnpy.optim.schedules.schedule_formulas import (
 from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.update_step import Step, for_each_param
+from burnpy.optim.value_trees import register_values
 
 __all__ = [
     "AdaDelta",
@@ -76,6 +79,7 @@ __all__ = [
     "OneCycleLr",
     "Optimizer",
     "OptimizerRecord",
+    "OptimizerState",
     "ParamState",
     "PolynomialLr",
     "ProductLr",
@@ -90,8 +94,14 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "clip_per_sample",
     "for_each_param",
+    "per_sample_gradients",
+    "per_sample_norms",
+    "sum_of_samples",
 ]
+
+register_values()
 
 if not TYPE_CHECKING:  # type checkers see only the names above
 

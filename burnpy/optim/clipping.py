@@ -6,12 +6,13 @@ The functions take the `Gradients` of ``backward()`` or `GradientsParams`. Updat
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.matching import norm_of, norms_of
-from burnpy.optim.settings import number
+from burnpy.optim.settings import number, number_or_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
@@ -27,7 +28,7 @@ _EPS = 1e-6
 
 
 @explained
-def clip_by_value(grads: G, limit: float) -> G:
+def clip_by_value(grads: G, limit: float | Tensor[Any]) -> G:
     """Clamp every element to [-limit, limit], as `torch.nn.utils.clip_grad_value_`; NaN stays NaN.
 
     Raises:
@@ -40,11 +41,15 @@ def clip_by_value(grads: G, limit: float) -> G:
     [2.0, 3.0]
     """
     bound = _limit(grads, limit, "clip_by_value")
+    device: Any = grads.device
+    if not isinstance(bound, float):
+        low, high = [new_tensor(Tensor, device, x) for x in device.on_host(_range, (bound,))]
+        return grads.mapped("foreach_clamp", low, high)  # type: ignore[return-value]  # of the same class
     return grads.mapped("foreach_clamp", -bound, bound)  # type: ignore[return-value]  # of the same class
 
 
 @explained
-def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
+def clip_by_norm(grads: G, max_norm: float | Tensor[Any], *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
     """Scale down the gradient of each tensor separately to a norm of at most ``max_norm``.
 
     Each gradient is multiplied by ``min(1, max_norm / (norm + 1e-6))``, as `torch.nn.utils.clip_grad_norm_` of a single
@@ -52,7 +57,7 @@ def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinit
 
     Args:
         grads: the gradients.
-        max_norm: the maximum norm of each gradient.
+        max_norm: the maximum norm of each gradient, a number or a 0-d tensor.
         p: the order of the norm; ``math.inf`` for the largest magnitude.
         error_if_nonfinite: raise an error if a norm is infinite or NaN; this synchronizes with the device.
 
@@ -68,7 +73,9 @@ def clip_by_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinit
 
 
 @explained
-def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_nonfinite: bool = False) -> G:
+def clip_by_global_norm(
+    grads: G, max_norm: float | Tensor[Any], *, p: float = 2.0, error_if_nonfinite: bool = False
+) -> G:
     """Scale down all gradients by a common factor, so that their global norm is at most ``max_norm``.
 
     All are multiplied by ``min(1, max_norm / (norm + 1e-6))``, as in `torch.nn.utils.clip_grad_norm_`. If the norm is
@@ -78,7 +85,7 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
 
     Args:
         grads: the gradients.
-        max_norm: the maximum global norm.
+        max_norm: the maximum global norm, a number or a 0-d tensor.
         p: the order of the norm; ``math.inf`` for the largest magnitude.
         error_if_nonfinite: raise an error if the norm is infinite or NaN; this synchronizes with the device.
 
@@ -99,16 +106,28 @@ def clip_by_global_norm(grads: G, max_norm: float, *, p: float = 2.0, error_if_n
         _refuse_nonfinite(grads, "clip_by_global_norm", norms_of(grads, p))
         raise NonFiniteError(f"clip_by_global_norm() got finite gradients whose norm is {norm.item()}")
     factor: Any
-    if device.eager_checks and not device.differentiates:  # reading the value is cheaper than multiplying by 1
-        factor = bound / (norm.item() + _EPS)
-        if factor >= 1.0:
-            return grads
-    else:
+    if device.differentiates or not (device.stands_for or device).eager_checks:
         factor = _factor(norm, bound)
+    elif device.stands_for is not None:
+        factor = new_tensor(Tensor, device, device.on_host(_read_factor, (norm._primitive, bound))[0])
+    else:  # reading the value is cheaper than multiplying by 1
+        (factor,) = _read_factor(norm.item(), bound)
+        if factor == 1.0:
+            return grads
     return grads.mapped("foreach_mul", factor)  # type: ignore[return-value]  # of the same class
 
 
-def _factor(norm: Tensor[Any], bound: float) -> Tensor[Any]:
+def _read_factor(norm: float, bound: float) -> tuple[float]:
+    """Return the factor that clips gradients of a norm to the bound."""
+    factor = bound / (norm + _EPS)
+    return (1.0 if factor >= 1.0 else factor,)
+
+
+def _range(bound: float) -> tuple[float, float]:
+    return -bound, bound
+
+
+def _factor(norm: Tensor[Any], bound: Any) -> Tensor[Any]:
     device: Any = norm.device
     ((factor,),) = device.foreach(factor_each, ([norm._primitive],), (bound,))
     return new_tensor(Tensor, device, factor)  # type: ignore[no-any-return]  # of that class
@@ -120,13 +139,23 @@ def factor_each(b: Any, norm: Float, bound: Any) -> tuple[Float]:
     return (b.minimum(b.div(limit, b.add(norm, _EPS)), 1.0),)
 
 
-def _limit(grads: object, limit: float, operation: str) -> float:
+def _limit(grads: object, limit: Any, operation: str) -> Any:
+    """Return the limit of a clipping as a float; in a recording a tensor as a primitive."""
     if not isinstance(grads, (Gradients, GradientsParams)):
         raise KindError(f"{operation}() takes Gradients or GradientsParams, got {a(type(grads).__name__)}")
+    return number_or_tensor(limit, grads.device, f"the limit of {operation}()", _LIMITS[operation])
+
+
+def _checked_limit(limit: Any, operation: str) -> tuple[float]:
     bound = number(limit, f"the limit of {operation}()")
     if bound < 0:
         raise ArgumentError(f"{operation}() got the limit {limit!r}; expected a number that is not negative")
-    return float(bound)
+    return (float(bound),)
+
+
+_LIMITS: dict[str, Any] = {
+    name: partial(_checked_limit, operation=name) for name in ("clip_by_value", "clip_by_norm", "clip_by_global_norm")
+}
 
 
 def _refuse_nonfinite(grads: Any, operation: str, norms: Tensor[Any]) -> None:

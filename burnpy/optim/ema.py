@@ -7,8 +7,10 @@ from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.tensor import Tensor
+from burnpy.optim.pending import levels_of
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.transfer import transfer
 from burnpy.typevars import M
 
 
@@ -27,7 +29,7 @@ class Ema(Generic[M]):
         model: the average; at first the model itself.
         decay: how much of the average stays, from 0 to 1.
         warm_up: whether to begin with less: with ``min(decay, (1 + t) / (10 + t))`` at update t, from 1.
-        updates: the number of updates so far.
+        updates: the number of updates so far; after a compiled function a 0-d tensor.
 
     Raises:
         ArgumentError: ``decay`` is not from 0 to 1, or ``updates`` is negative.
@@ -47,7 +49,7 @@ class Ema(Generic[M]):
     model: M
     decay: float = 0.999
     warm_up: bool = False
-    updates: int = 0
+    updates: int | IntTensor[Any] = 0
 
     def __post_init__(self) -> None:
         argument: object = self.model
@@ -55,7 +57,7 @@ class Ema(Generic[M]):
             raise KindError(f"Ema() averages a burnpy.nn.Module, got {a(type(argument).__name__)}")
         if not 0.0 <= self.decay <= 1.0:
             raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
-        if self.updates < 0:
+        if isinstance(self.updates, int) and self.updates < 0:
             raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
 
     def update(self, model: M) -> Self:
@@ -64,8 +66,6 @@ class Ema(Generic[M]):
         Raises:
             ModuleError: the parameters are not those of the average, by id.
         """
-        count = self.updates + 1
-        decay = min(self.decay, (1 + count) / (10 + count)) if self.warm_up else self.decay
         known = {param.id: param.value for param in self.model.params()}
         added = {param.id: param.value for param in model.params()}
         if known.keys() != added.keys():
@@ -73,8 +73,20 @@ class Ema(Generic[M]):
                 f"Ema.update() got {a(type(model).__name__)} whose parameters are not those of the average; give "
                 "the result of optim.step() for the model that Ema began with"
             )
-        device: Any = model.device
-        before = [known[ident].detach()._primitive for ident in added]
-        averages = device.foreach_lerp([new.detach()._primitive for new in added.values()], before, decay)
+        levels = levels_of(model.device)
+        device: Any = levels[-1].inner if levels else model.device
+        count: Any = self.updates + 1
+        decay: Any = self.decay
+        if self.warm_up and isinstance(count, IntTensor):
+            (decay,) = device.on_host(_warmed_up, (decay, transfer(count, device)._primitive))
+        elif self.warm_up:
+            (decay,) = _warmed_up(decay, count)
+        before = [transfer(known[ident].detach(), device)._primitive for ident in added]
+        after = [transfer(value.detach(), device)._primitive for value in added.values()]
+        averages = device.foreach_lerp(after, before, decay)
         values = {ident: new_tensor(Tensor, device, x) for ident, x in zip(added, averages, strict=True)}
         return replace(self, model=model.with_values(values), updates=count)
+
+
+def _warmed_up(decay: float, count: int) -> tuple[float]:
+    return (min(decay, (1 + count) / (10 + count)),)

@@ -54,7 +54,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     model, in other processes and after updates. They can be pickled, moved, added, scaled and clipped; each such method
     returns a new object. Look them up by `burnpy.nn.Param`, by id or by path: ``grads["encoder.0.weight"]``.
 
-    Updates of buffers are included: see `buffer_updates`.
+    Updates of buffers are included: see `buffer_updates`. For `burnpy.func` they are a tree of tensors.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

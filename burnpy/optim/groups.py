@@ -13,6 +13,7 @@ from burnpy.optim.settings import at_least_zero
 
 if TYPE_CHECKING:
     from burnpy.nn.module_base import ModuleBase
+    from burnpy.optim.update_step import Step
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,14 @@ class Options(NamedTuple):
     lr_scale: float
     weight_decay: float
 
-    def rate(self, lr: float) -> float:
-        """Return the parameter's learning rate, given the rate of the step."""
-        return lr * self.lr_scale if self.lr is None else self.lr
+    def rate(self, step: Step) -> Any:
+        """Return the parameter's learning rate in a step."""
+        return step.computed(_scaled, step.lr, self.lr_scale)[0] if self.lr is None else self.lr
+
+
+def _scaled(lr: float, scale: float) -> tuple[float]:
+    """Return a group's learning rate."""
+    return (lr * scale,)
 
 
 def options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: float) -> Mapping[str, Options]:

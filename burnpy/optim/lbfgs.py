@@ -19,6 +19,7 @@ from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.settings import at_least_zero, count
 from burnpy.optim.trees import in_tree, is_tree
 from burnpy.optim.update_step import Step
+from burnpy.optim.updating import by_param, pending_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
@@ -92,6 +93,8 @@ class LBfgs(Optimizer):
     history_size: int = 10
 
     joint: ClassVar[bool] = True
+
+    impure: ClassVar[str] = "its steps depend on values of its history, which it reads"
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -194,7 +197,7 @@ class LBfgs(Optimizer):
         """Return the new model, its loss, and the record of replaced leaves."""
         rate = at_least_zero(lr, "the learning rate of LBfgs.minimize()")
         loss, param_grads = self._evaluated(model, loss_and_grads)
-        _, d, pending = self._pending(memory, model, param_grads)
+        _, d, pending = pending_of(self, memory, model, param_grads)
         point = self._point(0.0, model, loss, param_grads, pending, d)
         evaluations, most = 1, self.max_eval if self.max_eval is not None else self.max_iter * 5 // 4
         (batch,) = batches(pending, memory.states, {}, Step(rate), (), joint=True)
@@ -268,7 +271,7 @@ class LBfgs(Optimizer):
                 f"LBfgs.minimize() got a function that returned {a(type(grads).__name__)} after the loss; return "
                 "loss, loss.backward()"
             )
-        return loss, self._by_param(grads, model)
+        return loss, by_param(self, grads, model)
 
     def _point(
         self,
@@ -334,10 +337,11 @@ class LBfgs(Optimizer):
 
 def _rate(d: Any, grads: Floats, step: Step) -> float:
     """Return the first distance to try: the rate; for the first step at most one in the sum of all changes."""
+    rate: float = step.lr
     if step.number > 1:
-        return step.lr
+        return rate
     total = sum([_float(d, _sum(d, d.abs(x))) for x in grads])
-    return min(1.0, 1.0 / total) * step.lr if total > 0 else step.lr
+    return min(1.0, 1.0 / total) * rate if total > 0 else rate
 
 
 def _plus(d: Any, xs: Floats, ys: Floats, factor: float) -> list[Float]:

@@ -104,7 +104,7 @@ class Memory:
     exposed states, and start without a record of replaced leaves.
     """
 
-    __slots__ = ("_lock", "counts", "loaded", "replaced", "rounded", "states", "unseen")
+    __slots__ = ("_lock", "counts", "held", "loaded", "replaced", "rounded", "states", "unseen")
 
     def __init__(self, states: Mapping[str, ParamState], loaded: bool) -> None:
         self._lock: TryLock[Use] = TryLock()
@@ -112,6 +112,8 @@ class Memory:
         """The states by parameter id. Like the attributes below, for the call with exclusive access only."""
         self.counts: dict[str, UpdateCount] = {}
         """The numbers of updates by parameter id that only the device knows; ``step`` of a state is at least it."""
+        self.held = False
+        """True if the states before a step belong to the caller of a pure step, and so stay as they are."""
         self.loaded = loaded
         """True if the states were loaded from a record and no step was taken since."""
         self.unseen: set[str] = set()

@@ -7,27 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, ModuleError, StateError, a
-from burnpy.nn.buffer_updates import buffer_values
+from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.matching import refuse_device
-from burnpy.optim.memory import MASTER, Memory, Use, masters_of, with_masters
-from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse, updated_already
+from burnpy.optim.memory import MASTER, Memory, Use
+from burnpy.optim.pure import OptimizerState, initial_state, pure_step
 from burnpy.optim.settings import at_least_zero
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step
+from burnpy.optim.updating import stepped_model
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
-    from weakref import ref
-
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
 
@@ -104,6 +101,9 @@ class Optimizer(metaclass=Explaining):
 
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
+
+    impure: ClassVar[str] = ""
+    """Why the class has no `pure_step`, for its message; empty if it has one."""
 
     _memory: Memory = field(init=False, repr=False)
     _known: tuple[tuple[Any, ...], Mapping[str, Options]] = field(init=False, repr=False)
@@ -201,104 +201,93 @@ class Optimizer(metaclass=Explaining):
         """
         if not isinstance(model, Module) and is_tree(model):
             return tree_step(self, lr, model, grads)
+        rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
         memory, use = self._memory, Use("step()", "go on")
         try:
             memory.begin(use)
-            new, replaced = self._next(memory, lr, model, grads)
+            new, replaced = stepped_model(self, memory, rate, model, grads)
         finally:
             memory.end(use)
         memory.replaced = replaced  # last, so that an interrupt cannot mark leaves as replaced and lose the model
         return new
 
-    def _next(
-        self, memory: Memory, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]
-    ) -> tuple[M, dict[int, ref[Tensor[Any]]]]:
-        """Return the next model, and the record of replaced leaves including this step's."""
-        rate, name = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()"), type(self).__name__
-        param_grads = self._by_param(grads, model)
-        options = self._options(model)
-        levels, device, pending = self._pending(memory, model, param_grads)
-        # Updates of buffers may raise an error, so compute them before anything changes.
-        buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
-        found_inf = param_grads._found_inf  # where true, the step is to change nothing
-        skips, found = False, None
-        if found_inf is not None:
-            if device.eager_checks or self.joint or not _gates(type(self)):
-                skips = bool(found_inf.item())
-            else:
-                found = found_inf._primitive
-        if memory.counts and (found is None or memory.counted_on() is not device):
-            memory.settle()
-        # if False, an update may raise and change no states
-        in_place = device.in_place_updates and not skips
-        states, unseen, counts = memory.states, memory.unseen, memory.counts
-        if not in_place:
-            states, counts = dict(states), dict(counts)
-        common, step_counts = Step(rate, 1, self.weight_decay, self.maximize, in_place, found), None
-        if found is not None:
-            from burnpy.optim.update_step import UpdateCounts
+    @explained
+    def init(self, model: Any, record: OptimizerRecord | None = None) -> OptimizerState:
+        """Return the state before the first `pure_step` of a model: a value, for all parameters that are not frozen.
 
-            step_counts = UpdateCounts(device, found)
-        slots, rounded = self.slots, memory.rounded
-        renewed: dict[str, Any] = {}
-        for batch in batches(pending, states, options, common, unseen, self.joint, counts):
-            step, members = batch
-            if step_counts is not None:
-                step = step._replace(updates=step.updates or step_counts.known(step.number - 1))
-            _, _, old, gradients = map(list, zip(*members, strict=True))
-            if self.master_weights:
-                old = masters_of(device, members, states, rounded)
-            before = batch.states(states, slots, device, self.initial, old)
-            after = (old, *before) if skips else self.update(device, old, gradients, before, step)
-            batch.check(after, slots, old, name)
-            names = slots
-            if self.master_weights:
-                names, after = (*slots, MASTER), with_masters(device, after, members)
-            for ident, value, state in batch.updated(after, states, names, device, skips):
-                states[ident] = state
-                renewed[ident] = value
-            if step_counts is not None and step.updates is not None:
-                counts.update(dict.fromkeys([m.param._id for m in members], step_counts.after(step.updates)))
-            if in_place:
-                unseen.update(renewed)
-            if self.master_weights:
-                rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
-        for item in pending:
-            param, value = item.param, renewed[item.param._id]
-            for level in reversed(levels):
-                value = level.lift(value)
-            renewed[param._id] = param._with_primitive(levels[0] if levels else device, value)
-        new = model._with_variables({**buffers, **renewed})
-        replaced = memory.with_replaced([item.param._value for item in pending])
-        if not in_place:
-            unseen.difference_update(renewed)
-            memory.states, memory.counts = states, counts
-        memory.loaded, memory.rounded = False, rounded
-        return new, replaced
-
-    def _pending(
-        self, memory: Memory, model: Module[Any], grads: GradientsParams[Any]
-    ) -> tuple[list[Any], Any, list[Pending]]:
-        """Return the levels of the model's device, the device of the update, which records nothing, and the parameters.
+        Args:
+            model: a model; or a float tensor, or dicts, lists and tuples of them.
+            record: the result of `OptimizerState.into_record`, or of `into_record` of an optimizer of the same class
+                and slots, to continue from. Its states go to parameters by id or else by path.
 
         Raises:
-            StateError: the state or a loaded record is of another model, or the parameters were replaced already.
-            ShapeError: a gradient has another shape or dtype than its parameter.
+            ArgumentError: the optimizer has no pure step.
+            KindError: ``model`` is something else.
+            StateError: the record is of another optimizer, of one with other settings, or of another model.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.optim import Adam
+        >>> state = Adam().init({"h": Tensor[NumPy].ones((2,))})
+        >>> state, state["h"]["m"].tolist(), state.step("h").item()
+        (OptimizerState(Adam, 1 parameter), [0.0, 0.0], 0)
         """
-        name, states = type(self).__name__, memory.states
-        outer: Any = model.device
-        levels = levels_of(outer)
-        if memory.loaded and not any(param.id in states for param in model.params()):
-            raise StateError(
-                f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
-                " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
-            )
-        pending, misfit = pending_in(model, grads._values, states, levels)
-        if memory.has_replaced([item.param._value for item in pending]):
-            raise updated_already(name, type(model).__name__, [item.path for item in pending])
-        if misfit is not None:
-            refuse(misfit, states.get(misfit.param._id))
-        return levels, levels[-1].inner if levels else outer, pending
+        return initial_state(self, model, record)
+
+    @overload
+    def pure_step(
+        self,
+        lr: float | Tensor[Any],
+        model: M,
+        grads: GradientsParams[Any] | Gradients[Any],
+        state: OptimizerState,
+    ) -> tuple[M, OptimizerState]: ...
+    @overload
+    def pure_step(
+        self, lr: float | Tensor[Any], model: T, grads: T | Gradients[Any], state: OptimizerState
+    ) -> tuple[T, OptimizerState]: ...
+    @explained
+    def pure_step(self, lr: Any, model: Any, grads: Any, state: OptimizerState) -> tuple[Any, OptimizerState]:
+        """Update parameters as `step` does, with the same bits, by a state that is an argument and a result.
+
+        The optimizer itself stores nothing, and no argument changes, so that such a step can be repeated, and recorded
+        by `burnpy.compiled`. A parameter without a state gets the one of a first update.
+
+        Args:
+            lr: the learning rate: a number, or a 0-d tensor.
+            model: see `step`.
+            grads: see `step`.
+            state: the result of `init`, or of the last pure step.
+
+        Returns:
+            The new model and the new state.
+
+        Raises:
+            ArgumentError: the optimizer has no pure step; see `step` for others.
+            StateError: the state is of another optimizer or model.
+            KindError: ``state`` is no `OptimizerState`.
+            RecordingError: it is recorded, and the optimizer's `update` is not `gated`, so that it would compute with
+                the learning rate and the number of this one step.
+            ModuleError, DeviceError, ShapeError: see `step`.
+
+        >>> from burnpy import Autodiff, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy import compiled
+        >>> from burnpy.nn import Linear
+        >>> from burnpy.optim import Adam
+        >>> model, optim = Linear(2, 1, device=Autodiff[NumPy]), Adam()
+        >>> state, x = optim.init(model), Tensor[Autodiff[NumPy]].from_data([[0.0, 1.0], [1.0, 0.0]])
+        >>> @compiled
+        ... def step(model, state, lr, x):
+        ...     loss = (model(x) - 1.0).square().mean()
+        ...     model, state = optim.pure_step(lr, model, loss.backward(), state)
+        ...     return model, state, loss.detach()
+        >>> for k in range(100):
+        ...     model, state, loss = step(model, state, 0.1, x)
+        >>> loss.item() < 1e-2, state.step(model.weight).item()
+        (True, 100)
+        """
+        return pure_step(self, lr, model, grads, state)
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
 
@@ -358,26 +347,6 @@ class Optimizer(metaclass=Explaining):
         _set(other, "_memory", memory)
         return other
 
-    def _by_param(self, grads: object, model: Module[Any]) -> GradientsParams[Any]:
-        """Return the gradients by parameter, checked to be of parameters of the model."""
-        if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
-            return GradientsParams.from_grads(grads, model)
-        if not isinstance(grads, GradientsParams):
-            hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
-            raise KindError(
-                f"{type(self).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
-                f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
-            )
-        refuse_device(model, grads._device)
-        known = {variable._id for variable in model._variables().values() if variable._learned}
-        if not known.issuperset(grads._values):
-            strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
-            raise ModuleError(
-                f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "
-                f"{type(model).__name__} does not have under their ids; they come from another model"
-            )
-        return grads
-
     def _options(self, model: Module[Any]) -> Mapping[str, Options]:
         """Return the settings of the parameters in groups by id; cached for models with the same paths and ids."""
         if not self.groups:
@@ -386,8 +355,3 @@ class Optimizer(metaclass=Explaining):
         if key != self._known[0]:
             _set(self, "_known", (key, options_of(model, self.groups, self.weight_decay)))
         return self._known[1]
-
-
-def _gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
-    return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))

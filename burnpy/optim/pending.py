@@ -188,12 +188,13 @@ def batches(
     common: Step,
     unseen: Container[str],
     joint: bool = False,
+    held: bool = False,
     counts: Mapping[str, UpdateCount] = _NO_COUNTS,
 ) -> list[Batch]:
     """Return the parameters in batches of one `Step` each.
 
     A parameter whose states may not be updated in place is a batch of its own, so that the memory of its old states is
-    free before the next one needs memory for new states.
+    free before the next one needs memory for new states, unless they are held by others.
 
     Args:
         pending: the parameters.
@@ -202,6 +203,7 @@ def batches(
         common: the settings of the others; ``owned`` if the device updates states in place.
         unseen: the ids of those whose states were not exposed, and so may be updated in place.
         joint: whether all are one batch, numbered like the parameter with the fewest updates.
+        held: whether old states are needed after the step.
         counts: the numbers of updates by id, where only the device knows them.
     """
     if joint and pending:
@@ -209,18 +211,20 @@ def batches(
         return [Batch(common._replace(number=number, owned=False), [*pending])]
     by_step: dict[Any, Batch] = {}
     lr, decay = common.lr, common.weight_decay
+    rates = {own: own.rate(common) for own in options.values()}  # one for equal ones, as it may be a primitive
     for item in pending:
         ident = item.param._id
         state = states.get(ident)
         number = 1 if state is None else state.step + 1
         owned = common.owned and (state is None or ident in unseen)
         own = options.get(ident)
-        settings = (lr, decay) if own is None else (own.rate(lr), own.weight_decay)
+        settings = (lr, decay) if own is None else (rates[own], own.weight_decay)
         count = counts.get(ident) if counts else None
-        key = (*settings, number, count, None if owned else ident)
+        key = (*settings, number, count, None if owned or held else ident)
         batch = by_step.get(key)
         if batch is None:
-            step = Step(settings[0], number, settings[1], common.maximize, owned, common.found_inf, count)
+            found, recorder = common.found_inf, common.recorder
+            step = Step(settings[0], number, settings[1], common.maximize, owned, found, count, recorder)
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, a
 from burnpy.tensor.operands import MOST_FLOAT
+from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 
 
@@ -39,6 +41,32 @@ def number(value: Any, what: str) -> float:
     if nan:
         raise ArgumentError(f"{what} is NaN")
     return value
+
+
+def number_or_tensor(value: Any, device: Any, what: str, checked: Callable[[float], tuple[float]]) -> Any:
+    """Return a number, also that in a 0-d tensor; of a recording a 0-d primitive, which each replay checks.
+
+    Args:
+        value: the number or tensor.
+        device: the plain device that computes with it.
+        what: the name of the number in messages.
+        checked: a function of a module that returns it, or raises an error.
+
+    Raises:
+        ArgumentError: the value is a tensor with dimensions.
+    """
+    if not isinstance(value, Tensor):
+        return checked(value)[0]
+    if value.shape:
+        raise ArgumentError(f"{what} is a number or a 0-d tensor, got a tensor of shape {value.shape}")
+    if device.stands_for is None:
+        return checked(value.detach().item())[0]
+    primitive, source = value._primitive, value._device
+    while source.differentiates:
+        primitive, source = source.lower(primitive), source.inner
+    if source.stands_for is None:  # from outside of the recording
+        primitive = device.transfer_from(primitive, source)
+    return device.on_host(checked, (primitive,))[0]
 
 
 def at_least_zero(value: Any, what: str) -> float:

@@ -39,9 +39,7 @@ def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
     """
     name = f"{type(optimizer).__name__}.step()"
     model, restored = in_tree(name, tree)
-    return restored(
-        optimizer.step(lr, model, grads if isinstance(grads, Gradients) else _by_path(name, model, tree, grads))
-    )
+    return restored(optimizer.step(lr, model, tree_grads(name, model, tree, grads)))
 
 
 def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
@@ -83,8 +81,10 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     return model, restored
 
 
-def _by_path(name: str, model: Any, tree: Any, grads: Any) -> GradientsParams[Any]:
-    """Return gradients given as a tree of the structure of the other."""
+def tree_grads(name: str, model: Any, tree: Any, grads: Any) -> Any:
+    """Return `Gradients` as they are, and gradients in a tree of the structure of the other by their paths."""
+    if isinstance(grads, Gradients):
+        return grads
     by_path: dict[str, Any] = {}
     paths: list[str] = []
     device = gradient_device(model)

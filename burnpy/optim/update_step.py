@@ -16,7 +16,9 @@ arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same num
 `UpdateCount`: a number of updates that only the device knows, as it does not count those that a scaler skipped.
 
 What an optimizer computes from the number of an update, such as Adam's bias corrections, is computed on the host for
-all numbers that are possible, and the device picks a row of that table. So nothing waits for the device.
+all numbers that are possible, and the device picks a row of that table. So nothing waits for the device. In a recording
+all counts are values on the device, and the rate may be one. They may be any numbers in a replay, so that the formula
+itself is recorded (`burnpy.backend.Backend.on_host`).
 """
 
 from __future__ import annotations
@@ -40,11 +42,19 @@ _SHORTEST = 1024  #: tables are of this length or twice as long as the last, so 
 class UpdateCount:
     """The number of updates before a step, as a value on the device."""
 
-    __slots__ = ("device", "value")
+    __slots__ = ("_following", "device", "value")
 
     def __init__(self, device: Any, value: Int) -> None:
         self.device = device
-        self.value = value  #: of shape (1,)
+        self.value = value  #: 0-d
+        self._following: Int | None = None
+
+    @property
+    def following(self) -> Int:
+        """The number of the next update."""
+        if self._following is None:
+            self._following = self.device.discrete.add(self.value, 1)
+        return self._following
 
     def read(self) -> int:
         """Return the count, for which the device is synchronized."""
@@ -60,7 +70,7 @@ class UpdateCount:
         """
         length = max(_SHORTEST, 1 << (most - 1).bit_length())
         table, width = _table(self.device, formula, settings, length)
-        row = self.device.index_select(table, 0, self.value)
+        row = self.device.index_select(table, 0, self.device.discrete.reshape(self.value, (1,)))
         return [self.device.slice(row, (0, k)) for k in range(width)]
 
 
@@ -69,10 +79,10 @@ class UpdateCounts:
 
     Args:
         device: the device of the update.
-        skipped: 0-d; where it is true, the step does not count.
+        skipped: 0-d; where it is true, the step does not count. None if every step counts.
     """
 
-    def __init__(self, device: Any, skipped: Bool) -> None:
+    def __init__(self, device: Any, skipped: Bool | None) -> None:
         self._device = device
         self._skipped = skipped
         self._known: dict[int, UpdateCount] = {}
@@ -82,7 +92,7 @@ class UpdateCounts:
         """Return the count of a number of updates that the host knows."""
         count = self._known.get(number)
         if count is None:
-            value = self._device.discrete.full((1,), number, int64)
+            value = self._device.discrete.full((), number, int64)
             count = self._known[number] = UpdateCount(self._device, value)
         return count
 
@@ -90,8 +100,9 @@ class UpdateCounts:
         """Return the count after the step."""
         new = self._after.get(count)
         if new is None:
-            d = self._device.discrete
-            value = d.where(self._skipped, count.value, d.add(count.value, 1))
+            value = count.following
+            if self._skipped is not None:
+                value = self._device.discrete.where(self._skipped, count.value, value)
             new = self._after[count] = UpdateCount(self._device, value)
         return new
 
@@ -108,7 +119,7 @@ def _table(
 class Step(NamedTuple):
     """The settings of one update that all optimizers have in common."""
 
-    lr: float  #: the learning rate
+    lr: Any  #: the learning rate; in a recording perhaps a 0-d primitive
     number: int = 1  #: the number of this update of the parameters, from 1
     weight_decay: float = 0.0  #: the coefficient of weight decay
     maximize: bool = False  #: whether to go up the gradient instead of down
@@ -117,18 +128,22 @@ class Step(NamedTuple):
     updates: UpdateCount | None = None
     """The updates before this one on the device, if earlier ones may have been skipped; then ``number`` is only the
     highest that is possible, and `numbers` computes the values that depend on it."""
+    recorder: Any = None
+    """The device, if it records; then ``number`` means nothing, and ``updates`` has the count."""
 
     def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int, *settings: Any) -> list[Any]:
         """Return the results of a formula that depends on the number of this update, for `Backend.foreach`.
 
         Args:
             formula: a function ``f(number, lr, *settings)`` of a module. It is computed on the host: with `updates`,
-                for all numbers that are possible.
+                for all numbers that are possible, or in each replay of a recording.
             rates: how many of its results are proportional to ``lr``. They are the first ones.
             settings: its other arguments.
         """
         if self.updates is None:
             return [*formula(self.number, self.lr, *settings)]
+        if self.recorder is not None:
+            return [*self.computed(formula, self.updates.following, self.lr, *settings)]
         device: Any = self.updates.device
         row = self.updates.row(formula, (1.0, *settings), self.number)
         return [device.mul(x, self.lr) if k < rates else x for k, x in enumerate(row)]
@@ -137,9 +152,19 @@ class Step(NamedTuple):
         """Return 1 - betaᵗ, the sum of the weights in an exponential average after t updates that began with 0."""
         return 1.0 - beta**self.number
 
-    def decay(self, decoupled: bool) -> float:
+    def computed(self, formula: Callable[..., tuple[float, ...]], *numbers: Any) -> Sequence[Any]:
+        """Return the results of a formula of numbers; 0-d primitives if one of these is a primitive of a recording."""
+        if self.recorder is None or not any(hasattr(x, "dtype") for x in numbers):
+            return formula(*numbers)
+        return self.recorder.on_host(formula, numbers)  # type: ignore[no-any-return]  # as declared
+
+    def decay(self, decoupled: bool) -> Any:
         """Return ``weight_decay`` or, if it is decoupled, the factor 1 - lr · weight_decay of the parameter."""
-        return 1.0 - self.lr * self.weight_decay if decoupled else self.weight_decay
+        if not decoupled:
+            return self.weight_decay
+        if self.recorder is None:
+            return 1.0 - self.lr * self.weight_decay  # without a call more
+        return self.computed(_shrinkage, self.lr, self.weight_decay)[0]
 
     def gradient(self, device: Any, param: Float, grad: Float) -> Float:
         """Return the gradient to descend: negated if ``maximize``, plus ``weight_decay`` · param."""
@@ -152,6 +177,11 @@ class Step(NamedTuple):
         1 - lr · weight_decay. Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
         """
         return decayed(device, param, grad, self.decay(decoupled), bool(self.weight_decay), self.maximize, decoupled)
+
+
+def _shrinkage(lr: float, weight_decay: float) -> tuple[float]:
+    """Return the factor of a parameter with decoupled weight decay."""
+    return (1.0 - lr * weight_decay,)
 
 
 def updated(

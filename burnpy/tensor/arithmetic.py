@@ -258,6 +258,8 @@ def _product(self: Any, other: Any, out: Any = None) -> Any:
         refuse_option(self, "OPERATION", out=out)
     if other.__class__ is not self.__class__ or other._device is not self._device:
         _refuse_number(other)
+        if (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a complex tensor
+            return reflected(other, "OPERATION", self)
         self, right = operands(self, other, "OPERATION")
     else:
         right = other._primitive

@@ -39,6 +39,9 @@ def explained(function: F, owner: type | None = None) -> F:
             if trace is None or trace.tb_next is None:  # raised by the call itself, not inside the function
                 _refuse(function, args, kwargs, error)
             if isinstance(error, DeviceError):
+                lifted: Any = getattr(error, "lifted", None)  # of an `OutsideError`
+                if lifted is not None:
+                    return function(*lifted(args), **dict(zip(kwargs, lifted(kwargs.values()), strict=True)))
                 _name_arguments(error, function, args, kwargs)
             raise
         except MemoryError as error:

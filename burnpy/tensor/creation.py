@@ -19,6 +19,7 @@ from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.conversion import DLPACK_CPU, imported
 from burnpy.tensor.host_data import array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
+from burnpy.tensor.levels import drawing_device
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 
 Size: TypeAlias = int | Sequence[int]
@@ -30,11 +31,13 @@ class Factory:
 
     __slots__ = ("backend", "cls", "device", "factory", "kind")
 
-    def __init__(self, cls: Any, device: Any, factory: str) -> None:
+    def __init__(self, cls: Any, device: Any, factory: str, *, draws: bool = False) -> None:
         self.cls: type[Any] = getattr(cls, "__origin__", cls)
         self.kind: KindName = self.cls.kind
         self.factory = f"{self.cls.__name__}.{factory}"
         self.device: Any = device_of(_backend_argument(self.cls, cls, factory) if device is None else device)
+        if draws:
+            self.device = drawing_device(self.device)
         self.backend: Any = self.device if self.kind == "float" else self.device.discrete
 
     def wrap(self, primitive: Any) -> Any:

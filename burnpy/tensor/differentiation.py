@@ -303,7 +303,7 @@ _REMOVED = {
     "create_graph": "the type says it: gradients on Autodiff[Autodiff[B]] come back on Autodiff[B]",
     "inputs": "burnpy.autodiff.backward(tensors, inputs=[x]) does",
     "grad_tensors": "the gradients to start from are the second argument, gradients",
-    "is_grads_batched": "burnpy.func.jacobian computes one row after another, or chunks of them",
+    "is_grads_batched": "burnpy.func.jacobian computes many rows at once, and burnpy.func.vmap any pullback",
     "only_inputs": "only the inputs have gradients in any case",
 }
 """Arguments that PyTorch's ``backward`` accepts, and the alternative to each."""
@@ -331,6 +331,11 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         ShapeError: the gradient is missing and the root has several elements, or it is of another shape or dtype.
     """
     inner = inner_of(root, f"{operation}()")
+    if root.device.lifts_discrete:
+        raise NotTrackedError(
+            f"{operation}() was called in a function under vmap(), whose tensors have no graph of their own; write "
+            "vmap(burnpy.func.grad(f)), or call it on the result of vmap(f)"
+        )
     if not hasattr(root.device, "gradients"):
         raise NotTrackedError(
             f"{operation}() got a tensor on {root.device}, which carries tangents along and records no graph; "

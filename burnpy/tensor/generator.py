@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections.abc as containers
 import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import index
 from typing import Any, TypeAlias, final
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, RecordingError
+from burnpy.tensor.levels import drawing_device
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -154,6 +156,8 @@ class _ThreadGenerators(threading.local):
     generators: dict[Backend, Generator]
 
 
+recorders: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_recorders", default=())
+"""The devices that record compiled functions in this context, the outermost first."""
 _seeding = _Seeding(None, threading.main_thread())
 _local = _ThreadGenerators()
 
@@ -192,6 +196,8 @@ def default_generator(device: B | type[B]) -> Generator:
     True
     """
     plain: Any = device_of(device).discrete
+    while plain.level or plain.stands_for is not None:
+        plain = plain.inner.discrete if plain.level else plain.stands_for
     seeding = _seeding
     if _local.seeding is not seeding:
         _local.seeding, _local.generators = seeding, {}
@@ -201,12 +207,35 @@ def default_generator(device: B | type[B]) -> Generator:
     return generator
 
 
+def _records(recorder: Any, device: Any) -> bool:
+    """Return whether a device is a recorder, or one around it."""
+    while device is not recorder and hasattr(device, "inner"):
+        device = device.inner
+    return device is recorder
+
+
 def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.random.Generator:
     """Return the NumPy generator inside of ``generator``, or inside of the default generator for None.
 
     Raises:
-        ArgumentError: ``generator`` is not a `Generator`.
+        ArgumentError: ``generator`` is not a `Generator`, or the numbers would be the same for all examples of `vmap`.
     """
+    if drawing_device(device) is not device:
+        raise ArgumentError(
+            f"{operation}() cannot draw on {device} for each example of vmap(); call it before, and pass the result to "
+            "the function as an argument"
+        )
+    recording = recorders.get()
+    if recording and recording[-1].outer is not None and not _records(recording[-1], device.discrete):
+        raise RecordingError(
+            f"{operation}() draws on a device from outside of the loop or branch that calls it, and would give the "
+            "same numbers in each step; draw on the device of an argument of the function, as with device=x.device"
+        )
+    if recording and device.discrete.stands_for is None:
+        raise RecordingError(
+            f"{operation}() draws on {device}, outside of the compiled function that calls it, and would give the same "
+            "numbers in all later calls; draw on the device of an argument, as with device=x.device"
+        )
     if generator is None:
         return default_generator(device)._numpy
     if not isinstance(generator, Generator):

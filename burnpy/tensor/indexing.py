@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.errors import ImmutableError
+from burnpy.backend.errors import DeviceError, ImmutableError
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.operands import explain_memory, from_other_code
 from burnpy.tensor.tensor_base import TensorBase, blank, owned
@@ -65,7 +65,13 @@ class Indexing(TensorBase[B]):
                 out._primitive = part
                 return out
         keys = _keys()
-        basic, indexed = keys.parsed_key(self, key)
+        try:
+            basic, indexed = keys.parsed_key(self, key)
+        except DeviceError as error:
+            device = getattr(error, "device", None)
+            if device is None:
+                raise
+            return keys.raised(self, device)[key]  # type: ignore[no-any-return]  # a tensor of this class
         if basic is not None:
             value = backend.slice(value, basic)
         try:

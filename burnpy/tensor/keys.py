@@ -20,7 +20,8 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
 from burnpy.tensor.dims import MOST_DIMS, WHOLE, addressable
-from burnpy.tensor.operands import broadcast_shape, in_range, out_of_range, together
+from burnpy.tensor.levels import raised as raised
+from burnpy.tensor.operands import broadcast_shape, check_beside, in_range, out_of_range
 from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
         DeviceError: an index is on another device.
     """
     shape = x.shape
-    if isinstance(key, TensorBase) and key.kind == "int" and key.ndim and shape:  # the common case: x[indices]
-        together("x[...]", x, key)
+    if isinstance(key, TensorBase) and key.kind == "int" and key._primitive.shape and shape:  # often: x[indices]
+        check_beside("x[...]", x, key)
         index = in_range(x.device, key._primitive, shape[0], True, "x[...]", 0, shape)
-        flat = index if key.ndim == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
+        flat = index if len(index.shape) == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
         return ParsedKey(None, Indexed(None, 0, shape[:1], flat, index.shape))
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
@@ -183,8 +184,11 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
     if isinstance(item, TensorBase):
         if item.kind == "float":
             raise KindError(f"x[...] got a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
-        together("x[...]", x, item)  # ints and truth values are the same on every level
-        return int(item._backend.to_numpy(item._primitive)) if item.kind == "int" and not item.ndim else item
+        check_beside("x[...]", x, item)  # ints and truth values are the same on every level
+        device = x.device.discrete
+        if item.ndim or item.kind != "int" or device.lifts_discrete or device.stands_for is not None:
+            return item  # whose values may differ by example, or from call to call
+        return int(item._backend.to_numpy(item._primitive))
     if isinstance(item, np.ndarray) and not item.ndim and item.dtype.kind in "iu":
         return int(item)  # as a 0-d tensor
     if isinstance(item, (bool, np.bool_, list, tuple, range, np.ndarray)):

@@ -11,13 +11,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from burnpy.backend.errors import DeviceError
+from burnpy.backend.errors import DeviceError, RecordingError
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+T = TypeVar("T", bound=TensorBase[Any])
 
 open_levels: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_levels", default=())
 """The levels of the derivatives that are being computed in this context, the outermost first."""
+
+
+class OutsideError(DeviceError):
+    """An index of a recording meets a tensor from outside, which `explained` lifts to ``device`` for another call."""
+
+    def __init__(self, message: str, device: Any) -> None:
+        super().__init__(message)
+        self.device = device
+
+    def lifted(self, arguments: Iterable[Any]) -> list[Any]:
+        """Return the arguments of the call, with tensors lifted to the device."""
+        return [raised(x, self.device) if isinstance(x, TensorBase) else x for x in arguments]
 
 
 class Door:
@@ -77,15 +91,83 @@ def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
         open_levels.set(before)
 
 
+class _Replaced:
+    """The step from a device to the one that records in its place: a tensor from outside is a constant there."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, high: Any, low: Any) -> None:
+        self.high, self.low = high, low
+
+    def lift(self, primitive: Any) -> Any:
+        """Return a primitive of the device as a constant of the other one.
+
+        Raises:
+            RecordingError: it is tracked, and its gradient would be lost.
+        """
+        high, low = self.high, self.low
+        if high.entry is not None:
+            if high.stands_for is not low:
+                primitive = _Replaced(high.stands_for, low).lift(primitive) if low.differentiates else primitive
+                low = high.stands_for
+            return high.entry(low, primitive)
+        if self.low.is_require_grad(primitive):
+            raise RecordingError(
+                f"a compiled function closes over a tensor of shape {primitive.shape} that requires a gradient; pass "
+                "it, or its model, as an argument, or close over x.detach()"
+            )
+        levels = []
+        while low.differentiates:
+            primitive, low = low.lower(primitive), low.inner
+        while high.differentiates:
+            levels.append(high)
+            high = high.inner
+        for level in reversed(levels):
+            primitive = level.lift(primitive)
+        return primitive
+
+
+def _stands_for(high: Any, low: Any) -> bool:
+    """Return whether a device records in place of another, or of one that does."""
+    while high is not None and high is not low:
+        high = high.stands_for
+    return high is low
+
+
 def levels_between(high: Any, low: Any) -> list[Any] | None:
     """Return the levels from device ``high`` down to ``low``, which is excluded; None if ``high`` is not above it."""
-    levels = []
+    levels: list[Any] = []
+    crossed = False  # a singleton in whose place a compiled function records, which takes no tensors from beneath
     while high is not low:
+        if _stands_for(high, low):
+            return [*levels, _Replaced(high, low)] if low.differentiates else levels
         if not high.level:
-            return None
+            if high.stands_for is None or not high.differentiates:
+                return levels if _has_numbers(high, low) else None
+            crossed = True
         levels.append(high)
         high = high.inner
-    return levels
+    return None if crossed else levels
+
+
+def _has_numbers(recorder: Any, device: Any) -> bool:
+    """Return whether a device has the numbers that are arguments of a function that is recorded, or of an outer one."""
+    while recorder is not None:
+        if device is getattr(recorder, "numbers", None):
+            return True
+        recorder = getattr(recorder, "outer", None)
+    return False
+
+
+def drawing_device(device: Any) -> Any:
+    """Return the device that draws random numbers for code on ``device``: the innermost level of `vmap` above it.
+
+    So each example has its own, whichever tensors the function closes over.
+    """
+    for level in reversed(open_levels.get()):
+        if level.lifts_discrete and levels_between(level, device):
+            return level
+    return device
 
 
 def holds_discrete_of(high: Any, low: Any) -> bool:
@@ -94,6 +176,8 @@ def holds_discrete_of(high: Any, low: Any) -> bool:
     They carry no gradient, so a device that differentiates has those of every device beneath it.
     """
     while high is not low:
+        if _stands_for(high, low):
+            return True
         if not high.differentiates:
             return False
         if getattr(high, "wraps", None) is low:  # a `Strategy`, which shares its inner device with `Autodiff`
@@ -173,7 +257,24 @@ def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
     if x._device is device:
         return x
     primitive = x._primitive
-    if x.kind == "float":
-        for level in reversed(levels_between(device, x._device) or []):
+    for level in reversed(levels_between(device, x._device) or []):
+        if x.kind == "float" or level.lifts_discrete:
             primitive = level.lift(primitive)
     return new_tensor(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class
+
+
+def drawing(x: T) -> T:
+    """Return a tensor lifted to the level of `vmap` that draws random numbers for its elements, if there is one."""
+    device: Any = x._device
+    on = drawing_device(device)
+    return x if on is device else raised(x, on)  # type: ignore[return-value]  # of x's class
+
+
+def differs_between_examples(x: TensorBase[Any]) -> bool:
+    """Return whether the values of a tensor differ between the examples of a function under `vmap`."""
+    primitive = x._primitive
+    while hasattr(primitive, "value"):
+        if getattr(primitive, "batched", False):
+            return True
+        primitive = primitive.value
+    return False

@@ -8,7 +8,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.primitives import Bool, Int, value_range
+from burnpy.backend.primitives import Bool, Int, below, value_range
 from burnpy.tensor.operands import in_range, operands, out_of_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -143,12 +143,15 @@ def counted_targets(
         IndexRangeError: a class is out of range.
     """
     _classes_fit(operation, log_p, target, dim)
-    shape = log_p.shape
+    shape = log_p._primitive.shape
     classes = shape[dim]
-    d = log_p.device.discrete
+    d = log_p._device.discrete
     index = target._primitive
     if d.eager_checks and 0 not in shape:
-        least, most = value_range(d.to_numpy(index))
+        values = d.to_numpy(index)
+        if index.dtype is int64 and not 0 <= ignore_index < classes and below(values, classes):
+            return index, None
+        least, most = value_range(values)
         if least >= 0 and most < classes and not least <= ignore_index <= most:
             return (index if index.dtype is int64 else d.cast(index, int64)), None
     if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
@@ -164,10 +167,12 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
     if not isinstance(target, IntTensor):
         what = describe(target)
         raise KindError(f"{operation}() takes its classes as an IntTensor, got {what}")
-    together(operation, log_p, target)  # raises an error if they cannot be combined
-    shape = log_p.shape
-    classes = shape[dim]
-    if target.shape != shape[:dim] + shape[dim + 1 :]:
+    device = log_p._device
+    if target._device is not device or hasattr(device, "refuse"):
+        together(operation, log_p, target)  # raises an error if they cannot be combined
+    shape = log_p._primitive.shape
+    if target._primitive.shape != shape[:dim] + shape[dim + 1 :]:
+        classes = shape[dim]
         classes_last = target.shape == shape[:-1]  # the layout of language models
         way_out = (
             f"; if the classes are last, write {operation}(x.flatten(0, -2), target.flatten())" if classes_last else ""

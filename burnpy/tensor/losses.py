@@ -89,7 +89,7 @@ def cross_entropy(
     dim = _class_dim("cross_entropy", logits)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
-    if not isinstance(target, Tensor) and weight is None and not label_smoothing:
+    if weight is None and not label_smoothing and target.__class__ is not Tensor:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         losses = logits._like(logits._backend.cross_entropy(logits._primitive, index, dim)[0])
         return _counted("cross_entropy", losses, counted, None, reduction)

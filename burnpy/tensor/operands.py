@@ -21,9 +21,9 @@ from burnpy.backend.errors import (
     a,
     raised_by_other_code,
 )
-from burnpy.backend.primitives import Bool, DType, Int, Scalar, Shape, value_range
+from burnpy.backend.primitives import Bool, DType, Int, Scalar, Shape, below, value_range
 from burnpy.tensor.dims import MOST
-from burnpy.tensor.levels import common_device, raised, refuse_mixed
+from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
 _MOST_INT = (1 << 63) - 1
@@ -255,6 +255,22 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     return tuple(reversed_shape[::-1])
 
 
+def check_beside(operation: str, x: TensorBase[Any], index: TensorBase[Any]) -> None:
+    """Check that an index or mask may be used with a tensor; ints and bools are the same on every level.
+
+    Raises:
+        DeviceError: they are on unrelated devices.
+        OutsideError: the index is inside of a recording, and the tensor outside, which must be lifted.
+    """
+    placed = together(operation, x, index)[0]
+    if placed._device.discrete is not x._device.discrete:
+        raise OutsideError(
+            f"{operation}() got an index that is recorded and a tensor of shape {x.shape} from outside; pass the "
+            "tensor as an argument of the function",
+            placed._device,
+        )
+
+
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     """Return the primitive of a tensor of indices into ``x``.
 
@@ -265,7 +281,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     if not isinstance(index, TensorBase) or index.kind != "int":
         what = describe(index)
         raise KindError(f"{operation}() takes its indices as an IntTensor, got {what}")
-    together(operation, x, index)  # ints are the same on every level
+    check_beside(operation, x, index)
     return index._primitive
 
 
@@ -294,6 +310,8 @@ def in_range(
         index = d.where(d.ne(index, ignored), index, 0)
     if d.eager_checks or not size:
         values = d.to_numpy(index)
+        if values.dtype is int64 and below(values, size):
+            return index
         least, most = value_range(values) if values.size else (0, -1)
         if most > high or least < low:
             raise out_of_range(most if most > high else least, size, negative, operation, dim, shape)

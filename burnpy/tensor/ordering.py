@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
-from burnpy.backend.primitives import Int, Number, Value
+from burnpy.backend.primitives import Bool, Int, Number, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import integer, need_flag, shaped
 from burnpy.tensor.operands import number, operands
@@ -215,21 +215,29 @@ def in_kind_of(x: Any, numbers: Any) -> Any:
     return numbers.bool() if x.kind == "bool" else numbers
 
 
-def unique_elements(b: Any, numbers: Number, x: Value) -> tuple[Value, Int, Int]:
+def unique_elements(
+    b: Any, numbers: Number, x: Value, inverse: bool = True, counts: bool = True
+) -> tuple[Value, Int | None, Int | None]:
     """Return the unique elements of x, sorted; the index in them of each element of x; and how often each occurs.
 
-    ``numbers`` are the elements of x in a kind that has an order. NaNs are all different.
+    ``numbers`` are the elements of x in a kind that has an order. NaNs are all different. The index and the counts are
+    None unless they are wanted.
     """
     count = math.prod(x.shape)
     flat, ordinal = b.reshape(x, (count,)), b.reshape(numbers, (count,))
     order = b.argsort(ordinal, 0, False)
     ordered = b.index_select(ordinal, 0, order)
-    firsts, inverse, counts = _groups(b.discrete, order, _differs(b, ordered))
-    return b.index_select(flat, 0, firsts), b.discrete.reshape(inverse, x.shape), counts
+    groups = _Groups(b.discrete, order, _differs(b, ordered))
+    index = b.discrete.reshape(groups.inverse(), x.shape) if inverse else None
+    return b.index_select(flat, 0, groups.firsts), index, groups.counts() if counts else None
 
 
-def unique_slices(b: Any, numbers: Number, x: Value, dim: int) -> tuple[Value, Int, Int]:
+def unique_slices(
+    b: Any, numbers: Number, x: Value, dim: int, inverse: bool = True, counts: bool = True
+) -> tuple[Value, Int | None, Int | None]:
     """Return the unique slices of x along ``dim``, sorted lexicographically; the index of each; and their counts.
+
+    The index and the counts are None unless they are wanted.
 
     The slices are sorted by each of their elements, from the last to the first: sorts are stable.
     """
@@ -242,8 +250,9 @@ def unique_slices(b: Any, numbers: Number, x: Value, dim: int) -> tuple[Value, I
     for column in reversed(range(width)):
         values = b.index_select(b.slice(rows, (slice(None), column)), 0, order)
         order = d.index_select(order, 0, b.argsort(values, 0, False))
-    firsts, inverse, counts = _groups(d, order, _differs(b, b.index_select(rows, 0, order)))
-    return b.index_select(x, dim, firsts), inverse, counts
+    groups = _Groups(d, order, _differs(b, b.index_select(rows, 0, order)))
+    index = groups.inverse() if inverse else None
+    return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
 
 
 def _differs(b: Any, ordered: Number) -> Any:
@@ -253,14 +262,31 @@ def _differs(b: Any, ordered: Number) -> Any:
     return b.discrete.any(b.ne(later, earlier), tuple(range(1, len(rest) + 1)), False) if rest else b.ne(later, earlier)
 
 
-def _groups(d: Any, order: Int, differs: Any) -> tuple[Int, Int, Int]:
-    """Return the first index of each group of equal elements, the group of each element, and the sizes of groups."""
-    count = order.shape[0]
-    if not count:
-        return order, order, order
-    starts = d.cat([d.full((1,), True, differs.dtype), differs], 0)
-    places = d.slice(d.nonzero(starts), (slice(None), 0))
-    group = d.sub(d.cumsum(d.to_int(starts, int64), 0), 1)
-    inverse = d.index_put(order, 0, order, group)
-    stops = d.cat([d.slice(places, (slice(1, None, 1),)), d.full((1,), count, int64)], 0)
-    return d.index_select(order, 0, places), inverse, d.sub(stops, places)
+class _Groups:
+    """Groups of equal elements.
+
+    Args:
+        d: the device of ints.
+        order: the indices of the elements in ascending order.
+        differs: whether each element but the first, in order, differs from the one before.
+    """
+
+    def __init__(self, d: Any, order: Int, differs: Bool) -> None:
+        self._d, self._order = d, order
+        self._starts = d.cat([d.full((min(order.shape[0], 1),), True, differs.dtype), differs], 0)
+        self._places = d.slice(d.nonzero(self._starts), (slice(None), 0))
+        self.firsts: Int = d.index_select(order, 0, self._places)  #: the first index of each group
+
+    def inverse(self) -> Int:
+        """Return the group of each element."""
+        d = self._d
+        group = d.sub(d.cumsum(d.to_int(self._starts, int64), 0), 1)
+        return d.index_put(self._order, 0, self._order, group)
+
+    def counts(self) -> Int:
+        """Return the sizes of the groups."""
+        d, count = self._d, self._order.shape[0]
+        if not count:
+            return self._order
+        stops = d.cat([d.slice(self._places, (slice(1, None, 1),)), d.full((1,), count, int64)], 0)
+        return d.sub(stops, self._places)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
+from burnpy.backend.errors import BatchedError, KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
@@ -25,10 +25,16 @@ class Protocols(Conversion[B]):
 
     def __repr__(self) -> str:
         name = type(self).__name__
-        array = self._backend.to_numpy(self._primitive)
-        if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
-            array = array.astype(float32)
-        values = np.array2string(array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec")
+        try:
+            array = self._backend.to_numpy(self._primitive)
+        except BatchedError:
+            values = "one for each example"
+        else:
+            if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
+                array = array.astype(float32)
+            values = np.array2string(
+                array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec"
+            )
         attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
         if self.kind == "float" and self._backend.is_require_grad(self._primitive):
             attributes.append("tracked")

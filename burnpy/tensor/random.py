@@ -19,14 +19,14 @@ from burnpy.tensor.tensor_base import describe
 
 def uniform(cls: Any, shape: Size, low: Any, high: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.uniform``."""
-    target = Factory(cls, device, "uniform")
+    target = Factory(cls, device, "uniform", draws=True)
     target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
     return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
 
 
 def normal(cls: Any, shape: Size, mean: Any, std: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.normal``."""
-    target = Factory(cls, device, "normal")
+    target = Factory(cls, device, "normal", draws=True)
     target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
     return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
 
@@ -43,7 +43,7 @@ def truncated_normal(
     device: Any,
 ) -> Any:
     """Implement ``Tensor.truncated_normal``."""
-    target = Factory(cls, device, "truncated_normal")
+    target = Factory(cls, device, "truncated_normal", draws=True)
     target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
     m, s, a, z = (fitting(number, "float", target_dtype, target.factory) for number in (mean, std, low, high))
     return target.wrap(truncated_values(target.device, sizes, m, s, a, z, target_dtype, generator, target.factory))
@@ -51,14 +51,14 @@ def truncated_normal(
 
 def exponential(cls: Any, shape: Size, rate: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.exponential``."""
-    target = Factory(cls, device, "exponential")
+    target = Factory(cls, device, "exponential", draws=True)
     target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
     return target.wrap(exponential_values(target.device, sizes, rate, target_dtype, generator, target.factory))
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``IntTensor.randint``."""
-    target = Factory(cls, device, "randint")
+    target = Factory(cls, device, "randint", draws=True)
     target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
     try:
         first, last = index(low), index(high) - 1
@@ -75,7 +75,7 @@ def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: A
 
 def permutation(cls: Any, n: int, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``IntTensor.permutation``."""
-    target = Factory(cls, device, "permutation")
+    target = Factory(cls, device, "permutation", draws=True)
     (count,) = factory_shape((n,), target.factory)
     target_dtype = target.dtype(dtype)
     fitting(max(count - 1, 0), "int", target_dtype, target.factory)

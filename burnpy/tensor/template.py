@@ -104,6 +104,8 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
+    elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a complex tensor
+        return reflected(other, "OPERATION", self)
     else:
         self, value = operands(self, other, "OPERATION")
         device = self._device

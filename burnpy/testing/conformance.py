@@ -20,9 +20,10 @@ import numpy as np
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of, kind_of
+from burnpy.backend.dtypes import dtype_of, float64, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
+from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.creation import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
@@ -89,6 +90,14 @@ class Extent:
             yield example, LAYOUTS[k % 2], 1
             if every and n % every == 0:
                 yield example, LAYOUTS[k % 2], 2
+
+    def batches(self, device: Any, row: Row, dtype: DType) -> Iterator[tuple[str, bool]]:
+        """Yield the examples to compute in batches, each with whether it is derivatives that are compared."""
+        examples = list(row.examples.items())[:: self.step]
+        for n, (example, given) in enumerate(examples if self.thorough(device, row) else examples[:1]):
+            yield example, False
+            if dtype == float64 and row.smooth(given) and (self.second == 1 or n % 3 == 0):
+                yield example, True
 
 
 FULL = Extent({OTHERS: LAYOUTS}, {OTHERS: tuple((level, BOTH) for level in LEVELS[1:])}, False, 1, 1, True, True)
@@ -170,9 +179,10 @@ def conformance_suite(
 
     Every operation is run in every dtype of its kinds, on the backend itself and on floats under `Autodiff`, twice
     nested `Autodiff` and `Forward`; on 0-d, empty, broadcast, strided and expanded arguments, with infinities and NaN;
-    and compared with NumPy. First derivatives are compared with central differences element by element, and second
-    derivatives along a random direction, in float64. There is one test for an operation, which goes on after a case
-    that fails, and names every dtype and level that failed.
+    and compared with NumPy; and on batches of examples, as `burnpy.func.vmap` computes them. First derivatives are
+    compared with central differences element by element, and second derivatives along a random direction, in float64.
+    There is one test for an operation, which goes on after a case that fails, and names every dtype and level that
+    failed.
 
     Args:
         backend: the backend, as a class, an alias or a device.
@@ -236,6 +246,16 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                 for example, layout, order in extent.derivatives(self.device, row):
                     with case(f"{example}, order {order}"):
                         check_derivatives(self.device, row, example, layout, order, extent.brief or order == 2)
+
+        @pytest.mark.parametrize("name", batched_operations(supported))
+        def test_batches(self, name: str) -> None:
+            """On a batch of examples, as `burnpy.func.vmap` computes it, an operation equals one call for each."""
+            row = ROWS[name]
+            with every_case() as case:
+                for dtype in batched_dtypes(row, supported):
+                    for example, derivatives in extent.batches(self.device, row, dtype):
+                        with case(f"{dtype.name}, {example}{', derivatives' if derivatives else ''}"):
+                            check_batches(self.device, row, example, dtype, derivatives)
 
         @pytest.mark.parametrize("name", promoting())
         def test_promotion(self, name: str) -> None:

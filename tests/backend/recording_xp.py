@@ -258,6 +258,8 @@ def stand_ins(
         journal, "random.", np.random, {"Philox4x3210": lambda seed, *, size: np.random.Philox(seed)}
     )
     linalg = RecordingModule(journal, "linalg.", np.linalg)
+    fft = RecordingModule(journal, "fft.", np.fft)
+    tricks = RecordingModule(journal, "lib.stride_tricks.", np.lib.stride_tricks)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
     parts = {
         "runtime": runtime,
@@ -269,9 +271,10 @@ def stand_ins(
         cuda: types.SimpleNamespace = WithoutCublas(**parts)
     else:
         cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
+    rooms = {"linalg": linalg, "fft": fft, "lib": types.SimpleNamespace(stride_tricks=tricks)}
     kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, "linalg": linalg, **kernels}),
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **rooms, **kernels}),
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
     }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, linalg
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, fft, linalg
 from burnpy.autodiff import Balanced, Forward
 from burnpy.backend import CuPy, Profiled, device_of
 from burnpy.backend.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
@@ -244,6 +244,9 @@ def test_a_library_is_missed_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(CuPy().xp.linalg._source, "qr", missing, raising=True)
     with pytest.raises(BackendUnavailableError, match="CUDA's library cuSOLVER, which decomposes matrices"):
         linalg.qr(x)
+    monkeypatch.setattr(CuPy().xp.fft._source, "rfft", missing, raising=True)
+    with pytest.raises(BackendUnavailableError, match="CUDA's library cuFFT, which transforms signals"):
+        fft.rfft(x)
 
 
 def test_importing_the_backend_does_not_import_cupy() -> None:

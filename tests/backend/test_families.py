@@ -40,7 +40,7 @@ def test_files_are_named_as_those_of_the_contract(backend: Any) -> None:
 def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() -> None:
     package = import_module("burnpy_numpy.kernels")
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
-    parts = {"attention_backward": "attention", "tiled_pooling": "pooling"}
+    parts = {"attention_backward": "attention", "tiled_pooling": "pooling", "overlapping_pooling": "pooling"}
     blocked = ("blocked_convolution", "blocked_depthwise", "blocked_weight_gradient", "blocked_tables")
     blocks = ("convolution_tables", "channel_blocks", "channel_lanes", "packed_weights")
     parts |= dict.fromkeys((*blocked, *blocks), "convolution")

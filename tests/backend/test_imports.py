@@ -14,9 +14,9 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": "typevars",
-    "burnpy.backend": "backend devices dtypes errors functions lazy primitives rules runtime schema",
+    "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
-        "activation attention binary convolution creation decompositions dense distances elementary foreach "
+        "activation attention binary convolution creation decompositions dense distances elementary foreach fourier "
         "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
         "recurrence_steps reduction resampling scans shape special windows"
     ),

@@ -204,6 +204,24 @@ def test_where_large_and_small(dtype: Any, n: int) -> None:
     np.testing.assert_array_equal(D.where(condition, x, y[:1]), np.where(condition, x, y[:1]))
 
 
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+def test_where_of_special_numbers_and_views_is_fresh_memory(dtype: Any) -> None:
+    x: Any = np.array([[math.nan, -0.0, math.inf], [1.0, -math.inf, 2.0]], dtype)
+    y: Any = np.asfortranarray(x[:, ::-1])
+    y.flags.writeable = False
+    for condition in (x > 0, np.asfortranarray(x > 0), np.broadcast_to(np.array([True, False, True]), x.shape)):
+        for other in (y, math.nan, -0.0, 1e300):
+            before = x.copy()
+            with np.errstate(over="ignore"):
+                wanted = np.where(condition, x, np.asarray(other).astype(dtype))
+            found = D.where(condition, x, other)
+            assert found.tobytes() == wanted.tobytes()
+            assert found.flags.c_contiguous
+            assert not np.shares_memory(found, x)
+            assert x.tobytes() == before.tobytes()
+    assert D.where(np.array(True), np.array(2.0, dtype), 1.0) == 2.0
+
+
 def test_relu_backward_ignores_what_it_drops() -> None:
     for n in (2, 10000):
         out = np.tile(array([0.0, 1.0]), n // 2)

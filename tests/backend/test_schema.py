@@ -19,7 +19,7 @@ from tests.rows import every_row
 
 D = NumPy()
 NAMES = list(ROWS)
-MAY_BE_AN_ARGUMENT = ("sum_to", "clamp", "clamp_between")
+MAY_BE_AN_ARGUMENT = ("bounded", "sum_to", "clamp", "clamp_between")
 """Operations that may return an argument where it equals the result."""
 
 

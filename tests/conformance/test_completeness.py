@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import burnpy
-from burnpy import linalg, nn, optim
+from burnpy import fft, linalg, nn, optim
 from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
 from burnpy.nn import functional
 from burnpy.tensor.tensor_base import TensorBase
@@ -30,6 +30,7 @@ BY_DEFAULT = {
     "total_norm": "its default is the vector_norm of norms",
     "cummax": "its default gathers at the index, whose rule keeps no more",
     "cummin": "its default gathers at the index, whose rule keeps no more",
+    "frame_spectra": "its default transforms weighted frames, whose rules keep no more",
     "kthvalue": "its default gathers at the index, whose rule keeps no more",
     "sort": "its default gathers at the index, whose rule keeps no more",
     "topk": "its default gathers at the index, whose rule keeps no more",
@@ -57,6 +58,9 @@ REACHED = {
     "foreach_lerp": "optim.Ema(model).update(model)",
     "foreach_mul": "grads * 2.0",
     "foreach_norm": "optim.clip_by_norm(grads, 1.0)",
+    "fft_real": "fft.fft(x)",
+    "frame_spectra": "fft.stft(x, 2, window=x[0, :2])",
+    "frames": "x.unfold(1, 2, 1)",
     "from_numpy": "Tensor[Counted].from_data([[1.0]])",
     "gru": "nn.Gru(3, 2, device=Counted)(x.unsqueeze(0))",
     "index_put": "x.at[i].set(x[i])",
@@ -65,6 +69,7 @@ REACHED = {
     "max_dim": "x.max(1)",
     "max_pool2d_indices": "functional.max_pool2d(image, 2, return_indices=True)",
     "min_dim": "x.min(1)",
+    "overlap_add": "fft.istft(fft.stft(x, 2), 2)",
     "pad_ends": "functional.pad(x, (1, 1), mode='reflect')",
     "random_integers": "IntTensor[Counted].randint(0, 9, (2,))",
     "random_mask": "functional.dropout(x, 0.5)",
@@ -89,6 +94,7 @@ INTERNAL = {
     "accumulate_index": "the backward pass adds the gradient of an index into a total",
     "accumulate_slice": "the backward pass adds the gradient of a slice into a total",
     "adjugate": "the gradient of det",
+    "bounded": "the check of indices on devices that would have to wait for them",
     "center": "the rules of var and std",
     "conv2d_input": "the gradient of conv2d by its input",
     "conv2d_weight": "the gradient of conv2d by its weight",
@@ -147,6 +153,17 @@ def test_every_operation_has_a_rule() -> None:
     assert not BY_DEFAULT.keys() & RULES.keys()
 
 
+def test_every_operation_has_a_way_to_be_batched() -> None:
+    """By its declaration, by the class, or by its default; an operation that draws says so."""
+    from burnpy.batching.batch_methods import batch_method
+
+    for op in operations().values():
+        if op.name != "to_numpy":  # which `Batched` has itself
+            assert callable(batch_method(op.name))
+        draws = any(a.name == "generator" for a in op.arguments)
+        assert draws == (op.batch == "drawn"), f"{op.name}: batch=DRAWN is for operations that draw random numbers"
+
+
 def test_every_operation_has_examples() -> None:
     from burnpy.testing.cases import PROPERTIES, ROWS
 
@@ -170,7 +187,7 @@ def homes(op: Operation) -> str:
     files: Counter[str] = Counter()
     for other in operations().values():
         if other.function.__module__ == op.function.__module__:
-            module = next((module for module in (functional, linalg) if other.name in module.__all__), None)
+            module = next((module for module in (functional, linalg, fft) if other.name in module.__all__), None)
             if module is not None:
                 files[getattr(module, other.name).__module__] += 1
             elif other.arguments[:1] == op.arguments[:1]:
@@ -185,7 +202,7 @@ def test_every_operation_is_public() -> None:
     missing = []
     for op in operations().values():
         listed = op.name in REACHED or op.name in INTERNAL or op.name.endswith("_backward")
-        if listed or any(op.name in module.__all__ for module in (burnpy, functional, linalg)):
+        if listed or any(op.name in module.__all__ for module in (burnpy, functional, linalg, fft)):
             continue
         place = file_of("burnpy/backend/operations", op)
         declared = f"declare it with method=True in {place}, or " if op.elementwise and len(op.arguments) < 3 else ""
@@ -220,6 +237,7 @@ def test_it_is_reached(name: str) -> None:
         "IntTensor": burnpy.IntTensor,
         "functional": functional,
         "nn": nn,
+        "fft": fft,
         "optim": optim,
         "Counted": Counted,
         "step": step,
@@ -239,6 +257,7 @@ def test_the_lists_have_no_more_than_they_need() -> None:
     for name in {*REACHED, *INTERNAL}:
         assert name not in functional.__all__
         assert name not in linalg.__all__
+        assert name not in fft.__all__
         assert not any(hasattr(cls, name) for cls in CLASSES.values()), f"{name} is a method: it needs no entry"
     for name, cls in NOT_OF:
         assert not hasattr(getattr(burnpy, cls), name), f"{cls} has {name}"

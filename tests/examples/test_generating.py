@@ -1,4 +1,4 @@
-"""The examples that generate and forecast learn, to a tolerance, and draw their pictures."""
+"""The examples that generate, forecast and listen learn, to a tolerance, and draw their pictures."""
 
 from __future__ import annotations
 
@@ -77,6 +77,13 @@ def test_the_network_forecasts_sunspots_better_than_persistence(run: Callable[..
     network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
     assert network < 0.75 * persistence
     assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
+
+
+def test_the_network_tells_sounds_apart_by_their_spectrograms(run: Callable[..., str]) -> None:
+    output = run("sounds", "--sounds", "600", "--epochs", "5")
+    spectra, network = numbers(r"([\d.]+)%", output)
+    assert spectra < 80, "rising and falling tones have the same spectra"
+    assert network > spectra + 8
 
 
 def test_the_process_is_the_normal_distribution_that_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,10 +206,26 @@ def test_what_escapes_from_its_level_cannot_be_used(way: str, use: Callable[[Any
         return x.sum()
 
     grad(f)(x) if way == "grad" else jvp(f, (x,), (x,))
-    with pytest.raises(errors.EscapedError, match=rf"a function that {way}\(\) differentiated and that has returned"):
+    with pytest.raises(errors.EscapedError, match=rf"a function that {way}\(\) called and that has returned"):
         use(kept[0], x)
     assert "the closed level of" in repr(kept[0])
     assert kept[0].tolist() == [2.0, 4.0]
+
+
+@every_row("name", ["cat", "stack", "where"])
+def test_the_error_names_the_function_that_got_an_escaped_tensor(name: str) -> None:
+    kept: list[Any] = []
+    x = x64([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        kept.extend((x * 2, x > 0))
+        return x.sum()
+
+    grad(f)(x)
+    y, mask = kept
+    uses = {"cat": lambda: cat([y, y]), "stack": lambda: stack([y, y]), "where": lambda: where(mask, y, y)}
+    with pytest.raises(errors.EscapedError, match=rf"^{name}\(\) got"):
+        uses[name]()
 
 
 def test_a_pullback_that_escapes_from_an_outer_level() -> None:

@@ -82,9 +82,8 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 
 
 def test_names_of_pytorchs_and_others() -> None:
-    for name, instead in (("vmap", "jacobian(losses)(model)"), ("grad_and_value", "value_and_grad")):
-        with pytest.raises(AttributeError, match=re.escape(instead)):
-            getattr(func, name)
+    with pytest.raises(AttributeError, match="value_and_grad"):
+        func.grad_and_value
     with pytest.raises(AttributeError, match=r"burnpy\.func has no other$"):
         func.other
 

@@ -12,6 +12,7 @@ from burnpy import Tensor
 from burnpy.autodiff import Context, Function, custom_vjp
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp
+from burnpy.nn.functional import dropout
 
 rng = np.random.default_rng(0)
 
@@ -79,7 +80,7 @@ def test_a_jacobian_can_be_differentiated(jac: Any, chunk_size: int | None) -> N
     assert jvp(trace, (x,), (t,))[1].item() == pytest.approx(slope @ v, rel=1e-12)
 
 
-def test_the_function_runs_once_in_reverse_mode_and_once_a_column_in_forward_mode() -> None:
+def test_the_function_runs_once_in_reverse_mode_and_once_a_chunk_in_forward_mode() -> None:
     calls: list[Any] = []
 
     def f(x: Any) -> Any:
@@ -88,7 +89,9 @@ def test_the_function_runs_once_in_reverse_mode_and_once_a_column_in_forward_mod
 
     x = x64(rng.normal(size=5))
     np.testing.assert_array_equal(jacrev(f)(x).to_numpy(), jacfwd(f)(x).to_numpy())
-    assert len(calls) == 1 + 5
+    assert len(calls) == 1 + 1
+    jacfwd(f, chunk_size=2)(x)
+    assert len(calls) == 1 + 1 + 3
 
 
 MODES = ("forward-over-reverse", "reverse-over-reverse", "forward-over-forward", "reverse-over-forward")
@@ -143,3 +146,51 @@ def test_a_hessian_of_several_outputs() -> None:
     want = np.zeros((3, 3, 3))
     want[range(3), range(3), range(3)] = 6 * a
     np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-13)
+
+
+class Read(Function):
+    """A rule that reads values, as one does that calls another library."""
+
+    @staticmethod
+    def forward(ctx: Context, x: Tensor[Any]) -> Tensor[Any]:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Context, grad: Tensor[Any]) -> Tensor[Any]:
+        (x,) = ctx.saved_tensors
+        return Tensor.from_data(grad.to_numpy() * np.cos(x.to_numpy()), device=grad.device)
+
+
+def test_a_rule_that_reads_values_takes_rows_one_by_one() -> None:
+    x = x64([1.0, 2.0])
+    with pytest.raises(errors.BatchedError, match=r"under jacrev\(\).*chunk_size=1"):
+        jacrev(Read.apply)(x)
+    np.testing.assert_allclose(jacrev(Read.apply, chunk_size=1)(x).to_numpy(), np.diag(np.cos([1.0, 2.0])))
+
+
+def test_a_function_may_read_what_it_is_differentiated_at() -> None:
+    def branch(x: Any) -> Any:
+        return x.sin() if x.sum().item() > 0.0 else x.cos()
+
+    x = x64([1.0, 2.0])
+    for jac in (jacrev, jacfwd):
+        np.testing.assert_allclose(jac(branch)(x).to_numpy(), np.diag(np.cos([1.0, 2.0])))
+    assert hessian(lambda x: branch(x).sum())(x).shape == (2, 2)
+
+
+@pytest.mark.parametrize("jac", [jacrev, jacfwd])
+def test_chunks_that_fit_into_memory(jac: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, whole = x64(rng.normal(size=7)), jac(lambda x: x.sin() * x[0])
+    expected = whole(x).to_numpy()
+    for memory in (1, 200, 1000):
+        monkeypatch.setattr("burnpy.func.jacobian_blocks.MEMORY", memory)
+        np.testing.assert_allclose(whole(x).to_numpy(), expected, rtol=1e-14)
+
+
+def test_columns_draw_the_same_numbers() -> None:
+    x = Tensor[NumPy].ones((6,))
+    for size in (None, 4):
+        columns = jacfwd(lambda x: dropout(x, 0.5), chunk_size=size)(x).to_numpy()
+        assert set(np.diagonal(columns).tolist()) <= {0.0, 2.0}
+        assert np.count_nonzero(columns - np.diag(np.diagonal(columns))) == 0

@@ -41,6 +41,8 @@ FIRST = {
     "burnpy/backend/operations/linalg": ("linalg", "backend"),
     "burnpy/backend/operations/foreach": ("optim", "backend", "programs"),
     "burnpy/backend/programs": ("programs",),
+    "burnpy/backend/operations/fourier": ("fft", "backend"),
+    "burnpy/fft": ("fft",),
     "burnpy/func": ("func",),
     "burnpy/linalg": ("linalg",),
     "burnpy/nn": ("nn",),

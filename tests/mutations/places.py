@@ -17,6 +17,7 @@ WEIGHTS = {
     "burnpy/backend/numerics": 1,
     "burnpy/backend/operations": 10,
     "burnpy/backend/programs": 1,
+    "burnpy/fft": 1,
     "burnpy/func": 1,
     "burnpy/linalg": 1,
     "burnpy/nn": 1,

@@ -42,7 +42,7 @@ from burnpy.nn import (
     init,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
-from burnpy.nn.module_base import ModuleStructure, unflatten_module
+from burnpy.nn.module_trees import ModuleStructure, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]

@@ -33,6 +33,7 @@ DIFFERENT = {
     ("amax", "gradient"): ("special values.*", ALONE),
     ("amin", "gradient"): ("special values.*", ALONE),
     ("cdist", "gradient"): (".*special values.*", "0 of an infinite distance"),
+    ("cdist", "value"): (r".*special values, inf.*", PASSED_ON),
     ("copysign", "gradient"): ("special values", "±1 of infinities and NaN"),
     ("cumprod", "gradient"): ("special values.*", "exactly the products of the others"),
     ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),

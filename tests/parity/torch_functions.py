@@ -224,6 +224,10 @@ NONE = {
     "resample": "functional.interpolate is compared in test_networks.py",
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
+    **dict.fromkeys(
+        ("fft", "fft_real", "rfft", "irfft", "frames", "overlap_add", "frame_spectra"),
+        "burnpy.fft is compared in test_fft.py",
+    ),
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "pad_ends": "functional.pad is compared in test_shape_programs.py",
     **dict.fromkeys(

@@ -53,6 +53,7 @@ TABLE: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     "cat": (lambda x: burnpy.cat([x, x[:1]]), lambda a: np.concatenate([a, a[:1]])),
     "cat last": (lambda x: burnpy.cat((x, x[..., :2], x), dim=-1), lambda a: np.concatenate([a, a[..., :2], a], -1)),
     "stack": (lambda x: burnpy.stack([x, x.flip(0)]), lambda a: np.stack([a, a[::-1]])),
+    "stack between": (lambda x: burnpy.stack((x, x.flip(0), x), 1), lambda a: np.stack([a, a[::-1], a], 1)),
     "stack last": (lambda x: burnpy.stack([x, x], dim=-1), lambda a: np.stack([a, a], -1)),
     "stack 0-d": (lambda x: burnpy.stack([x[0, 0, 0], x[1, 0, 0]]), lambda a: a[:, 0, 0]),
 }

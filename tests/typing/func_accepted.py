@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, assert_type
 
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, BoolTensor, Tensor
 from burnpy.autodiff import Forward, make_dual, unpack_dual
 from burnpy.backend import Backend, NumPy
-from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
+from burnpy.func import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    stack_models,
+    value_and_grad,
+    vhp,
+    vjp,
+    vmap,
+)
+from burnpy.nn import Linear
 
 B = TypeVar("B", bound=Backend)
 MYPY = False  # True to mypy, by this name
@@ -147,6 +162,35 @@ assert_type(slope(energy, x), Tensor[NumPy])
 assert_type(slope(total, on_graph), Tensor[Autodiff[NumPy]])
 assert_type(grad(total)(on_graph), Tensor[Autodiff[NumPy]])
 assert_type(hessian(total)(x), Tensor[NumPy])
+
+
+def truth(t: Tensor[NumPy]) -> BoolTensor[NumPy]:
+    return t > 0.0
+
+
+model = Linear(2, 1, device=NumPy)
+
+
+def model_loss(m: Linear[NumPy], t: Tensor[NumPy], y: Tensor[NumPy]) -> Tensor[NumPy]:
+    return (m.weight.value.sum() * t * y).sum()
+
+
+# Functions of one example, which become functions of a batch.
+assert_type(vmap(squares)(x), Tensor[NumPy])
+assert_type(vmap(energy, in_dims=-1, out_dims=0, randomness="different", chunk_size=8)(x), Tensor[NumPy])
+assert_type(vmap(parts)(x), tuple[Tensor[NumPy], dict[str, Tensor[NumPy]]])
+assert_type(vmap(truth)(x), BoolTensor[NumPy])
+assert_type(vmap(grad(energy))(x), Tensor[NumPy])
+assert_type(vmap(vmap(squares))(x.reshape((1, 2))), Tensor[NumPy])
+assert_type(vmap(total)(x), Tensor[NumPy])
+assert_type(vmap(scaled, in_dims=(0, None))(x, 2.0), Tensor[NumPy])
+assert_type(vmap(loss, in_dims=({"w": None, "b": None}, 0))(params, x), Tensor[NumPy])
+assert_type(vmap(grad(loss), in_dims=(None, 0))(params, x), dict[str, Tensor[NumPy]])
+assert_type(vmap(grad(model_loss), in_dims=(None, 0, 0))(model, x, x), Linear[NumPy])
+assert_type(stack_models([model, model]), Linear[NumPy])
+if not MYPY:
+    assert_type(vmap(lambda t: (t * t).sum())(x), Tensor[NumPy])
+    assert_type(vmap(lambda a, b: a * b, in_dims=(0, None))(x, x), Tensor[NumPy])
 
 # Forward mode by hand.
 dual = make_dual(x, x)

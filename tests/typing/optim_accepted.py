@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, TypeVar, assert_type
 
-from burnpy import Autodiff, Gradients, Tensor
+from burnpy import Autodiff, Gradients, IntTensor, Tensor, compiled
 from burnpy.autodiff import Balanced
 from burnpy.backend import Backend, NumPy
 from burnpy.func import grad
@@ -22,12 +22,17 @@ from burnpy.optim import (
     LrSchedule,
     Optimizer,
     OptimizerRecord,
+    OptimizerState,
     ProductLr,
     Sgd,
     WarmUpLr,
     clip_by_global_norm,
     clip_by_norm,
     clip_by_value,
+    clip_per_sample,
+    per_sample_gradients,
+    per_sample_norms,
+    sum_of_samples,
 )
 from burnpy.record import Record
 
@@ -69,6 +74,17 @@ assert_type(GradientsParams.from_grads(of_balanced, balanced), GradientsParams[N
 total: Callable[[Mlp[NumPy]], Tensor[NumPy]] = lambda model: model(x.inner()).sum()  # noqa: E731
 assert_type(GradientsParams.from_module(grad(total)(model.valid())), GradientsParams[NumPy])
 assert_type(GradientsParams.from_module(model), GradientsParams[NumPy])
+
+
+def sample_loss(model: Any, x: Tensor[NumPy]) -> Tensor[NumPy]:
+    return model(x).sum()  # type: ignore[no-any-return]  # of any model
+
+
+per_sample = per_sample_gradients(model, sample_loss, x.inner())
+assert_type(per_sample, GradientsParams[NumPy])
+assert_type(per_sample_gradients(model.valid(), sample_loss, x.inner()), GradientsParams[NumPy])
+assert_type(per_sample_norms(per_sample), Tensor[NumPy])
+assert_type(sum_of_samples(clip_per_sample(per_sample, 1.0)), GradientsParams[NumPy])
 assert_type(GradientsParams.from_module(balanced), GradientsParams[NumPy])
 
 # Clipping returns the class of its argument.
@@ -118,3 +134,25 @@ def loss_of(mlp: Mlp[Autodiff[NumPy]]) -> Tensor[Autodiff[NumPy]]:
 assert_type(trained(model, Sgd(momentum=0.9), WarmUpLr(2, CosineLr(0.1, 10)), loss_of), Mlp[Autodiff[NumPy]])
 assert_type(ConstantLr(0.1)(3), float)
 assert_type(0.5 * CosineLr(0.1, 10), ProductLr)
+
+# A pure step returns the class of its argument, and a state.
+state = Adam().init(model)
+assert_type(state, OptimizerState)
+assert_type(Adam().pure_step(0.1, model, by_param, state), tuple[Mlp[Autodiff[NumPy]], OptimizerState])
+assert_type(state[model.layers[0].weight.id]["m"], Tensor[Any])
+assert_type(state.step(model.layers[0].weight), IntTensor[Any])
+assert_type(Adam().init(model, state.into_record()), OptimizerState)
+rate = Tensor[NumPy].full((), 0.1)
+pure_tree, tree_state = Adam().pure_step(rate, {"h": x}, {"h": x}, Adam().init({"h": x}))
+assert_type(pure_tree, dict[str, Tensor[Autodiff[NumPy]]])
+
+
+@compiled
+def compiled_step(
+    model: Mlp[Autodiff[NumPy]], state: OptimizerState, lr: float, x: Tensor[Autodiff[NumPy]]
+) -> tuple[Mlp[Autodiff[NumPy]], OptimizerState]:
+    grads = GradientsParams.from_grads(model(x).square().mean().backward(), model)
+    return AdamW().pure_step(lr, model, grads, state)
+
+
+assert_type(compiled_step(model, AdamW().init(model), 0.1, x), tuple[Mlp[Autodiff[NumPy]], OptimizerState])

@@ -61,3 +61,13 @@ def accumulating_by_leaf() -> None:
 def clipping_a_tensor() -> None:
     """takes Gradients or GradientsParams"""
     clip_by_value(loss, 1.0)  # E
+
+
+def a_pure_step_without_a_state() -> None:
+    """takes a state"""
+    Adam().pure_step(0.1, model, grads, {})  # E
+
+
+def a_pure_step_of_a_number() -> None:
+    """takes a model"""
+    Adam().pure_step(0.1, 3.0, grads, Adam().init(model))  # E

@@ -74,7 +74,7 @@ class CuPyPrograms(ArrayBackend):
                 source = program.instructions[step.args[1]]
                 if source.op != "input" or not isinstance(source.value, int):
                     raise ProgramError(f"program {program.name} gathers by an index that is not one of its inputs")
-                given[source.value] = self.bounded(given[source.value], 0, columns - 1, refused)
+                given[source.value] = self.bounded(given[source.value], 0, columns - 1, refused, None)
         return [x for x, (extent, _) in zip(given, program.inputs, strict=True) if extent is not Extent.SCALAR]
 
 

@@ -27,6 +27,7 @@ from burnpy.autodiff.tools.user_values import (
     packed,
     parts_of,
     primitives,
+    refuse_beneath_vmap,
     regrouped,
     results_of,
     spec_of,
@@ -81,6 +82,9 @@ class _Custom(Generic[F]):
         """Compute the results on the device of the arguments; levels that do not differentiate call the next one."""
         device, arguments = lined_up(self._name, args)
         if device is None or not device.differentiates:
+            return self._function(*arguments)
+        if device.lifts_discrete:
+            refuse_beneath_vmap(self._name, device, [spec_of(a) for a in arguments], primitives(arguments))
             return self._function(*arguments)
         specs = [spec_of(a) for a in arguments]
         values = primitives(arguments)

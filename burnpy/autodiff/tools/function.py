@@ -37,6 +37,7 @@ from burnpy.autodiff.tools.user_values import (
     lowered,
     parts_of,
     primitives,
+    refuse_beneath_vmap,
     regrouped,
     results_of,
     spec_of,
@@ -162,6 +163,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     for level in levels:
         needs.append(differentiated(f"{name}.apply", level, specs, values[-1]))
         values.append(lowered(level, specs, values[-1]))
+    refuse_beneath_vmap(f"{name}.apply", plain, specs, values[-1])
     on_plain = tensors(plain, specs, values[-1])
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(specs))])
     several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives

@@ -10,7 +10,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import absent
 from burnpy.autodiff.tools.user_code import map_members, probable_cause, tensors_in
-from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.levels import levels_between, raised
@@ -40,7 +40,8 @@ def spec_of_tensor(x: TensorBase[Any]) -> TensorSpec:
 
 
 def levels_of(device: Any) -> list[Any]:
-    """Return the device and all devices beneath it, the plain one last.
+    """Return the device and all devices beneath it, down to a plain one or to a level of `vmap`, whose examples the
+    user's code computes together.
 
     >>> from burnpy import Autodiff
     >>> from burnpy.backend import NumPy
@@ -48,7 +49,7 @@ def levels_of(device: Any) -> list[Any]:
     [Autodiff[Autodiff[NumPy]], Autodiff[NumPy], NumPy]
     """
     levels = [device]
-    while levels[-1].differentiates:
+    while levels[-1].differentiates and not levels[-1].lifts_discrete:
         levels.append(levels[-1].inner)
     return levels
 
@@ -134,6 +135,21 @@ def differentiated(
     return tuple(
         [s is not None and s.floats and getattr(v, attribute) is not None for s, v in zip(specs, values, strict=True)]
     )
+
+
+def refuse_beneath_vmap(operation: str, device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> None:
+    """Check that no device beneath a level of `vmap` differentiates by an argument: user code does not run there.
+
+    Raises:
+        NotTrackedError: one does.
+    """
+    if device is None or not device.lifts_discrete:
+        return
+    if any(s is not None and s.floats and device.is_require_grad(v) for s, v in zip(specs, values, strict=True)):
+        raise NotTrackedError(
+            f"{operation}() was called under vmap() with tensors that a derivative outside of vmap() follows, where "
+            "its own derivative cannot be used; differentiate inside, as in vmap(grad(f)), or write it with operations"
+        )
 
 
 _IN_REVERSE = {

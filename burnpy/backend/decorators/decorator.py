@@ -19,7 +19,7 @@ from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.functions import signature
 from burnpy.backend.operations.foreach import Formula
-from burnpy.backend.primitives import Bool, Float, Int, Shape, Value
+from burnpy.backend.primitives import Bool, Float, Shape, Value
 from burnpy.backend.schema import Algebra, declarations
 from burnpy.typevars import I_co
 
@@ -218,11 +218,9 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         """Defer the check on the inner device."""
         self.inner.defer_check(values, error)
 
-    def bounded(
-        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None = None
-    ) -> Int:
-        """Clamp and check the index on the inner device; the detach passes it through `around`."""
-        return self.detach(self.inner.bounded(index, low, high, error, ignored))
+    def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
+        """Compute the formula on the inner device."""
+        return self.inner.on_host(formula, numbers)
 
     def storage_of(self, x: Value) -> tuple[Hashable, int]:
         """Return the identity and size of the memory of x on the inner device."""

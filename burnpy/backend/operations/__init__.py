@@ -10,7 +10,10 @@ arguments, except for those that it is declared to consume (`burnpy.backend.sche
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from burnpy.backend.devices import DeviceMeta
 
@@ -21,3 +24,23 @@ class OperationsBase(metaclass=DeviceMeta):
     if TYPE_CHECKING:
         # A family may use operations of any other family, since `Backend` inherits from all of them.
         def __getattr__(self, name: str) -> Any: ...
+
+
+def by_host(device: Any, module: str, name: str, *args: Any) -> Any:
+    """Call a function of a module of `burnpy.backend.numerics` with NumPy arrays, and return its results as primitives.
+
+    Args:
+        device: the device of the primitives among ``args``, which are copied to the host.
+        module: the name of the module, which is imported at first use.
+        name: the name of the function, which takes NumPy as its array module and then ``args``.
+        args: the arguments.
+    """
+    function = getattr(import_module(f"burnpy.backend.numerics.{module}"), name)
+    with np.errstate(all="ignore"):
+        out = function(np, *[device.to_numpy(a) if hasattr(a, "dtype") else a for a in args])
+
+    def adopted(array: Any) -> Any:
+        array = np.asarray(array)
+        return (device.discrete if array.dtype.kind == "i" else device).adopt_numpy(array)
+
+    return tuple(map(adopted, out)) if isinstance(out, tuple) else adopted(out)

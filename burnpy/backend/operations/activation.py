@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Float
@@ -53,7 +54,7 @@ class Activation(OperationsBase):
         """Rectified linear unit, max(x, 0); NaN for NaN. The gradient at 0 is 0."""
         return self.maximum(x, 0.0)
 
-    @derived(POINTWISE, elementwise=(), like="out", flops=1)
+    @derived(POINTWISE, elementwise=(), like="out", flops=1, batch=SHIFTED)
     def relu_backward(self, grad: Float, out: Float) -> Float:
         """Gradient of `relu`: grad where ``out``, the result of relu, is positive or NaN, 0 elsewhere."""
         return self.where(self.ne(out, 0.0), grad, 0.0)
@@ -66,7 +67,7 @@ class Activation(OperationsBase):
         """
         return self.mul(x, _phi(self, x, approximate))
 
-    @derived(POINTWISE, elementwise=(), like="x", flops=20)
+    @derived(POINTWISE, elementwise=(), like="x", flops=20, batch=SHIFTED)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
         """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or the approximation's gradient."""
         phi = _phi(self, x, approximate)
@@ -82,7 +83,7 @@ class Activation(OperationsBase):
         """Sigmoid linear unit (swish): x · sigmoid(x)."""
         return self.mul(x, self.sigmoid(x))
 
-    @derived(POINTWISE, elementwise=(), like="x", flops=9)
+    @derived(POINTWISE, elementwise=(), like="x", flops=9, batch=SHIFTED)
     def silu_backward(self, grad: Float, x: Float) -> Float:
         """Gradient of `silu`: grad · s · (1 + x · (1 - s)), with s = sigmoid(x)."""
         s = self.sigmoid(x)

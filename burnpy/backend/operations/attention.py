@@ -44,6 +44,22 @@ def attention_vjp(
     return i.add(by_q, parts[0]), i.add(by_k, parts[1]), parts[2]
 
 
+def attention_batch(b: Any, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
+    """Attention of all examples, whose batch is one more leading dimension; a mask broadcasts."""
+    mask = None if mask is None else b.aligned(mask, len(q.shape))
+    out, total = b.inner.attention(*map(b.spread, (q, k, v)), mask, offset, scale)
+    return b.batched(out), b.batched(total)
+
+
+def attention_backward_batch(
+    b: Any, grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
+) -> tuple[Any, ...]:
+    """The gradients of all examples."""
+    mask = None if mask is None else b.aligned(mask, len(q.shape))
+    spread = map(b.spread, (grad, q, k, v, logsumexp))
+    return tuple([b.batched(part) for part in b.inner.attention_backward(*spread, mask, offset, scale)])
+
+
 class Attention(OperationsBase):
     """Attention of queries q (…, T, E) to keys k (…, S, E) and values v (…, S, F) with equal leading dimensions.
 
@@ -56,6 +72,7 @@ class Attention(OperationsBase):
         product=("q", "k", "v"),
         flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8),
         joint=attention_vjp,
+        batch=attention_batch,
     )
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float
@@ -79,6 +96,7 @@ class Attention(OperationsBase):
         GENERAL,
         product=("grad", "q", "k", "v"),
         flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (6 * k[-1] + 4 * v[-1] + 13),
+        batch=attention_backward_batch,
     )
     def attention_backward(
         self,

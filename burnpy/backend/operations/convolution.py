@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import Folded, fold
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.windows import (
     Pair,
@@ -56,6 +57,17 @@ def conv2d_bias_jvp(i: Any, t: Float, out: Float) -> Float:
     return i.expand(i.reshape(t, (t.shape[0], 1, 1)), out.shape)
 
 
+def conv2d_weight_batch(
+    b: Any, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> Any:
+    """The gradients of all examples, as groups of one convolution."""
+    i, size = b.inner, b.size
+    out = i.conv2d_weight(
+        fold(b, grad, 1), fold(b, x, 1), (size * shape[0], *shape[1:]), stride, padding, dilation, size * groups
+    )
+    return b.batched(i.reshape(out, (size, *shape)))
+
+
 class Convolution(OperationsBase):
     """Convolution of x (batch, channels, height, width) with a weight (out, channels / groups, high, wide).
 
@@ -68,6 +80,7 @@ class Convolution(OperationsBase):
         product=True,
         flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
         vjp=(conv2d_x_vjp, conv2d_weight_vjp),
+        batch=Folded(("x",), ("weight",)),
     )
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
         """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
@@ -83,6 +96,7 @@ class Convolution(OperationsBase):
         flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
         vjp=(conv2d_x_vjp, conv2d_weight_vjp, conv2d_bias_vjp),
         jvp=(conv2d_x_jvp, conv2d_weight_jvp, conv2d_bias_jvp),
+        batch=Folded(("x",), ("weight", "bias")),
     )
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
@@ -103,6 +117,7 @@ class Convolution(OperationsBase):
                 grad, g, weight_shape, stride, padding, dilation, groups
             ),
         ),
+        batch=Folded(("grad", "shape"), ("weight",)),
     )
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
@@ -129,6 +144,7 @@ class Convolution(OperationsBase):
                 grad, g, x_shape, stride, padding, dilation, groups
             ),
         ),
+        batch=conv2d_weight_batch,
     )
     def conv2d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.batch_rules import DRAWN, SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Scalar, Shape, Value
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, derived, required
@@ -52,7 +53,7 @@ class Creation(OperationsBase):
         """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))
 
-    @required(LINEAR, like="x", flops=0, vjp=lambda i, g, x_dtype: i.cast(g, x_dtype))
+    @required(LINEAR, like="x", flops=0, vjp=lambda i, g, x_dtype: i.cast(g, x_dtype), batch=SHIFTED)
     def cast(self, x: Value, dtype: DType) -> Value:
         """Convert ``x`` to another dtype of the same kind; a plain backend converts any dtype to any other."""
         ...
@@ -76,7 +77,7 @@ class Creation(OperationsBase):
 class Random(OperationsBase):
     """Random sampling. The defaults sample on the CPU; a device may draw one seed and sample with its own generator."""
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN)
     def random_uniform(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the uniform distribution on [0, 1)."""
         sample = generator.random(shape, dtype=np.float64 if dtype == np.float64 else np.float32)
@@ -85,18 +86,18 @@ class Random(OperationsBase):
         below_one = np.nextafter(dtype.type(1), dtype.type(0))  # rounding to 16 bits must not reach 1
         return self.from_numpy(np.minimum(np.asarray(sample).astype(dtype), below_one))
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN)
     def random_normal(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the normal distribution with mean 0 and variance 1."""
         sample = generator.standard_normal(shape, dtype=np.float64 if dtype == np.float64 else np.float32)
         return self.from_numpy(np.asarray(sample).astype(dtype))
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN)
     def random_integers(self, generator: np.random.Generator, low: int, high: int, shape: Shape, dtype: DType) -> Int:
         """Sample integers uniformly from low, …, high - 1."""
         return self.from_numpy(np.asarray(generator.integers(low, high, shape, dtype=dtype)))
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN)
     def random_permutation(self, generator: np.random.Generator, n: int, dtype: DType) -> Int:
         """Return a random permutation of 0, …, n - 1; 1-d."""
         return self.from_numpy(generator.permutation(n).astype(dtype))

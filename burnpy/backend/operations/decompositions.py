@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.linalg import by_host, column, row, symmetric_part
+from burnpy.backend.operations import OperationsBase, by_host
+from burnpy.backend.operations.linalg import column, row, symmetric_part
 from burnpy.backend.primitives import Float, Int, Shape
 from burnpy.backend.rules import precise
 from burnpy.backend.schema import GENERAL, derived
@@ -298,27 +299,42 @@ class Decompositions(OperationsBase):
     """Decompositions of matrices."""
 
     @derived(
-        GENERAL, like="x", flops=lambda x: prod(x) * x[-1] // 3, vjp=precise(cholesky_vjp), jvp=precise(cholesky_jvp)
+        GENERAL,
+        like="x",
+        flops=lambda x: prod(x) * x[-1] // 3,
+        vjp=precise(cholesky_vjp),
+        jvp=precise(cholesky_jvp),
+        batch=SHIFTED,
     )
     def cholesky(self, x: Float) -> Float:
         """Lower triangular L with L Lᵀ = x, for symmetric positive definite x; only its lower triangle is read."""
-        return by_host(self, "cholesky", x)
+        return by_host(self, "lapack", "cholesky", x)
 
-    @derived(GENERAL, flops=lambda x: 9 * prod(x) * x[-1], joint=precise(eigh_vjp), joint_jvp=precise(eigh_jvp))
+    @derived(
+        GENERAL,
+        flops=lambda x: 9 * prod(x) * x[-1],
+        joint=precise(eigh_vjp),
+        joint_jvp=precise(eigh_jvp),
+        batch=SHIFTED,
+    )
     def eigh(self, x: Float) -> tuple[Float, Float]:
         """Eigenvalues, ascending, (…, n), and eigenvectors, the columns of (…, n, n), of symmetric matrices.
 
         The lower triangle of x is read.
         """
-        return by_host(self, "eigh", x)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, "lapack", "eigh", x)  # type: ignore[no-any-return]  # a pair
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3, batch=SHIFTED)
     def eigvalsh(self, x: Float) -> Float:
         """Eigenvalues of symmetric matrices, ascending."""
         return self.eigh(x)[0]
 
     @derived(
-        GENERAL, flops=lambda x: 6 * prod(x) * min(x[-1], x[-2]), joint=precise(svd_vjp), joint_jvp=precise(svd_jvp)
+        GENERAL,
+        flops=lambda x: 6 * prod(x) * min(x[-1], x[-2]),
+        joint=precise(svd_vjp),
+        joint_jvp=precise(svd_jvp),
+        batch=SHIFTED,
     )
     def svd(self, x: Float, full_matrices: bool) -> tuple[Float, Float, Float]:
         """Singular value decomposition x = u @ diag(s) @ vh, with s descending.
@@ -326,26 +342,33 @@ class Decompositions(OperationsBase):
         For x of shape (…, m, n) and k = min(m, n), the shapes are (…, m, k), (…, k), (…, k, n), or, with
         ``full_matrices``, (…, m, m), (…, k), (…, n, n).
         """
-        return by_host(self, "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
+        return by_host(self, "lapack", "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
 
-    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]))
+    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]), batch=SHIFTED)
     def svdvals(self, x: Float) -> Float:
         """Singular values, descending."""
         return self.svd(x, False)[1]
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x) * min(x[-1], x[-2]), joint=precise(qr_vjp), joint_jvp=precise(qr_jvp))
+    @derived(
+        GENERAL,
+        flops=lambda x: 4 * prod(x) * min(x[-1], x[-2]),
+        joint=precise(qr_vjp),
+        joint_jvp=precise(qr_jvp),
+        batch=SHIFTED,
+    )
     def qr(self, x: Float, complete: bool) -> tuple[Float, Float]:
         """QR decomposition: orthonormal columns q, (…, m, k), and upper triangular r, (…, k, n); x = q @ r.
 
         k is min(m, n), or m if ``complete``.
         """
-        return by_host(self, "qr", x, complete)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, "lapack", "qr", x, complete)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         GENERAL,
         flops=lambda x: prod(x) * min(x[-1], x[-2]),
         joint=precise(lu_factor_vjp),
         joint_jvp=precise(lu_factor_jvp),
+        batch=SHIFTED,
     )
     def lu_factor(self, x: Float) -> tuple[Float, Int, Int]:
         """LU decomposition with partial pivoting, of x (…, m, n): the factors, the pivots and the permutation.
@@ -353,4 +376,4 @@ class Decompositions(OperationsBase):
         The factors are in one matrix of x's shape, without the ones on the diagonal of L. ``pivots`` are LAPACK's:
         row i was interchanged with row pivots[i] - 1. ``x[permutation] = L U``. Both are int64.
         """
-        return by_host(self, "lu_factor", x)  # type: ignore[no-any-return]  # a triple
+        return by_host(self, "lapack", "lu_factor", x)  # type: ignore[no-any-return]  # a triple

@@ -6,10 +6,11 @@ import math
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.batch_rules import DRAWN, SHIFTED
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import relative_softmax
-from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
+from burnpy.backend.primitives import Bool, Dim, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 if TYPE_CHECKING:
@@ -57,6 +58,20 @@ def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, ind
     return (other if part is None else i.add(part, other),)
 
 
+def linear_batch(b: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """Rows of all examples, if these share the weights."""
+    if weight.batched or bias.batched:
+        return b.add(b.matmul(x, weight), bias)
+    return b.batched(b.inner.linear(x.value, weight.value, bias.value))
+
+
+def embedding_batch(b: Any, weight: Any, index: Any, padding: int | None) -> Any:
+    """One look-up of all indices, if all examples share the weight."""
+    if weight.batched:
+        return Dense.embedding(b, weight, index, padding)
+    return b.batched(b.inner.embedding(weight.value, index.value, padding))
+
+
 class Dense(OperationsBase):
     """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
@@ -71,6 +86,7 @@ class Dense(OperationsBase):
             lambda i, t, x: i.matmul(x, t),
             lambda i, t, out: i.expand(t, out.shape),
         ),
+        batch=linear_batch,
     )
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
@@ -82,6 +98,7 @@ class Dense(OperationsBase):
         flops=0,
         vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
         jvp=embedding_jvp,
+        batch=embedding_batch,
     )
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
@@ -102,7 +119,7 @@ class Dense(OperationsBase):
             rows = self.where(self.discrete.reshape(self.discrete.ne(flat, padding), (flat.shape[0], 1)), rows, 0.0)
         return self.index_add(self.full(shape, 0.0, grad.dtype), 0, flat, rows)
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN)
     def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Bool:
         """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)
@@ -124,8 +141,8 @@ class Dense(OperationsBase):
         each = self.div(grad, _number_of(self, mask, grad.dtype))
         return self.where(mask, self.expand(each, mask.shape), 0.0)
 
-    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=cross_entropy_vjp)
-    def cross_entropy(self, x: Float, index: Int, dim: int) -> tuple[Float, Float]:
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=cross_entropy_vjp, batch=SHIFTED)
+    def cross_entropy(self, x: Float, index: Int, dim: Dim) -> tuple[Float, Float]:
         """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
 
         ``index`` and the first result have x's shape without ``dim``.
@@ -137,8 +154,8 @@ class Dense(OperationsBase):
         picked = self.gather(shifted, dim, self.discrete.reshape(index, total.shape))
         return self.reshape(self.sub(total, picked), index.shape), self.add(total, shift)
 
-    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x))
-    def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: int) -> Float:
+    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x), batch=SHIFTED)
+    def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: Dim) -> Float:
         """Gradient of `cross_entropy`: grad · (softmax(x) - one_hot(index)).
 
         ``logsumexp``, its second result, lets a backend compute softmax(x) as exp(x - logsumexp); the default does not

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import BATCH_SLICE, SHIFTED, fold, unfold
 from burnpy.backend.dtypes import int64
+from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import others
-from burnpy.backend.primitives import Bool, Float, Int, Key, Number, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Float, Int, Key, Number, Shape, Value
 from burnpy.backend.rules import PartialGrad, identity
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
@@ -116,18 +119,92 @@ def index_reduce_src_jvp(
     return i.div(i.index_add(zeros, dim, index, i.where(theirs, t, 0.0)), count)
 
 
+def index_select_batch(b: Any, x: Any, dim: int, index: Any) -> Any:
+    """One look-up for all examples."""
+    i, d = b.inner_of(x), b.inner.discrete
+    if not index.batched:
+        return b.batched(i.index_select(x.value, dim + 1, index.value))
+    if x.batched:
+        return unfold(b, i, i.index_select(fold(b, x, dim), dim, index_in_fold(b, x.shape[dim], index)), dim)
+    return unfold(b, i, i.index_select(x.value, dim, d.reshape(index.value, (b.size * index.shape[0],))), dim)
+
+
+def index_in_fold(b: Any, size: int, index: Any) -> Any:
+    """Return the batched 1-d ``index`` of ``size`` slices as one into the folded slices of all examples, 1-d."""
+    d, count = b.inner.discrete, b.size
+    first = d.reshape(d.arange(0, count * size, size, int64) if size else d.full((count,), 0, int64), (count, 1))
+    return d.reshape(d.add(index.value, first), (count * index.shape[0],))
+
+
+def indexed_update_batch(name: str) -> Any:
+    """Return the rule of an operation that writes slices of ``src`` at a 1-d index."""
+
+    def rule(b: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
+        i = b.inner_of(x)
+        if not index.batched:
+            return b.batched(getattr(i, name)(b.spread(x), dim + 1, index.value, b.spread(src)))
+        places = index_in_fold(b, x.shape[dim], index)
+        return unfold(b, i, getattr(i, name)(fold(b, x, dim), dim, places, fold(b, src, dim)), dim)
+
+    return rule
+
+
+index_put_batch, index_add_batch = indexed_update_batch("index_put"), indexed_update_batch("index_add")
+
+
+def nonzero_batch(b: Any, x: Any) -> Any:
+    """Refuse: each example would have a result of another shape.
+
+    Raises:
+        BatchedError: always.
+    """
+    raise BatchedError(
+        "vmap() got a function whose result has a shape that depends on values, as of x[mask] or nonzero(), so that it "
+        "may differ between examples; use burnpy.where(mask, x, ...) or x.masked_fill(...)"
+    )
+
+
+def accumulate_batch(b: Any, total: Any, grad: Any) -> Any:
+    """Add in the memory of a total that has the batch dimension."""
+    if not total.batched:
+        return b.add(total, grad)
+    return b.batched(b.inner_of(total).accumulate(total.value, b.spread(grad)))
+
+
+def owned_batch(b: Any, total: Any) -> Any:
+    """Return the inner primitive of a total with the batch dimension, in memory that only it has."""
+    return total.value if total.batched else b.inner_of(total).add(b.spread(total), 0.0)
+
+
+def accumulate_slice_batch(b: Any, total: Any, key: Key, grad: Any) -> Any:
+    """Add to the slices of all examples."""
+    out = b.inner_of(total).accumulate_slice(owned_batch(b, total), (BATCH_SLICE, *key), b.spread(grad))
+    return b.batched(out)
+
+
+def accumulate_index_batch(b: Any, total: Any, dim: int, index: Any, grad: Any) -> Any:
+    """Add to the slices of all examples; with an index for each, to the folded ones."""
+    if index.batched:
+        return b.index_add(total, dim, index, grad)
+    i = b.inner_of(total)
+    return b.batched(i.accumulate_index(owned_batch(b, total), dim + 1, index.value, b.spread(grad)))
+
+
 class Indexing(OperationsBase):
     """Indexing of whole slices with a 1-d index (``index_*``), and of single elements (gather, scatter)."""
 
     @required(
-        STRUCTURAL, indexed="x", vjp=lambda i, g, x_shape, dim, index: PartialGrad(add_at_index, x_shape, dim, index, g)
+        STRUCTURAL,
+        indexed="x",
+        vjp=lambda i, g, x_shape, dim, index: PartialGrad(add_at_index, x_shape, dim, index, g),
+        batch=index_select_batch,
     )
-    def index_select(self, x: Value, dim: int, index: Int) -> Value:
+    def index_select(self, x: Value, dim: Dim, index: Int) -> Value:
         """Select slices of x along ``dim`` with a 1-d ``index``."""
         ...
 
-    @required(STRUCTURAL, like="x", vjp=(index_put_x_vjp, index_put_src_vjp))
-    def index_put(self, x: Value, dim: int, index: Int, src: Value) -> Value:
+    @required(STRUCTURAL, like="x", vjp=(index_put_x_vjp, index_put_src_vjp), batch=index_put_batch)
+    def index_put(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
         ...
 
@@ -136,18 +213,19 @@ class Indexing(OperationsBase):
         like="x",
         flops=lambda src: prod(src),
         vjp=(identity, lambda i, g, dim, index: i.index_select(g, dim, index)),
+        batch=index_add_batch,
     )
-    def index_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
+    def index_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
 
-    @required(NONDIFFERENTIABLE)
+    @required(NONDIFFERENTIABLE, batch=nonzero_batch)
     def nonzero(self, x: Bool) -> Int:
         """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
-    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp)
-    def gather(self, x: Value, dim: int, index: Int) -> Value:
+    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp, batch=SHIFTED)
+    def gather(self, x: Value, dim: Dim, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
 
         ``index`` has as many dimensions as x, and is no larger than x in the dimensions other than ``dim``.
@@ -157,8 +235,8 @@ class Indexing(OperationsBase):
         )
         return self.reshape(picked, index.shape)
 
-    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp))
-    def scatter(self, x: Value, dim: int, index: Int, src: Value) -> Value:
+    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp), batch=SHIFTED)
+    def scatter(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
         return self.reshape(
@@ -167,9 +245,13 @@ class Indexing(OperationsBase):
         )
 
     @derived(
-        LINEAR, like="x", flops=lambda src: prod(src), vjp=(identity, lambda i, g, dim, index: i.gather(g, dim, index))
+        LINEAR,
+        like="x",
+        flops=lambda src: prod(src),
+        vjp=(identity, lambda i, g, dim, index: i.gather(g, dim, index)),
+        batch=SHIFTED,
     )
-    def scatter_add(self, x: Value, dim: int, index: Int, src: Value) -> Value:
+    def scatter_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
 
         ``src`` has the shape of ``index``.
@@ -187,7 +269,7 @@ class Indexing(OperationsBase):
         vjp=(index_reduce_x_vjp, index_reduce_src_vjp),
         jvp=(index_reduce_x_vjp, index_reduce_src_jvp),
     )
-    def index_reduce(self, x: Number, dim: int, index: Int, src: Number, reduce: str) -> Number:
+    def index_reduce(self, x: Number, dim: Dim, index: Int, src: Number, reduce: str) -> Number:
         """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
 
         Duplicates are reduced together; NaN propagates. The default sorts by index, and copies no values to the CPU.
@@ -220,26 +302,62 @@ class Indexing(OperationsBase):
             order = d.index_put(order, 0, place, order)
         return order
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, batch=SHIFTED)
     def one_hot(self, index: Int, classes: int) -> Int:
         """One-hot encoding, int64: 1 at ``index`` of a new last dimension of size ``classes``, 0 elsewhere."""
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(LINEAR, like="total", consumes="total", flops=1)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=2)
+    def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Int:
+        """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
+
+        An index that is ``ignored`` is no error, and becomes ``low``.
+        """
+        if 0 in index.shape:
+            return index
+        if ignored is not None:
+            index = self.where(self.ne(index, ignored), index, low)
+        dims = tuple(range(len(index.shape)))
+        self.defer_check(
+            (self.amin(index, dims, False), self.amax(index, dims, False)),
+            lambda least, most: out_of_bounds(least, most, low, high, error),
+        )
+        return self.minimum(self.maximum(index, low), high)
+
+    @derived(LINEAR, like="total", consumes="total", flops=1, batch=accumulate_batch)
     def accumulate(self, total: Float, grad: Float) -> Float:
         """Compute total + grad, of the same shape and dtype; may reuse the memory of ``total``."""
         return self.add(total, grad)
 
-    @derived(LINEAR, like="total", consumes="total", indexed="total", flops=lambda grad: prod(grad))
+    @derived(
+        LINEAR,
+        like="total",
+        consumes="total",
+        indexed="total",
+        flops=lambda grad: prod(grad),
+        batch=accumulate_slice_batch,
+    )
     def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Float:
         """Add grad to ``total[key]`` and return total; may reuse the memory of ``total``."""
         return self.slice_scatter(total, key, self.add(self.slice(total, key), grad))
 
-    @derived(LINEAR, like="total", consumes="total", indexed="total", flops=lambda grad: prod(grad))
-    def accumulate_index(self, total: Float, dim: int, index: Int, grad: Float) -> Float:
+    @derived(
+        LINEAR,
+        like="total",
+        consumes="total",
+        indexed="total",
+        flops=lambda grad: prod(grad),
+        batch=accumulate_index_batch,
+    )
+    def accumulate_index(self, total: Float, dim: Dim, index: Int, grad: Float) -> Float:
         """Compute ``index_add(total, dim, index, grad)``; may reuse the memory of ``total``."""
         return self.index_add(total, dim, index, grad)
+
+
+def out_of_bounds(least: int, most: int, low: int, high: int, error: Callable[[int], Exception]) -> Exception | None:
+    """Return the error of `Backend.bounded` for values from ``least`` to ``most``; None if they are within bounds."""
+    return error(most if most > high else least) if most > high or least < low else None
 
 
 def flat_index(d: OperationsBase, shape: Shape, dim: int, index: Int) -> Int:

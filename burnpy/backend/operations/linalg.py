@@ -10,9 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.batch_rules import SHIFTED
+from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import precise
 from burnpy.backend.schema import GENERAL, derived
@@ -189,13 +188,14 @@ class LinearAlgebra(OperationsBase):
         flops=lambda a, b: prod(b) * a[-1],
         joint=precise(solve_triangular_vjp),
         joint_jvp=precise(solve_triangular_jvp),
+        batch=SHIFTED,
     )
     def solve_triangular(self, a: Float, b: Float, upper: bool, unitriangular: bool) -> Float:
         """Solve a x = b, where of a, (…, n, n), one triangle is read, with ones as its diagonal if unitriangular.
 
         b has shape (…, n, k). Division by a 0 on the diagonal gives inf or NaN.
         """
-        return by_host(self, "solve_triangular", a, b, upper, unitriangular)
+        return by_host(self, "lapack", "solve_triangular", a, b, upper, unitriangular)
 
     @derived(
         GENERAL,
@@ -203,25 +203,34 @@ class LinearAlgebra(OperationsBase):
         flops=lambda a, b: 2 * prod(a) * a[-1] // 3 + 2 * prod(b) * a[-1],
         joint=precise(solve_vjp),
         joint_jvp=precise(solve_jvp),
+        batch=SHIFTED,
     )
     def solve(self, a: Float, b: Float) -> Float:
         """Solve a x = b for invertible a of shape (…, n, n) and b of shape (…, n, k)."""
-        return by_host(self, "solve", a, b)
+        return by_host(self, "lapack", "solve", a, b)
 
-    @derived(GENERAL, like="x", flops=lambda x: 2 * prod(x) * x[-1], vjp=precise(inv_vjp), jvp=precise(inv_jvp))
+    @derived(
+        GENERAL,
+        like="x",
+        flops=lambda x: 2 * prod(x) * x[-1],
+        vjp=precise(inv_vjp),
+        jvp=precise(inv_jvp),
+        batch=SHIFTED,
+    )
     def inv(self, x: Float) -> Float:
         """Inverse of invertible matrices."""
-        return by_host(self, "inv", x)
+        return by_host(self, "lapack", "inv", x)
 
     @derived(
         GENERAL,
         flops=lambda x: 2 * prod(x) * x[-1] // 3,
         vjp=precise(det_vjp),
         jvp=lambda i, t, x: trace_of_product(i, i.adjugate(x), t),
+        batch=SHIFTED,
     )
     def det(self, x: Float) -> Float:
         """Determinant of square matrices, of the shape of the batch."""
-        return by_host(self, "det", x)
+        return by_host(self, "lapack", "det", x)
 
     @derived(
         GENERAL,
@@ -229,25 +238,36 @@ class LinearAlgebra(OperationsBase):
         flops=lambda x: 3 * prod(x) * x[-1],
         vjp=precise(adjugate_vjp),
         jvp=precise(adjugate_derivative),
+        batch=SHIFTED,
     )
     def adjugate(self, x: Float) -> Float:
         """Adjugate of square matrices: det(x) x⁻¹, which exists at singular x too; its transpose is det's gradient."""
-        return by_host(self, "adjugate", x)
+        return by_host(self, "lapack", "adjugate", x)
 
     @derived(
-        GENERAL, flops=lambda x: 2 * prod(x) * x[-1] // 3, joint=precise(slogdet_vjp), joint_jvp=precise(slogdet_jvp)
+        GENERAL,
+        flops=lambda x: 2 * prod(x) * x[-1] // 3,
+        joint=precise(slogdet_vjp),
+        joint_jvp=precise(slogdet_jvp),
+        batch=SHIFTED,
     )
     def slogdet(self, x: Float) -> tuple[Float, Float]:
         """Sign (-1, 0 or 1) and logarithm of the magnitude of the determinant, which may overflow where they do not."""
-        return by_host(self, "slogdet", x)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, "lapack", "slogdet", x)  # type: ignore[no-any-return]  # a pair
 
-    @derived(GENERAL, flops=lambda x: 12 * prod(x) * min(x[-1], x[-2]), vjp=precise(pinv_vjp), jvp=precise(pinv_jvp))
+    @derived(
+        GENERAL,
+        flops=lambda x: 12 * prod(x) * min(x[-1], x[-2]),
+        vjp=precise(pinv_vjp),
+        jvp=precise(pinv_jvp),
+        batch=SHIFTED,
+    )
     def pinv(self, x: Float, atol: float, rtol: float) -> Float:
         """Pseudoinverse of Moore and Penrose, (…, n, m) for x of (…, m, n).
 
         Singular values up to max(atol, rtol · the largest) count as 0.
         """
-        return by_host(self, "pinv", x, atol, rtol)
+        return by_host(self, "lapack", "pinv", x, atol, rtol)
 
     @derived(
         GENERAL,
@@ -255,22 +275,8 @@ class LinearAlgebra(OperationsBase):
         flops=lambda x: 20 * prod(x) * x[-1],
         vjp=precise(lambda i, g, x: matrix_exp_jvp(i, g, i.mT(x))),
         jvp=precise(matrix_exp_jvp),
+        batch=SHIFTED,
     )
     def matrix_exp(self, x: Float) -> Float:
         """Matrix exponential of square matrices, Σ xᵏ / k!."""
-        return by_host(self, "matrix_exp", x)
-
-
-def by_host(device: Any, name: str, *args: Any) -> Any:
-    """Call a function of `lapack` with NumPy arrays, and return its result, or results, as primitives."""
-    import burnpy.backend.numerics.lapack as lapack
-
-    arrays = [device.to_numpy(a) if hasattr(a, "dtype") else a for a in args]
-    with np.errstate(all="ignore"):
-        out = getattr(lapack, name)(np, *arrays)
-
-    def adopted(array: np.ndarray[Any, Any]) -> Any:
-        array = np.asarray(array)
-        return (device.discrete if array.dtype.kind == "i" else device).adopt_numpy(array)
-
-    return tuple(map(adopted, out)) if isinstance(out, tuple) else adopted(out)
+        return by_host(self, "lapack", "matrix_exp", x)

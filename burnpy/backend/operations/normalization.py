@@ -55,13 +55,59 @@ def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: 
     return by_x, by_weight
 
 
+def shifted_dims(dims: Dims) -> Dims:
+    """Return dims that skip a first dimension."""
+    return tuple([dim + 1 for dim in dims])
+
+
+def all_batched(b: Any, *values: Any) -> tuple[Any, ...]:
+    """Wrap inner primitives with a batch dimension."""
+    return tuple([b.batched(value) for value in values])
+
+
+def normalize_batch(b: Any, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
+    """Normalize all examples; weight and bias broadcast."""
+    ndim = len(x.shape)
+    parts = b.inner.normalize(b.spread(x), b.aligned(weight, ndim), b.aligned(bias, ndim), shifted_dims(dims), eps)
+    return all_batched(b, *parts)
+
+
+def wide_weight(b: Any, weight: Any, ndim: int) -> Any:
+    """Return a weight expanded to the batch, so that each example has a gradient of its own."""
+    return b.inner.expand(b.ranked(weight, ndim), (b.size, *(1,) * (ndim - len(weight.shape)), *weight.shape))
+
+
+def normalize_backward_batch(
+    b: Any, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
+) -> tuple[Any, ...]:
+    """The gradients of all examples, by the weight and the bias of each."""
+    wide = wide_weight(b, weight, len(x.shape))
+    spread = [b.spread(a) for a in (mean, var)]
+    by_x, *rest = b.inner.normalize_backward(b.spread(grad), b.spread(x), wide, *spread, shifted_dims(dims), eps)
+    return all_batched(b, by_x, *[b.inner.reshape(part, (b.size, *weight.shape)) for part in rest])
+
+
+def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
+    """Normalize all examples; the weight broadcasts."""
+    return b.batched(b.inner.rms_norm(b.spread(x), b.aligned(weight, len(x.shape)), shifted_dims(dims), eps))
+
+
+def rms_norm_backward_batch(b: Any, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
+    """The gradients of all examples, by the weight of each."""
+    wide = wide_weight(b, weight, len(x.shape))
+    by_x, by_weight = b.inner.rms_norm_backward(b.spread(grad), b.spread(x), wide, shifted_dims(dims), eps)
+    return all_batched(b, by_x, b.inner.reshape(by_weight, (b.size, *weight.shape)))
+
+
 class Normalization(OperationsBase):
     """Normalization. Weight and bias broadcast to x and have no more dimensions; one float dtype, dims not empty.
 
     Where the squares of finite numbers overflow, a result is computed from scaled numbers, or is NaN: never 0.
     """
 
-    @derived(GENERAL, elementwise=("weight", "bias"), flops=lambda x: 7 * prod(x), joint=normalize_vjp)
+    @derived(
+        GENERAL, elementwise=("weight", "bias"), flops=lambda x: 7 * prod(x), joint=normalize_vjp, batch=normalize_batch
+    )
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
         """Normalize: (x - mean) / √(var + eps) · weight + bias; and mean and biased variance over dims, of size 1.
 
@@ -74,7 +120,7 @@ class Normalization(OperationsBase):
         normal = self.mul(deviation, _scale(self, var, eps))
         return self.add(self.mul(normal, weight), bias), mean, var
 
-    @derived(GENERAL, flops=lambda x: 13 * prod(x))
+    @derived(GENERAL, flops=lambda x: 13 * prod(x), batch=normalize_backward_batch)
     def normalize_backward(
         self, grad: Float, x: Float, weight: Float, mean: Float, var: Float, dims: Dims, eps: float
     ) -> tuple[Float, Float, Float]:
@@ -90,7 +136,14 @@ class Normalization(OperationsBase):
         shape = weight.shape
         return self.mul(part, scale), self.sum_to(self.mul(grad, normal), shape), self.sum_to(grad, shape)
 
-    @derived(GENERAL, elementwise=("weight",), like="x", flops=lambda x: 4 * prod(x), joint=rms_norm_vjp)
+    @derived(
+        GENERAL,
+        elementwise=("weight",),
+        like="x",
+        flops=lambda x: 4 * prod(x),
+        joint=rms_norm_vjp,
+        batch=rms_norm_batch,
+    )
     def rms_norm(self, x: Float, weight: Float, dims: Dims, eps: float) -> Float:
         """Root mean square norm: x / √(mean(x²) + eps) · weight, with the mean over dims.
 
@@ -99,7 +152,7 @@ class Normalization(OperationsBase):
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         return self.mul(self.mul(x, scale), weight)
 
-    @derived(GENERAL, flops=lambda x: 11 * prod(x))
+    @derived(GENERAL, flops=lambda x: 11 * prod(x), batch=rms_norm_backward_batch)
     def rms_norm_backward(self, grad: Float, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, Float]:
         """Gradients of `rms_norm` with respect to x and weight.
 

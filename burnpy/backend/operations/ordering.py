@@ -6,10 +6,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
-from burnpy.backend.primitives import Bool, Int, Number
+from burnpy.backend.primitives import Bool, Dim, Int, Number
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived, required
 
 
@@ -17,30 +18,30 @@ class Ordering(OperationsBase):
     """Sorting, selection by rank, and search in sorted sequences. Values are gathered at the indices that an operation
     without a derivative finds, so that gradients of every order go to the elements that were chosen."""
 
-    @required(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length())
-    def argsort(self, x: Number, dim: int, descending: bool) -> Int:
+    @required(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
+    def argsort(self, x: Number, dim: Dim, descending: bool) -> Int:
         """Indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
         ...
 
-    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length())
-    def sort(self, x: Number, dim: int, descending: bool) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
+    def sort(self, x: Number, dim: Dim, descending: bool) -> tuple[Number, Int]:
         """Elements of x sorted along ``dim``, and their indices: see `argsort`."""
         index = self.argsort(x, dim, descending)
         return self.gather(x, dim, index), index
 
-    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
-    def topk_index(self, x: Number, dim: int, k: int, largest: bool) -> Int:
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    def topk_index(self, x: Number, dim: Dim, k: int, largest: bool) -> Int:
         """Indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
         return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
 
-    @derived(GENERAL, flops=lambda x: prod(x))
-    def topk(self, x: Number, dim: int, k: int, largest: bool) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    def topk(self, x: Number, dim: Dim, k: int, largest: bool) -> tuple[Number, Int]:
         """The ``k`` largest or smallest elements along ``dim``, in order, and their indices: see `topk_index`."""
         index = self.topk_index(x, dim, k, largest)
         return self.gather(x, dim, index), index
 
-    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length())
-    def kthvalue(self, x: Number, dim: int, k: int, keepdim: bool) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
+    def kthvalue(self, x: Number, dim: Dim, k: int, keepdim: bool) -> tuple[Number, Int]:
         """The ``k``-th smallest element along ``dim``, counted from 1, and its index."""
         index = part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
         chosen: tuple[Number, Int] = self._picked(x, dim, keepdim, index)

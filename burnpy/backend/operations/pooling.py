@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.batch_rules import Folded
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
@@ -57,6 +58,7 @@ class Pooling(OperationsBase):
             g, x, out, kernel, stride, padding, dilation
         ),
         jvp=max_pool2d_jvp,
+        batch=Folded(("x",)),
     )
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
@@ -68,7 +70,7 @@ class Pooling(OperationsBase):
             out = self.maximum(out, part)
         return out
 
-    @derived(GENERAL, like="x", flops=lambda x: prod(x))
+    @derived(GENERAL, like="x", flops=lambda x: prod(x), batch=Folded(("grad", "x", "out")))
     def max_pool2d_backward(
         self, grad: Float, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Float:
@@ -79,7 +81,7 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, self.where(chosen, grad, 0.0))
         return total if shape == x.shape else self.add(self.slice(total, inside(x.shape, padding)), 0.0)
 
-    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=Folded(("x",)))
     def max_pool2d_indices(
         self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
     ) -> Int:
@@ -100,6 +102,7 @@ class Pooling(OperationsBase):
         vjp=lambda i, g, x_shape, kernel, stride, padding, count_include_pad, divisor: i.avg_pool2d_backward(
             g, x_shape, kernel, stride, padding, count_include_pad, divisor
         ),
+        batch=Folded(("x",)),
     )
     def avg_pool2d(
         self,
@@ -122,7 +125,7 @@ class Pooling(OperationsBase):
             first = self.add(first, part)
         return _shares(self, first, x.shape, kernel, stride, padding, count_include_pad, divisor)
 
-    @derived(LINEAR, flops=lambda out: prod(out), vjp=avg_pool2d_backward_vjp)
+    @derived(LINEAR, flops=lambda out: prod(out), vjp=avg_pool2d_backward_vjp, batch=Folded(("grad", "shape")))
     def avg_pool2d_backward(
         self,
         grad: Float,
@@ -142,7 +145,7 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, share)
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(LINEAR, flops=lambda x: prod(x), vjp=adaptive_avg_pool2d_vjp)
+    @derived(LINEAR, flops=lambda x: prod(x), vjp=adaptive_avg_pool2d_vjp, batch=Folded(("x",)))
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
 
@@ -155,7 +158,12 @@ class Pooling(OperationsBase):
             x = self.cat([self.mean(self.slice(x, key), (dim,), True) for key in keys], dim)
         return x
 
-    @derived(LINEAR, flops=lambda out: prod(out), vjp=lambda i, g, grad_shape: i.adaptive_avg_pool2d(g, grad_shape[2:]))
+    @derived(
+        LINEAR,
+        flops=lambda out: prod(out),
+        vjp=lambda i, g, grad_shape: i.adaptive_avg_pool2d(g, grad_shape[2:]),
+        batch=Folded(("grad", "shape")),
+    )
     def adaptive_avg_pool2d_backward(self, grad: Float, shape: Shape) -> Float:
         """Gradient of `adaptive_avg_pool2d` with respect to x of the given shape."""
         for dim in (3, 2):
@@ -168,7 +176,7 @@ class Pooling(OperationsBase):
             grad = total
         return grad
 
-    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x))
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=Folded(("x",)))
     def adaptive_max_pool2d_indices(self, x: Float, size: Pair) -> Int:
         """Row-major index, within its (height, width) plane, of the maximum of each window of `adaptive_avg_pool2d`.
 

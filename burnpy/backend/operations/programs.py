@@ -11,6 +11,7 @@ from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import GENERAL, derived
 
 if TYPE_CHECKING:
+    from burnpy.backend.plans.executor import Executor
     from burnpy.backend.programs import Program
 
 
@@ -45,3 +46,7 @@ class Programs(OperationsBase):
     def fuses(self, xs: Sequence[Float]) -> bool:
         """Return whether `fused` is one pass for such primitives, so that it is worth recording as one operation."""
         return False
+
+    def executor(self) -> Executor | None:
+        """Return what the device offers plans beyond its operations; None if plans call operations alone."""
+        return None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import Folded
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.recurrence_steps import (
     gru_step,
@@ -95,7 +96,13 @@ class Recurrence(OperationsBase):
     Results have the states after each element, at that element's place.
     """
 
-    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26), joint=lstm_vjp)
+    @derived(
+        GENERAL,
+        product=("weight",),
+        flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26),
+        joint=lstm_vjp,
+        batch=Folded(("x", "hidden", "cell", "lengths"), ("weight",)),
+    )
     def lstm(
         self, x: Float, hidden: Float, cell: Float, weight: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float, Float]:
@@ -135,7 +142,13 @@ class Recurrence(OperationsBase):
             self, grad, grad_cells, None, hidden, cell, weight, states, cells, gates, lengths, reverse
         )
 
-    @derived(GENERAL, product=("weight",), flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21), joint=gru_vjp)
+    @derived(
+        GENERAL,
+        product=("weight",),
+        flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21),
+        joint=gru_vjp,
+        batch=Folded(("x", "hidden", "lengths"), ("weight", "bias")),
+    )
     def gru(
         self, x: Float, hidden: Float, weight: Float, bias: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float]:
@@ -173,7 +186,14 @@ class Recurrence(OperationsBase):
         """
         return gru_gradients(self, grad, None, hidden, weight, states, gates, lengths, reverse)
 
-    @derived(GENERAL, product=("weight",), like="x", flops=lambda x: prod(x) * (2 * x[2] + 4), joint=rnn_vjp)
+    @derived(
+        GENERAL,
+        product=("weight",),
+        like="x",
+        flops=lambda x: prod(x) * (2 * x[2] + 4),
+        joint=rnn_vjp,
+        batch=Folded(("x", "hidden", "lengths"), ("weight",)),
+    )
     def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
         """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
 

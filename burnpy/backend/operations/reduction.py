@@ -6,8 +6,9 @@ import math
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Dims, Float, Int, Number, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Dims, Float, Int, Number, Shape, Value
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, required
 
 
@@ -157,12 +158,12 @@ def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
 class Reduction(OperationsBase):
     """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
-    @required(LINEAR, flops=lambda x: prod(x), vjp=sum_vjp)
+    @required(LINEAR, flops=lambda x: prod(x), vjp=sum_vjp, batch=SHIFTED)
     def sum(self, x: Value, dims: Dims, keepdim: bool) -> Number:
         """Sum over ``dims``; 0 for no elements."""
         ...
 
-    @derived(GENERAL, flops=lambda x: 2 * prod(x), vjp=nansum_vjp, jvp=nansum_jvp)
+    @derived(GENERAL, flops=lambda x: 2 * prod(x), vjp=nansum_vjp, jvp=nansum_jvp, batch=SHIFTED)
     def nansum(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Sum of the elements over ``dims`` that are not NaN; 0 for none."""
         (numbers,) = self.fused(_numbers, (x,))
@@ -173,59 +174,60 @@ class Reduction(OperationsBase):
         flops=lambda x: prod(x),
         vjp=lambda i, g, x, dims, keepdim: i.prod_backward(with_reduced_dims(i, g, x.shape, dims, keepdim), x, dims),
         jvp=prod_jvp,
+        batch=SHIFTED,
     )
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
         ...
 
-    @derived(GENERAL, like="x", flops=lambda x: 4 * prod(x))
+    @derived(GENERAL, like="x", flops=lambda x: 4 * prod(x), batch=SHIFTED)
     def prod_backward(self, grad: Float, x: Float, dims: Dims) -> Float:
         """Gradient of `prod`: grad, whose ``dims`` have size 1, times the product of the other elements."""
         return self.mul(grad, product_of_others(self, x, dims))
 
-    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp)
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED)
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp)
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED)
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
-    def argmax(self, x: Number, dim: int, keepdim: bool) -> Int:
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    def argmax(self, x: Number, dim: Dim, keepdim: bool) -> Int:
         """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
-    def argmin(self, x: Number, dim: int, keepdim: bool) -> Int:
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    def argmin(self, x: Number, dim: Dim, keepdim: bool) -> Int:
         """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
     def any(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether any element over ``dims`` is true."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x))
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
     def all(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.reverse_cumsum(g, dim))
-    def cumsum(self, x: Number, dim: int) -> Number:
+    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.reverse_cumsum(g, dim), batch=SHIFTED)
+    def cumsum(self, x: Number, dim: Dim) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...
 
-    @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp)
+    @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp, batch=SHIFTED)
     def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
-    @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x), vjp=lambda i, g, dims: i.center(g, dims))
+    @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x), vjp=lambda i, g, dims: i.center(g, dims), batch=SHIFTED)
     def center(self, x: Float, dims: Dims) -> Float:
         """Subtract the mean over ``dims``: x - mean(x).
 
@@ -239,13 +241,13 @@ class Reduction(OperationsBase):
         same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
         return self.where(d.bitwise_not(same), deviation, 0.0)
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=var_vjp, jvp=var_jvp)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=var_vjp, jvp=var_jvp, batch=SHIFTED)
     def var(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Variance over ``dims``: sum((x - mean(x))²) / max(count - correction, 0)."""
         total = self.sum(self.square(self.center(x, dims)), dims, keepdim)
         return self.div(total, divisor(x.shape, dims, correction))
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=std_vjp, jvp=std_jvp)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=std_vjp, jvp=std_jvp, batch=SHIFTED)
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
         """Standard deviation over ``dims``, √var, without overflow or underflow; the gradient where it is 0 is 0."""
         if 0 in x.shape:
@@ -258,7 +260,7 @@ class Reduction(OperationsBase):
         root = self.mul(self.sqrt(self.div(total, divisor(x.shape, dims, correction))), size)
         return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
-    @derived(GENERAL, flops=lambda x: 6 * prod(x), vjp=logsumexp_vjp, jvp=logsumexp_jvp)
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), vjp=logsumexp_vjp, jvp=logsumexp_jvp, batch=SHIFTED)
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Compute log(sum(exp(x))) over ``dims``, shifted by the maximum so that exp does not overflow."""
         shift = _shift(self, x, dims)
@@ -272,14 +274,15 @@ class Reduction(OperationsBase):
         flops=lambda x: 7 * prod(x),
         vjp=lambda i, g, out, dim: i.softmax_backward(g, out, dim),
         symmetric=True,
+        batch=SHIFTED,
     )
-    def softmax(self, x: Float, dim: int) -> Float:
+    def softmax(self, x: Float, dim: Dim) -> Float:
         """Softmax along ``dim``: exp(x) / sum(exp(x)), shifted by the maximum so that exp does not overflow."""
         e = self.exp(self.sub(x, _shift(self, x, (dim,))))
         return self.div(e, self.sum(e, (dim,), True))
 
-    @derived(GENERAL, like="out", flops=lambda out: 4 * prod(out))
-    def softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
+    @derived(GENERAL, like="out", flops=lambda out: 4 * prod(out), batch=SHIFTED)
+    def softmax_backward(self, grad: Float, out: Float, dim: Dim) -> Float:
         """Gradient of `softmax`: out · (grad - sum(grad · out)) along ``dim``."""
         weighted = self.mul(grad, out)
         return self.sub(weighted, self.mul(out, self.sum(weighted, (dim,), True)))
@@ -290,24 +293,25 @@ class Reduction(OperationsBase):
         flops=lambda x: 7 * prod(x),
         vjp=lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),
         jvp=log_softmax_jvp,
+        batch=SHIFTED,
     )
-    def log_softmax(self, x: Float, dim: int) -> Float:
+    def log_softmax(self, x: Float, dim: Dim) -> Float:
         """Logarithm of the softmax along ``dim``, accurate where softmax underflows."""
         shifted = self.sub(x, _shift(self, x, (dim,)))
         return self.sub(shifted, self.log(self.sum(self.exp(shifted), (dim,), True)))
 
-    @derived(GENERAL, like="out", flops=lambda out: 6 * prod(out))
-    def log_softmax_backward(self, grad: Float, out: Float, dim: int) -> Float:
+    @derived(GENERAL, like="out", flops=lambda out: 6 * prod(out), batch=SHIFTED)
+    def log_softmax_backward(self, grad: Float, out: Float, dim: Dim) -> Float:
         """Gradient of `log_softmax`: grad - exp(out) · sum(grad) along ``dim``."""
         return self.sub(grad, self.mul(self.exp(out), self.sum(grad, (dim,), True)))
 
-    @derived(GENERAL, flops=lambda x: prod(x))
-    def max_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    def max_dim(self, x: Number, dim: Dim, keepdim: bool) -> tuple[Number, Int]:
         """Maximum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmax(x, dim, True))
 
-    @derived(GENERAL, flops=lambda x: prod(x))
-    def min_dim(self, x: Number, dim: int, keepdim: bool) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    def min_dim(self, x: Number, dim: Dim, keepdim: bool) -> tuple[Number, Int]:
         """Minimum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmin(x, dim, True))
 

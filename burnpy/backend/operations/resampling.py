@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.batch_rules import SHIFTED, Folded
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Float, Int, Shape
+from burnpy.backend.primitives import Bool, Dim, Float, Int, Shape
 from burnpy.backend.schema import BILINEAR, LINEAR, derived
 
 _CUBIC = -0.75
@@ -46,8 +47,9 @@ class Resampling(OperationsBase):
         LINEAR,
         flops=lambda out: 4 * prod(out),
         vjp=lambda i, g, x_shape, dim, how: i.resample_backward(g, dim, x_shape[dim], how),
+        batch=SHIFTED,
     )
-    def resample(self, x: Float, dim: int, size: int, how: Sampling) -> Float:
+    def resample(self, x: Float, dim: Dim, size: int, how: Sampling) -> Float:
         """Resample x along ``dim`` to ``size`` elements: the nearest, linear or cubic interpolation of its elements.
 
         Source of the cubic kernel: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
@@ -58,8 +60,9 @@ class Resampling(OperationsBase):
         LINEAR,
         flops=lambda grad: 4 * prod(grad),
         vjp=lambda i, g, grad_shape, dim, how: i.resample(g, dim, grad_shape[dim], how),
+        batch=SHIFTED,
     )
-    def resample_backward(self, grad: Float, dim: int, size: int, how: Sampling) -> Float:
+    def resample_backward(self, grad: Float, dim: Dim, size: int, how: Sampling) -> Float:
         """Gradient of `resample` with respect to x, which has ``size`` elements along ``dim``."""
         return _weighted(self, grad, dim, transposed_taps(size, grad.shape[dim], how))
 
@@ -70,6 +73,7 @@ class Resampling(OperationsBase):
             lambda i, g, places, weights, x_shape: i.weighted_scatter(g, places, weights, x_shape[2]),
             lambda i, g, x, places: i.gathered_products(g, x, places),
         ),
+        batch=Folded(("x", "places", "weights")),
     )
     def weighted_gather(self, x: Float, places: Int, weights: Float) -> Float:
         """The sum over t of ``x[n, c, places[n, t, p]] · weights[n, t, p]``, of shape (n, c, p).
@@ -92,6 +96,7 @@ class Resampling(OperationsBase):
             lambda i, g, places, weights: i.weighted_gather(g, places, weights),
             lambda i, g, grad, places: i.gathered_products(grad, g, places),
         ),
+        batch=Folded(("grad", "places", "weights")),
     )
     def weighted_scatter(self, grad: Float, places: Int, weights: Float, size: int) -> Float:
         """Gradient of `weighted_gather` with respect to x, which has ``size`` elements along its last dimension."""
@@ -109,6 +114,7 @@ class Resampling(OperationsBase):
             lambda i, g, x, places: i.weighted_gather(x, places, g),
             lambda i, g, grad, places, x_shape: i.weighted_scatter(grad, places, g, x_shape[2]),
         ),
+        batch=Folded(("grad", "x", "places")),
     )
     def gathered_products(self, grad: Float, x: Float, places: Int) -> Float:
         """Gradient of `weighted_gather` with respect to the weights: the sum over c of ``grad[n, c, p]`` times x."""

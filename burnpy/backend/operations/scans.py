@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Float, Int, Number
+from burnpy.backend.primitives import Dim, Float, Int, Number
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 
@@ -155,34 +156,34 @@ def reverse_recurrence_factor_jvp(i: Any, t: Float, factor: Float, out: Float, d
 class Scans(OperationsBase):
     """Cumulative operations other than `Backend.cumsum`, which is required."""
 
-    @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp)
-    def cumprod(self, x: Number, dim: int) -> Number:
+    @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp, batch=SHIFTED)
+    def cumprod(self, x: Number, dim: Dim) -> Number:
         """Cumulative product along ``dim``; int64 for ints."""
         return prefix(self, self.mul, x if kind_of(x.dtype) == "float" else self.cast(x, int64), dim)
 
-    @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x), vjp=logcumsumexp_vjp, jvp=logcumsumexp_jvp)
-    def logcumsumexp(self, x: Float, dim: int) -> Float:
+    @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x), vjp=logcumsumexp_vjp, jvp=logcumsumexp_jvp, batch=SHIFTED)
+    def logcumsumexp(self, x: Float, dim: Dim) -> Float:
         """Cumulative log(sum(exp(x))) along ``dim``, without overflow."""
         return prefix(self, lambda x, y: _log_of_sum(self, x, y), x, dim)
 
-    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x))
-    def cummax_index(self, x: Number, dim: int) -> Int:
+    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x), batch=SHIFTED)
+    def cummax_index(self, x: Number, dim: Dim) -> Int:
         """Index of the largest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.maximum, x, dim), dim)
 
-    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x))
-    def cummin_index(self, x: Number, dim: int) -> Int:
+    @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x), batch=SHIFTED)
+    def cummin_index(self, x: Number, dim: Dim) -> Int:
         """Index of the smallest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.minimum, x, dim), dim)
 
-    @derived(GENERAL, flops=lambda x: prod(x))
-    def cummax(self, x: Number, dim: int) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    def cummax(self, x: Number, dim: Dim) -> tuple[Number, Int]:
         """The largest element along ``dim`` up to each element, and its index: see `cummax_index`."""
         index = self.cummax_index(x, dim)
         return self.gather(x, dim, index), index
 
-    @derived(GENERAL, flops=lambda x: prod(x))
-    def cummin(self, x: Number, dim: int) -> tuple[Number, Int]:
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    def cummin(self, x: Number, dim: Dim) -> tuple[Number, Int]:
         """The smallest element along ``dim`` up to each element, and its index: see `cummin_index`."""
         index = self.cummin_index(x, dim)
         return self.gather(x, dim, index), index
@@ -196,8 +197,9 @@ class Scans(OperationsBase):
             lambda i, t, factor, out, dim: i.recurrence(factor, times_previous(i, t, out, dim), dim),
             lambda i, t, factor, dim: i.recurrence(factor, t, dim),
         ),
+        batch=SHIFTED,
     )
-    def recurrence(self, factor: Float, x: Float, dim: int) -> Float:
+    def recurrence(self, factor: Float, x: Float, dim: Dim) -> Float:
         """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
 
         ``factor`` has the shape and dtype of x. Two steps of the recurrence are one of the same form, so that the
@@ -223,8 +225,9 @@ class Scans(OperationsBase):
         flops=lambda x: 2 * prod(x),
         vjp=(reverse_recurrence_factor_vjp, lambda i, g, factor, dim: i.recurrence(factor, g, dim)),
         jvp=(reverse_recurrence_factor_jvp, lambda i, t, factor, dim: i.reverse_recurrence(factor, t, dim)),
+        batch=SHIFTED,
     )
-    def reverse_recurrence(self, factor: Float, x: Float, dim: int) -> Float:
+    def reverse_recurrence(self, factor: Float, x: Float, dim: Dim) -> Float:
         """Solve ``y[k] = x[k] + factor[k + 1] · y[k + 1]`` along ``dim``, from the end; the first factor is not used.
 
         ``factor`` has the shape and dtype of x.
@@ -232,8 +235,8 @@ class Scans(OperationsBase):
         factor, x = self.flip(factor, (dim,)), self.flip(x, (dim,))
         return self.flip(self.recurrence(shifted(self, factor, dim, 1.0), x, dim), (dim,))
 
-    @derived(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.cumsum(g, dim))
-    def reverse_cumsum(self, x: Number, dim: int) -> Number:
+    @derived(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.cumsum(g, dim), batch=SHIFTED)
+    def reverse_cumsum(self, x: Number, dim: Dim) -> Number:
         """Cumulative sum along ``dim`` from the end; int64 for ints. The gradient of `cumsum`."""
         return self.flip(self.cumsum(self.flip(x, (dim,)), dim), (dim,))
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from burnpy.backend.batch_rules import BATCH_SLICE, SHIFTED, selected_ndim
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Dims, DType, Float, Key, Number, Scalar, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Key, Number, Scalar, Shape, Value
 from burnpy.backend.rules import Matrices, PartialGrad
 from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, required
 
@@ -82,57 +83,113 @@ def slice_scatter_src_vjp(i: Any, g: Float, key: Key, src_shape: Shape) -> Float
     return i.sum_to(i.slice(g, key), src_shape)
 
 
+def permute_batch(b: Any, x: Any, dims: Shape) -> Any:
+    """Permute the dimensions after the batch."""
+    return b.batched(b.inner_of(x).permute(x.value, (0, *[dim + 1 for dim in dims])))
+
+
+def expand_batch(b: Any, x: Any, shape: Shape) -> Any:
+    """Expand the dimensions after the batch."""
+    return b.batched(b.inner_of(x).expand(b.aligned(x, len(shape)), (b.size, *shape)))
+
+
+def slice_scatter_batch(b: Any, x: Any, key: Key, src: Any) -> Any:
+    """Write the slices of all examples; src broadcasts to the slice."""
+    if hasattr(src, "dtype"):
+        src = b.ranked(src, selected_ndim(x.shape, key))
+    return b.batched(b.inner_of(x).slice_scatter(b.spread(x), (BATCH_SLICE, *key), src))
+
+
+def matmul_batch(b: Any, x: Any, y: Any) -> Any:
+    """One product of all examples, of two matrices if possible."""
+    i = b.inner_of(x)
+    x_ndim, y_ndim = len(x.shape), len(y.shape)
+    if not y.batched and y_ndim <= 2:
+        return b.batched(i.matmul(x.value, y.value))
+    if not x.batched and y_ndim == 1 and x_ndim <= 2:
+        return b.batched(i.matmul(y.value, x.value) if x_ndim == 1 else i.matmul_nt(y.value, x.value))
+    x_shape, y_shape = matrices(x.shape, y.shape)
+    ndim = max(len(x_shape), len(y_shape))
+
+    def matrix(operand: Any, shape: Shape) -> Any:
+        wanted = (b.size, *(1,) * (ndim - len(shape)), *shape) if operand.batched else shape
+        return operand.value if operand.value.shape == wanted else i.reshape(operand.value, wanted)
+
+    out = i.matmul(matrix(x, x_shape), matrix(y, y_shape))
+    if x_ndim > 1 < y_ndim:
+        return b.batched(out)
+    shape = out.shape[:-2] + out.shape[-2:-1] * (x_ndim > 1) + out.shape[-1:] * (y_ndim > 1)
+    return b.batched(i.reshape(out, shape))
+
+
+def matmul_nt_batch(b: Any, x: Any, y: Any) -> Any:
+    """One product of all examples, of two matrices if possible."""
+    i = b.inner_of(x)
+    if not y.batched and len(y.shape) == 2:
+        return b.batched(i.matmul_nt(x.value, y.value))
+    ndim = max(len(x.shape), len(y.shape))
+    return b.batched(i.matmul_nt(b.aligned(x, ndim), b.aligned(y, ndim)))
+
+
+def matmul_tn_batch(b: Any, x: Any, y: Any) -> Any:
+    """One product of all examples."""
+    ndim = max(len(x.shape), len(y.shape))
+    return b.batched(b.inner_of(x).matmul_tn(b.aligned(x, ndim), b.aligned(y, ndim)))
+
+
 class Shaping(OperationsBase):
     """Operations that reshape, slice and join primitives."""
 
-    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.reshape(g, x_shape))
+    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.reshape(g, x_shape), batch=SHIFTED)
     def reshape(self, x: Value, shape: Shape) -> Value:
         """Give x another shape with the same number of elements, in row-major order."""
         ...
 
-    @required(STRUCTURAL, view="x", vjp=permute_vjp)
+    @required(STRUCTURAL, view="x", vjp=permute_vjp, batch=permute_batch)
     def permute(self, x: Value, dims: Shape) -> Value:
         """Permute the dimensions: dimension i of the result is dimension dims[i] of x."""
         ...
 
-    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.sum_to(g, x_shape))
+    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.sum_to(g, x_shape), batch=expand_batch)
     def expand(self, x: Value, shape: Shape) -> Value:
         """Broadcast x to ``shape``."""
         ...
 
-    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape, key: PartialGrad(add_at_slice, x_shape, key, g))
+    @required(
+        STRUCTURAL, view="x", vjp=lambda i, g, x_shape, key: PartialGrad(add_at_slice, x_shape, key, g), batch=SHIFTED
+    )
     def slice(self, x: Value, key: Key) -> Value:
         """Index with ints, slices and None (basic indexing): ``x[key]``."""
         ...
 
-    @required(STRUCTURAL, like="x", vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp))
+    @required(STRUCTURAL, like="x", vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp), batch=slice_scatter_batch)
     def slice_scatter(self, x: Value, key: Key, src: Value | Scalar) -> Value:
         """Return a copy of x with ``x[key] = src``; src broadcasts."""
         ...
 
-    @required(STRUCTURAL, vjp=cat_vjp)
-    def cat(self, xs: Sequence[Value], dim: int) -> Value:
+    @required(STRUCTURAL, vjp=cat_vjp, batch=SHIFTED)
+    def cat(self, xs: Sequence[Value], dim: Dim) -> Value:
         """Concatenate primitives, at least one and all of the same dtype, along an existing dimension."""
         ...
 
-    @derived(STRUCTURAL, view="x", like="x", vjp=lambda i, g, dims: i.flip(g, dims))
+    @derived(STRUCTURAL, view="x", like="x", vjp=lambda i, g, dims: i.flip(g, dims), batch=SHIFTED)
     def flip(self, x: Value, dims: Dims) -> Value:
         """Reverse the order of the elements along ``dims``."""
         whole, reverse = slice(None, None, 1), slice(None, None, -1)
         return self.slice(x, tuple(reverse if d in dims else whole for d in range(len(x.shape))))
 
-    @derived(STRUCTURAL, view="x", vjp=lambda i, g: i.mT(g))
+    @derived(STRUCTURAL, view="x", vjp=lambda i, g: i.mT(g), batch=SHIFTED)
     def mT(self, x: Value) -> Value:  # noqa: N802  # PyTorch's and NumPy's name
         """Matrix transpose: swap the last two dimensions."""
         n = len(x.shape)
         return self.permute(x, (*range(n - 2), n - 1, n - 2))
 
-    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.tril(g, diagonal))
+    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.tril(g, diagonal), batch=SHIFTED)
     def tril(self, x: Value, diagonal: int) -> Value:
         """Lower triangle of the last two dimensions: the elements on and below ``diagonal``, zeros elsewhere."""
         return self.where(_band(self, x, diagonal), x, 0)
 
-    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.triu(g, diagonal))
+    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.triu(g, diagonal), batch=SHIFTED)
     def triu(self, x: Value, diagonal: int) -> Value:
         """Upper triangle of the last two dimensions: the elements on and above ``diagonal``, zeros elsewhere."""
         discrete = self.discrete
@@ -144,6 +201,7 @@ class Shaping(OperationsBase):
         flops=lambda x, out: 2 * prod(out) * x[-1],
         vjp=(matmul_x_vjp, matmul_y_vjp),
         matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
+        batch=matmul_batch,
     )
     def matmul(self, x: Number, y: Number) -> Number:
         """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.
@@ -161,6 +219,7 @@ class Shaping(OperationsBase):
             lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul_tn(g, x), y_shape, y_dtype),
         ),
         matrices=Matrices((lambda i, g, y: i.matmul(g, y), lambda i, g, x: i.matmul_tn(g, x)), (0, 0)),
+        batch=matmul_nt_batch,
     )
     def matmul_nt(self, x: Number, y: Number) -> Number:
         """Matrix product x @ yᵀ, with the last two dimensions of y swapped; both have at least two dimensions."""
@@ -175,6 +234,7 @@ class Shaping(OperationsBase):
             lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul(x, g), y_shape, y_dtype),
         ),
         matrices=Matrices((lambda i, g, y: i.matmul_nt(y, g), lambda i, g, x: i.matmul(x, g)), (1, 1)),
+        batch=matmul_tn_batch,
     )
     def matmul_tn(self, x: Number, y: Number) -> Number:
         """Matrix product xᵀ @ y, with the last two dimensions of x swapped; both have at least two dimensions."""

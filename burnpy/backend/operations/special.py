@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
@@ -96,6 +97,7 @@ class SpecialFunctions(OperationsBase):
             lambda i, g, x, order: i.sinc_backward(g, x, order),
             lambda i, g, grad, x, order: i.sinc_backward(i.mul(g, grad), x, order + 1),
         ),
+        batch=SHIFTED,
     )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""

@@ -166,6 +166,13 @@ class Tracer(Backend):
         """The logistic sigmoid, an instruction of its own."""
         return self.elementwise("sigmoid", (x,), x.dtype)
 
+    def pow(self, x: Any, y: Any) -> Any:
+        """Raise to a few constant powers, as products, quotients and roots."""
+        power = _POWERS.get(y) if type(y) in (int, float) else None
+        if power is None or kind_of(x.dtype) != "float":
+            raise ProgramError("programs have no powers but constant ones from -2 to 4")
+        return power(self, x)
+
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         """Sum over rows, over columns or over both."""
         x = x if kind_of(x.dtype) == "float" else self.cast(x, int64)
@@ -214,6 +221,23 @@ class Tracer(Backend):
             return x._replace(shape=shape)
         zeros = [n if n in (self.rows, self.columns) else 1 for n in shape]
         return self.emit("expand", (x,), tuple(zeros), x.dtype)
+
+
+def _inverse(t: Tracer, x: Symbol) -> Any:
+    return t.div(t.full((), 1.0, x.dtype), x)
+
+
+_POWERS: dict[float, Callable[[Tracer, Symbol], Any]] = {
+    1: lambda t, x: x,
+    2: lambda t, x: t.mul(x, x),
+    3: lambda t, x: t.mul(t.mul(x, x), x),
+    4: lambda t, x: t.mul(t.mul(x, x), t.mul(x, x)),
+    -1: _inverse,
+    -2: lambda t, x: _inverse(t, t.mul(x, x)),
+    0.5: lambda t, x: t.sqrt(x),
+    -0.5: lambda t, x: _inverse(t, t.sqrt(x)),
+}
+"""The powers that backends compute in this way, too."""
 
 
 def _broadcast(shapes: list[Shape]) -> Shape:

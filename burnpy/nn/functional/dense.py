@@ -8,6 +8,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import exact_dims, floats, probability
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
+from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import in_range, index_of, together
 from burnpy.typevars import B
 
@@ -175,6 +176,7 @@ def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: G
     (x,) = floats("dropout", 1, x=x)
     if not training or probability("dropout", p) == 0.0:
         return x
+    x = drawing(x)
     device: Any = x.device
     mask = device.random_mask(drawn_from(generator, device, "dropout"), x.shape, 1.0 - p)
     return x._like(device.masked_scale(x._primitive, mask, 1.0 / (1.0 - p) if p < 1.0 else 1.0))

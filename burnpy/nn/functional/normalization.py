@@ -12,6 +12,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import dims_at_least, floats, positive_int
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import ALL
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -310,10 +311,10 @@ def _last_dims(
         ShapeError: ``normalized_shape`` is not the end of the shape of x, or a part has another shape.
     """
     argument: Any = normalized_shape
-    if not isinstance(argument, (int, TensorBase)):
+    if argument.__class__ is not tuple and not isinstance(argument, (int, TensorBase)):
         argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
     sizes: Any = (argument,) if isinstance(argument, int) else argument
-    if isinstance(sizes, TensorBase) or not sizes or shape[-len(sizes) :] != sizes:
+    if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
             f"{operation}() got x of shape {shape} and normalized_shape={describe(sizes)}, which must be its last "
             "dimensions"
@@ -321,7 +322,7 @@ def _last_dims(
     for name, part in parts.items():
         if part is not None and part._primitive.shape != sizes:
             raise ShapeError(f"{operation}() over {sizes} got {name} of shape {part.shape}; both must be equal")
-    return sizes, tuple(range(len(shape) - len(sizes), len(shape)))
+    return sizes, ALL[len(shape)][len(shape) - len(sizes) :]
 
 
 def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:

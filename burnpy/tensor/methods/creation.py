@@ -9,6 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.dims import integer
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike, fitting
+from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import refuse_unless
 from burnpy.tensor.random import multinomial_values, normal_values, uniform_values
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -61,14 +62,16 @@ class Random(TensorBase[B]):
     ) -> Self:
         """Random numbers drawn uniformly from [low, high), with this tensor's shape and, by default, its dtype."""
         target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
-        return self._like(uniform_values(self._device, self.shape, low, high, target_dtype, generator, "uniform_like"))
+        like = drawing(self)
+        return like._like(uniform_values(like._device, like.shape, low, high, target_dtype, generator, "uniform_like"))
 
     def normal_like(
         self, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
         """Random numbers from the normal distribution, with this tensor's shape and, by default, its dtype."""
         target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
-        return self._like(normal_values(self._device, self.shape, mean, std, target_dtype, generator, "normal_like"))
+        like = drawing(self)
+        return like._like(normal_values(like._device, like.shape, mean, std, target_dtype, generator, "normal_like"))
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
         """Samples from the Bernoulli distributions whose probabilities are the elements: 1 or 0, of this dtype.
@@ -81,6 +84,7 @@ class Random(TensorBase[B]):
         >>> Tensor[NumPy].from_data([0.0, 1.0]).bernoulli().tolist()
         [0.0, 1.0]
         """
+        self = drawing(self)
         device: Any = self._device
         discrete = device.discrete
         p = device.detach(self._primitive)
@@ -107,6 +111,7 @@ class Random(TensorBase[B]):
         >>> Tensor[NumPy].from_data([[0.0, -99.0], [-99.0, 0.0]]).categorical().tolist()
         [0, 1]
         """
+        self = drawing(self)
         device: Any = self._device
         shape = self.shape
         if not shape or shape[-1] == 0:
@@ -150,6 +155,7 @@ class Random(TensorBase[B]):
         >>> Tensor[NumPy].from_data([0.0, 3.0]).multinomial(2, replacement=True).tolist()
         [1, 1]
         """
+        self = drawing(self)
         device: Any = self._device
         d, shape = device.discrete, self.shape
         count = integer(num_samples, "number of samples", "multinomial")

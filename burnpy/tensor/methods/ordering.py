@@ -118,11 +118,12 @@ class Ordering(TensorBase[B]):
             need_flag(flag, name, "unique")
         b, x, numbers = self._backend, self._primitive, as_numbers(self)._primitive
         if dim is None:
-            values, inverse, counts = unique_elements(b, numbers, x)
+            found = unique_elements(b, numbers, x, return_inverse, return_counts)
         else:
-            values, inverse, counts = unique_slices(b, numbers, x, dim_of(dim, self.ndim, "unique"))
-        first = self._like(values)
-        others = [self._int(index) for index, asked in ((inverse, return_inverse), (counts, return_counts)) if asked]
+            axis = dim_of(dim, self.ndim, "unique")
+            found = unique_slices(b, numbers, x, axis, return_inverse, return_counts)
+        first = self._like(found[0])
+        others = [self._int(index) for index in found[1:] if index is not None]
         return (first, *others) if others else first
 
     def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.dims import WHOLE, dim_of, dims_of, distinct, integer, integers, listed
 from burnpy.tensor.operands import out_of_range
@@ -295,7 +294,7 @@ class Rearranging(Shaping[B]):
         >>> IntTensor[NumPy].arange(5).unfold(0, 3, 1).tolist()
         [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
         """
-        b, d, shape = self._backend, self.device.discrete, self.shape or (1,)
+        b, shape = self._backend, self.shape or (1,)
         dim = dim_of(dimension, len(shape), "unfold")
         width, apart = integer(size, "size", "unfold"), integer(step, "step", "unfold")
         if width < 0 or apart < 1:
@@ -304,18 +303,14 @@ class Rearranging(Shaping[B]):
             )
         if width > shape[dim]:
             raise ShapeError(f"unfold() got windows of size {width} along dim {dim} of shape {shape}")
-        count = (shape[dim] - width) // apart + 1
-        value = b.reshape(self._primitive, shape) if not self.ndim else self._primitive
-        if width == apart:  # side by side: a view will do
-            value = b.slice(value, (*(WHOLE,) * dim, slice(0, count * width, 1)))
-        else:
-            first = d.reshape(d.arange(0, count * apart, apart, int64), (count, 1))
-            index = d.add(first, d.arange(0, width, 1, int64))
-            value = b.index_select(value, dim, d.reshape(index, (count * width,)))
-        value = b.reshape(value, (*shape[:dim], count, width, *shape[dim + 1 :]))
         if not self.ndim:
+            count = (1 - width) // apart + 1
+            value = b.frames(b.reshape(self._primitive, shape), width, apart)
             return self._like(b.reshape(value, (width,) if count == 1 else (count, width)))
-        order = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
+        last = len(shape) - 1
+        order = [d for d in range(last + 1) if d != dim]
+        value = b.frames(b.permute(self._primitive, (*order, dim)), width, apart)
+        order = [*range(dim), last, *range(dim, last), last + 1]
         return self._like(b.permute(value, tuple(order)))
 
 

@@ -122,6 +122,25 @@ row(
     int64_only=True,
 )
 
+
+def _refused(index: int) -> Exception:
+    return IndexError(f"{index} is out of range")
+
+
+row(
+    "bounded",
+    lambda index, low, high, error, ignored: np.clip(np.where(index == ignored, low, index), low, high),
+    [
+        (_TWICE, 0, 2, _refused, None),
+        (_GRID, 0, 2, _refused, None),
+        (Index((3, -100, -1)), -3, 3, _refused, -100),
+        (Index(1), 0, 1, _refused, None),
+        (_NONE, 0, 3, _refused, None),
+    ],
+    int64_only=True,
+    fresh=False,
+)
+
 row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))])
 row(
     "accumulate_slice",

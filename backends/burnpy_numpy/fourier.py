@@ -1,0 +1,104 @@
+"""Fourier transforms: SciPy's pocketfft where SciPy is installed and faster, else NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import burnpy.backend.numerics.fourier as fourier
+from burnpy.backend.primitives import Shape
+from burnpy_array import ArrayBackend
+from burnpy_numpy.cpu_threads import COUNT
+
+_BLOCK = COUNT << 17
+"""The number of elements of frames that are multiplied and transformed at a time."""
+_NAMES = ("fft", "ifft", "fftn", "ifftn", "rfft", "rfftn", "irfft", "irfftn")
+
+
+@cache
+def _scipy() -> Any:
+    """Return a namespace with the functions of ``scipy.fft`` in place of ``numpy.fft``; None without SciPy.
+
+    SciPy divides a batch among threads of its own; the results have the same bits for any number of them.
+    """
+    try:
+        package = import_module("scipy.fft")
+    except ImportError:
+        return None
+    functions = {name: getattr(package, name) for name in _NAMES}
+    if COUNT > 1:
+        functions = {name: partial(function, workers=COUNT) for name, function in functions.items()}
+    return SimpleNamespace(fft=SimpleNamespace(**functions), empty=np.empty, zeros=np.zeros)
+
+
+class NumPyFourier(ArrayBackend):
+    """Transforms of pairs of arrays; the parts of a complex array are transformed without a copy."""
+
+    def _transformed(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._call(function, _scipy() or np, *args)
+
+    def fft(self, real: Any, imag: Any, dims: Shape, inverse: bool, norm: str) -> Any:
+        return self._transformed(fourier.complex_fft, complex_of(real, imag), real.dtype, dims, inverse, norm)
+
+    def irfft(self, real: Any, imag: Any, dims: Shape, size: int, norm: str) -> Any:
+        return self._transformed(fourier.real_ifft, complex_of(real, imag), real.dtype, dims, size, norm)
+
+    def frame_spectra(self, x: Any, window: Any, step: int, norm: str) -> Any:
+        """Multiply and transform blocks of frames, which stay in the cache."""
+        size = window.shape[0]
+        if x.dtype is not window.dtype or x.dtype.itemsize == 2 or x.size * size < step * _BLOCK:
+            return super().frame_spectra(x, window, step, norm)
+        frames = self.frames(x, size, step)
+        out: Any = np.empty((*frames.shape[:-1], size // 2 + 1), np.result_type(x.dtype, np.complex64))
+        self._call(_transform_blocks, frames, window, norm, out)
+        return out.real, out.imag
+
+
+def _transform_blocks(frames: Any, window: Any, norm: str, out: Any) -> None:
+    """Write half the spectra of frames (…, count, size), times the window, to ``out``."""
+    *batch, count, size = frames.shape
+    library: Any = _scipy() or np
+    rows = max(_BLOCK // size, 1)
+    weighted = np.empty((min(rows, count), size), window.dtype)
+    for index in np.ndindex(*batch):
+        for start in range(0, count, rows):
+            block = frames[index][start : start + rows]
+            part = np.multiply(block, window, weighted[: len(block)])
+            out[index][start : start + rows] = library.fft.rfft(part, None, 1, norm)
+
+
+def complex_of(real: Any, imag: Any) -> Any:
+    """Return the complex array of two parts: the one whose parts they are, in its memory, or a new one.
+
+    >>> z = np.ones((2, 3), np.complex64)
+    >>> complex_of(z.real, z.imag) is z, complex_of(z.real[1:], z.imag[1:]).base is z, complex_of(z.imag, z.real) is z
+    (True, True, False)
+    """
+    base = real.base
+    if (
+        type(base) is np.ndarray
+        and base is imag.base
+        and base.dtype.kind == "c"
+        and base.flags.c_contiguous
+        and base.dtype.itemsize == 2 * real.dtype.itemsize
+        and real.strides == imag.strides
+        and real.shape == imag.shape
+        and real.size
+    ):
+        start = _address(real)
+        if _address(imag) - start == real.dtype.itemsize:
+            if real.shape == base.shape and real.strides == base.strides:  # so there is but one place for both
+                return base
+            offset = start - _address(base)
+            if not offset % base.dtype.itemsize:
+                return np.ndarray(real.shape, base.dtype, base, offset, real.strides)
+    return fourier.joined(np, real, imag)
+
+
+def _address(x: Any) -> int:
+    return x.__array_interface__["data"][0]  # type: ignore[no-any-return]  # of NumPy

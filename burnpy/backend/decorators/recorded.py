@@ -1,0 +1,320 @@
+"""`Recorded[B]`: a backend that computes with the inner backend and records each operation in a `Recording`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
+
+import numpy as np
+
+from burnpy.backend.call_origin import format_lines, lines_of, user_stack
+from burnpy.backend.decorators.decorator import Decorator
+from burnpy.backend.decorators.mixed import Mixed
+from burnpy.backend.entries import Operation
+from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
+from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref
+from burnpy.backend.primitives import Bool, Float, Value
+from burnpy.typevars import I
+
+if TYPE_CHECKING:
+    from burnpy.backend.plans.blocks import Block
+
+
+class Traced:
+    """The primitive of `Recorded`: one of the inner backend, and the value of the recording that it is."""
+
+    __slots__ = ("__weakref__", "recording", "ref", "value")
+
+    def __init__(self, value: Any, ref: Ref, recording: Recording) -> None:
+        self.value, self.ref, self.recording = value, ref, recording
+
+    shape = property(attrgetter("ref.shape"), doc="The shape of the value.")
+    dtype = property(attrgetter("ref.dtype"), doc="The dtype of the value.")
+
+
+VALUE_DEPENDENT = frozenset(("nonzero",))
+"""The operations whose results have shapes that depend on values."""
+
+
+@final
+class Recorded(Decorator[I], Generic[I]):
+    """A backend that records the operations of the inner backend ``I`` while they are computed.
+
+    It goes inside `Autodiff`, so that a recording has the operations of backward passes like any others. Reading a
+    value raises an error, as a step that depends on it would be wrong for other values. So are checks of values,
+    such as of indices, operations of the recording that are repeated with it. Each recording has a device of its own,
+    which `close` ends.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.backend.decorators.recorded import Recorded
+    >>> from burnpy.tensor.tensor_base import new_tensor
+    >>> device = Recorded.unregistered(NumPy())
+    >>> x = new_tensor(Tensor, device, device.input(Tensor[NumPy].from_data([1.0, 2.0])._primitive))
+    >>> _ = (x * 2.0).sum()
+    >>> device.recording.nodes
+    [%1 = mul(%0, 2.0), %2 = sum(%1, (0,), False)]
+    """
+
+    word = "records"
+
+    def __init__(self, inner: I | type[I]) -> None:
+        super().__init__(inner)
+        self.eager_checks = False
+        self.operand_dtype = None
+        self.recording = Recording()
+        self.stands_for = self.inner
+        self.generators: dict[int, Any] = {}
+        """What an argument that is a NumPy generator is recorded as, by its id."""
+        self.default: DefaultGenerator | None = None
+        """The default generator of the device, if the recording may draw from it."""
+        self.drawn: dict[int, tuple[np.random.Generator, Any]] = {}
+        """The generators that were drawn from, with their states before that."""
+        self.outer: Any = None
+        """The device in whose recording this one is a loop's body or a branch."""
+        self.captures: list[Traced] = []
+        """The primitives of the outer recording that this one uses, which are inputs of it,"""
+        self.captured: list[Traced] = []
+        """and the same as primitives of this one."""
+        self._known: dict[int, Ref] = {}
+        self.numbers: Any = None
+        """The device of 0-d tensors that take the place of Python numbers, which combine with tensors of all devices of
+        the recording. It is of the same recording."""
+
+    def with_numbers(self) -> Recorded[I]:
+        """Make the device of `numbers`, and return it."""
+        other: Any = object.__new__(Recorded)
+        vars(other).update(vars(self))
+        other.discrete = other.numbers = other
+        self.numbers = other
+        return other  # type: ignore[no-any-return]  # of this class
+
+    def input(self, value: Value) -> Traced:
+        """Return a primitive of the inner device as an input of the recording."""
+        ref = self.recording.new(value.shape, value.dtype)
+        self.recording.inputs.append(ref)
+        return Traced(value, ref, self.recording)
+
+    @property
+    def name(self) -> str:
+        """The inner device's name: users know of no other device."""
+        return self.inner.name
+
+    def body(self) -> Recorded[I]:
+        """Return a device that records a loop's body or a branch, for `nested`. It draws from the same generators."""
+        device: Recorded[I] = type(self).unregistered(self.inner)
+        device.stands_for, device.outer = self, self
+        device.default, device.drawn = self.default, self.drawn
+        return device
+
+    def capture(self, x: Traced) -> Traced:
+        """Return a primitive of an outer recording as an input of this one.
+
+        Raises:
+            EscapedError: its recording has ended.
+        """
+        if self.outer is None:
+            raise EscapedError(
+                "a recorded function got a tensor from inside of another one that has returned; return it from there"
+            )
+        if x.recording is not self.outer.recording:
+            x = self.outer.capture(x)
+        for known, own in zip(self.captures, self.captured, strict=True):
+            if known.ref is x.ref:
+                return own
+        own = Traced(x.value, self.recording.new(x.shape, x.dtype), self.recording)
+        self.recording.inputs.append(own.ref)
+        self.captures.append(x)
+        self.captured.append(own)
+        return own
+
+    def close(self) -> None:
+        """End the recording. Primitives that are kept beyond it cannot be computed with."""
+        self.recording.closed = True
+        self._known.clear()
+
+    def undraw(self) -> None:
+        """Set the generators that were drawn from back to their states before the recording."""
+        for generator, state in self.drawn.values():
+            generator.bit_generator.state = state
+
+    def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call the inner backend and record the call."""
+        name = op.name
+        if name == "to_numpy":
+            self._refuse_read()
+        if name in VALUE_DEPENDENT:
+            raise RecordingError(
+                f"{name}() gives a result whose shape depends on values, which a recorded computation cannot have; "
+                f"compute with a mask instead, as with x.where(mask, 0.0){self._place()}"
+            )
+        return self._noted(name, f, args, effect=name == "bounded")  # which is a check as well
+
+    def foreach(
+        self,
+        formula: Formula,
+        lists: Sequence[Sequence[Float]],
+        numbers: tuple[Any, ...] = (),
+        flags: tuple[bool, ...] = (),
+        owned: bool = False,
+        skipped: Bool | None = None,
+    ) -> tuple[list[Float], ...]:
+        """Record a formula of lists as one call, which leaves the lists as they are."""
+        args = (formula, tuple([[*column] for column in lists]), numbers, flags, False, skipped)
+        return self._noted("foreach", self.inner.foreach, args)  # type: ignore[no-any-return]  # of the operation
+
+    def fuses(self, xs: Sequence[Float]) -> bool:
+        """As of the inner backend."""
+        return self.inner.fuses([self._value(x) for x in xs])
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        """Record the product."""
+        return self._noted("product_in_float32", lambda op, args: self.inner.product_in_float32(op, args), (op, args))
+
+    def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
+        """Record the check, which is done in each replay."""
+        self._noted("defer_check", self.inner.defer_check, (tuple(values), error), effect=True)
+
+    def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
+        """Record a formula of numbers."""
+        return self._noted("on_host", self.inner.on_host, (formula, numbers))  # type: ignore[no-any-return]  # as declared
+
+    def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Record a loop or branch as one node."""
+        return self._noted("nested", self.inner.nested, (block, tuple(values)), block.effect)  # type: ignore[no-any-return]  # as declared
+
+    def transfer_from(self, x: Value, source: Any) -> Value:
+        """Refuse a value of another device, unless it comes from outside of the recording."""
+        if source is self or source is self.numbers:
+            return x
+        return self._constant(self.inner.transfer_from(self._value(x), source))
+
+    def product_operand(self, x: Float) -> Float:
+        """Return x: decorators that round operands go around this one."""
+        return x
+
+    def storage_of(self, x: Value) -> Any:
+        """Return the identity and size of the memory of x on the inner device."""
+        return self.inner.storage_of(self._value(x))
+
+    def fingerprint(self, x: Value) -> None:
+        """Return None: values cannot be compared while they are recorded."""
+
+    def _noted(self, name: str, f: Callable[..., Any], args: tuple[Any, ...], effect: bool = False) -> Any:
+        """Return the results of a call that is added to the recording."""
+        if self.recording.closed:
+            raise EscapedError(
+                f"{name}() got a tensor from inside of a function that was recorded and that has returned; "
+                "return it from the function"
+            )
+        refs: list[Any] = []
+        values: list[Any] = []
+        for x in args:
+            value, ref = self._split(x)
+            values.append(value)
+            refs.append(ref)
+            effect = effect or x.__class__ is np.random.Generator
+        out = f(*values)
+        traced = self._wrapped(out)
+        results = self._split(traced)[1]
+        self.recording.nodes.append(Node(name, tuple(refs), results, effect, user_stack(1)))
+        return traced
+
+    def _split(self, x: Any) -> tuple[Any, Any]:
+        """Return an argument for the inner device, and as it is recorded."""
+        kind = x.__class__
+        if kind is Traced:
+            return x.value, x.ref if x.recording is self.recording else self.capture(x).ref
+        if kind is tuple or kind is list:
+            pairs = [self._split(member) for member in x]
+            return kind([value for value, _ in pairs]), kind([ref for _, ref in pairs])
+        if kind is np.random.Generator:
+            return x, self._generator(x)
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            traced = self._constant(x)
+            return traced.value, traced.ref
+        return x, x
+
+    def _value(self, x: Any) -> Any:
+        return x.value if x.__class__ is Traced else x
+
+    def _constant(self, value: Any) -> Traced:
+        """Return a primitive from outside of the recording as a constant of it."""
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = self.recording.new(value.shape, value.dtype)
+            self.recording.constants[known.number] = value
+        return Traced(value, known, self.recording)
+
+    def _wrapped(self, out: Any) -> Any:
+        """Return results with a new value of the recording for each primitive."""
+        if out.__class__ is tuple or out.__class__ is list:
+            return out.__class__([self._wrapped(member) for member in out])
+        if hasattr(out, "shape") and hasattr(out, "dtype"):
+            return Traced(out, self.recording.new(out.shape, out.dtype), self.recording)
+        return out
+
+    def _generator(self, generator: np.random.Generator) -> Any:
+        """Return what a generator is recorded as, and keep its state."""
+        known = self.generators.get(id(generator))
+        if known is None and self.outer is not None:
+            known = self.outer._generator(generator)
+            if known.__class__ is Ref:
+                known = self.capture(Traced(generator, known, self.outer.recording)).ref
+        if known is None and self.default is not None and self.default.find() is generator:
+            known = self.generators[id(generator)] = self.default
+        if known is None:
+            raise RecordingError(
+                "a recorded function draws from a generator that it closes over; pass the burnpy.Generator as an "
+                f"argument, or leave generator= out for the device's own{self._place()}"
+            )
+        self.drawn.setdefault(id(generator), (generator, generator.bit_generator.state))
+        return known
+
+    def _refuse_read(self) -> NoReturn:
+        raise RecordingError(
+            "a recorded function cannot read a tensor's value (item(), bool(), float(), if, to_numpy(), print), as its "
+            "steps would be those of this value for all later ones; choose with burnpy.where(condition, a, b) or "
+            f"func.cond, repeat with func.while_loop or func.scan, and return what is to be shown{self._place()}"
+        )
+
+    def _place(self) -> str:
+        """Return the user's line for a message."""
+        lines = format_lines(lines_of(user_stack(1)))
+        return f"\n{lines}" if lines else ""
+
+
+class RecordedDevices:
+    """The devices of one recording, each made for a device that computes without one.
+
+    Decorators that change what is computed, such as `Mixed`, go around `Recorded`; those that observe, such as
+    `Profiled`, stay inside of it, and observe the replays.
+    """
+
+    def __init__(self) -> None:
+        self.recorder: Any = None  #: the innermost device, `Recorded`
+        self._known: dict[Any, Any] = {}
+
+    def of(self, device: Any) -> Any:
+        """Return the device that records in place of another, the same one at each call.
+
+        Raises:
+            DeviceError: it computes on another device than those before.
+        """
+        known = self._known.get(device)
+        if known is None:
+            cls, arguments = device.__reduce__()
+            if arguments and (device.differentiates or hasattr(device, "planner") or issubclass(cls, Mixed)):
+                known = cls.unregistered(self.of(arguments[0]), *arguments[1:])
+            elif self.recorder is None:
+                known = self.recorder = Recorded.unregistered(device)
+            else:
+                raise DeviceError(
+                    f"a recorded function got tensors on {self.recorder.inner} and on {device}; move one with "
+                    ".to_device(...) before the call"
+                )
+            known.stands_for = device
+            self._known[device] = known
+        return known

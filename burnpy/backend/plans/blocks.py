@@ -1,0 +1,202 @@
+"""Loops and branches of a recording: `Loop`, `WhileLoop` and `Choice`, whose bodies are recordings of their own.
+
+Each is one node of the outer recording, a call of `Backend.nested`. It makes the plans of its bodies at its first run
+on a device, and runs them as often as the values say. Values are passed in a fixed order: those that stay the same,
+those that a step changes, and those that have one slice for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.plans.graph import Sharing, simplified
+from burnpy.backend.plans.plan import Plan
+from burnpy.backend.plans.recording import Recording, alike, refs_in
+from burnpy.backend.primitives import Value
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+
+
+class Block:
+    """A part of a recording that runs other recordings.
+
+    Args:
+        recordings: the recordings that it runs.
+    """
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self.recordings = tuple(recordings)
+        self.effect = any(node.effect for recording in recordings for node in recording.nodes)
+        """Whether it does more than compute results, as drawing random numbers does."""
+        self._plans: dict[Backend, list[Plan]] = {}
+        self._shared = [_shared(recording) for recording in recordings]
+
+    def plans(self, device: Backend) -> list[Plan]:
+        """Return the plans of the recordings on a device, which the first call makes."""
+        plans = self._plans.get(device)
+        if plans is None:
+            plans = [Plan(recording, device) for recording in self.recordings]
+            self._plans[device] = plans
+        return plans
+
+    def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Return the results for values, in memory that nothing else shares."""
+        raise NotImplementedError
+
+    def alike(self, other: Block) -> bool:
+        """Return whether another block runs the same operations as often."""
+        mine, others = self.recordings, other.recordings
+        return (
+            type(self) is type(other)
+            and self._settings() == other._settings()
+            and len(mine) == len(others)
+            and all(
+                len(one.nodes) == len(two.nodes)
+                and all(alike(a, b, one, two) for a, b in zip(one.nodes, two.nodes, strict=True))
+                for one, two in zip(mine, others, strict=True)
+            )
+        )
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Return what distinguishes blocks of equal recordings."""
+        return ()
+
+    def _own(self, device: Backend, number: int, results: Sequence[Value]) -> list[Value]:
+        """Return results of a recording, with those copied that share memory with its inputs or with each other."""
+        shared = self._shared[number]
+        return [_copied(device, x) if k in shared else x for k, x in enumerate(results)]
+
+
+class Loop(Block):
+    """A recording that runs for a fixed number of steps, each with the values of the one before it.
+
+    The recording's inputs are the fixed values, the carried ones, and the slices of this step; its outputs the carried
+    values and those that each step adds to a stack. The results are the last carried values, and the stacks.
+
+    Args:
+        body: the recording of one step.
+        carried: the number of carried values.
+        sliced: the number of values with a slice for each step.
+        length: the number of steps, at least one.
+        reverse: whether the last step comes first.
+    """
+
+    def __init__(self, body: Recording, carried: int, sliced: int, length: int, reverse: bool) -> None:
+        super().__init__([body])
+        self.carried, self.sliced, self.length, self.reverse = carried, sliced, length, reverse
+
+    def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Run all steps."""
+        (plan,) = self.plans(device)
+        count = self.carried
+        fixed = list(values[: len(values) - count - self.sliced])
+        xs = values[len(values) - self.sliced :]
+        state = list(values[len(fixed) : len(fixed) + count])
+        stacks: list[list[Value]] = [[] for _ in range(len(self.recordings[0].outputs) - count)]
+        steps = range(self.length - 1, -1, -1) if self.reverse else range(self.length)
+        cut = device.slice
+        for k in steps:
+            outs = plan([*fixed, *state, *[cut(x, (k,)) for x in xs]])
+            state = outs[:count]
+            for stack, out in zip(stacks, outs[count:], strict=True):
+                stack.append(out)
+        if self.reverse:
+            for stack in stacks:
+                stack.reverse()
+        return (*self._own(device, 0, state), *[stacked(device, stack) for stack in stacks])
+
+    def _settings(self) -> tuple[Any, ...]:
+        return self.carried, self.sliced, self.length, self.reverse
+
+
+class WhileLoop(Block):
+    """A recording that runs for as long as another one gives True, each time with the values of the time before.
+
+    Args:
+        condition: the recording of the condition; its inputs are its own fixed values and the carried ones.
+        body: the recording of one step; its inputs are its own fixed values and the carried ones.
+        carried: the number of carried values.
+    """
+
+    def __init__(self, condition: Recording, body: Recording, carried: int) -> None:
+        super().__init__([condition, body])
+        self.carried = carried
+
+    def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Run steps while the condition holds."""
+        condition, step = self.plans(device)
+        count = len(self.recordings[0].inputs) - self.carried
+        end = len(values) - self.carried
+        first, fixed, state = values[:count], values[count:end], list(values[end:])
+        initial = state
+        while device.to_numpy(condition([*first, *state])[0]).item():
+            state = step([*fixed, *state])
+        if state is initial:
+            return tuple([_copied(device, x) for x in state])
+        return tuple(self._own(device, 1, state))
+
+    def _settings(self) -> tuple[Any, ...]:
+        return (self.carried,)
+
+
+class Choice(Block):
+    """Two recordings; the value of a bool chooses one of them.
+
+    Its values are the bool, the fixed values of the first recording, those of the second one, and those of both.
+
+    Args:
+        if_true: the recording that runs for True; its inputs are its own fixed values and those of both.
+        if_false: the one that runs for False, with outputs of the same shapes and dtypes.
+        common: the number of values that both take.
+    """
+
+    def __init__(self, if_true: Recording, if_false: Recording, common: int) -> None:
+        super().__init__([if_true, if_false])
+        self.common = common
+
+    def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Run one of the recordings."""
+        plans = self.plans(device)
+        middle, end = 1 + len(self.recordings[0].inputs) - self.common, len(values) - self.common
+        chosen = 0 if device.to_numpy(values[0]).item() else 1
+        own = values[1:middle] if chosen == 0 else values[middle:end]
+        return tuple(self._own(device, chosen, plans[chosen]([*own, *values[end:]])))
+
+    def _settings(self) -> tuple[Any, ...]:
+        return (self.common,)
+
+
+def stacked(device: Backend, values: Sequence[Value]) -> Value:
+    """Return primitives of one shape, at least one, joined along a new first dimension, in new memory."""
+    shape = tuple(values[0].shape)
+    if len(values) == 1:
+        return device.reshape(_copied(device, values[0]), (1, *shape))
+    if not shape:
+        return device.cat([device.reshape(value, (1,)) for value in values], 0)
+    return device.reshape(device.cat(list(values), 0), (len(values), *shape))
+
+
+def _copied(device: Backend, x: Value) -> Value:
+    """Return a copy in new memory, with the same bits."""
+    kind = kind_of(x.dtype)
+    if kind == "float":
+        return device.mul(x, 1)
+    return device.bitwise_or(x, x)
+
+
+def _shared(recording: Recording) -> set[int]:
+    """Return the positions of the outputs that may share memory with an input, a constant or an earlier output."""
+    nodes, outputs = simplified(recording)
+    sharing = Sharing(nodes, outputs)
+    made = {ref.number for node in nodes for ref in refs_in(node.results) if sharing.root(ref) == ref.number}
+    shared: set[int] = set()
+    for k, ref in enumerate(outputs):
+        root = sharing.root(ref)
+        if root in made:
+            made.remove(root)
+        else:
+            shared.add(k)
+    return shared

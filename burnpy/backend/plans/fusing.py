@@ -1,0 +1,260 @@
+"""The steps of a recording that programs can have: how a node is written as instructions on rows and columns.
+
+A *domain* is the shape of the arrays of a program, with the dims that are its rows before a split and those that are
+its columns after it. A value is FULL, ROW, COLUMN or SCALAR by how its shape aligns with that.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import Context
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from burnpy.backend.dtypes import bool_, float32, float64, kind_of
+from burnpy.backend.plans.graph import operations
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.programs import Extent, Input, Program, ProgramError
+from burnpy.backend.programs.schedule import Schedule
+from burnpy.backend.programs.trace import Symbol, Tracer
+from burnpy.backend.schema import Algebra
+
+LONGEST = 1 << 16
+"""The longest row that a program sums, as a longer sum would be less exact."""
+DTYPES = (float32, float64, bool_)
+REDUCTIONS = {"sum": "dims", "mean": "dims", "amax": "dims", "sum_to": "shape"}
+_ROWS = {"softmax": "dim", "log_softmax": "dim", "softmax_backward": "dim", "log_softmax_backward": "dim"}
+"""Operations of whole rows that programs compute as exactly as kernels of their own, and the argument that says along
+which dim."""
+
+_MASKED = ("masked_mean", "masked_mean_backward")
+
+
+class Placement(NamedTuple):
+    """The extents of a value in a domain, and the splits that give it this one."""
+
+    extent: Extent
+    splits: frozenset[int]
+
+
+def placement(shape: Shape, domain: Shape) -> Placement | None:
+    """Return how a shape that broadcasts to a domain lies in it; None if it is neither rows nor columns of it.
+
+    >>> placement((3,), (2, 3)).extent, placement((2, 1), (2, 3)).extent, placement((2, 1, 3), (2, 4, 3))
+    (<Extent.ROW: 'row'>, <Extent.COLUMN: 'column'>, None)
+    """
+    n = len(domain)
+    if shape == domain:
+        return Placement(Extent.FULL, frozenset(range(n + 1)))
+    if math.prod(shape) == 1:
+        return Placement(Extent.SCALAR, frozenset(range(n + 1)))
+    padded = (1,) * (n - len(shape)) + shape
+    if len(padded) != n or any(p not in (1, d) for p, d in zip(padded, domain, strict=True)):
+        return None
+    rows = [k for k in range(n + 1) if math.prod(padded[:k]) == 1 and padded[k:] == domain[k:]]
+    if rows:
+        return Placement(Extent.ROW, frozenset(rows))
+    columns = [k for k in range(n + 1) if padded[:k] == domain[:k] and math.prod(padded[k:]) == 1]
+    return Placement(Extent.COLUMN, frozenset(columns)) if columns else None
+
+
+def column_splits(shape: Shape, domain: Shape) -> frozenset[int]:
+    """Return the splits of a domain for which a shape holds one element for each row, in order.
+
+    >>> column_splits((2, 4), (2, 4, 3)), column_splits((8, 1), (2, 4, 3))
+    (frozenset({2}), frozenset())
+    """
+    short = _stripped(shape)
+    return frozenset(k for k in range(len(domain)) if _stripped(domain[:k]) == short)
+
+
+def _stripped(shape: Shape) -> Shape:
+    """Return a shape without the dims of size 1 at its end."""
+    end = len(shape)
+    while end and shape[end - 1] == 1:
+        end -= 1
+    return shape[:end]
+
+
+class Step(NamedTuple):
+    """A node that programs can have."""
+
+    kind: str  #: "elementwise", "rows" or "reduction"
+    shape: Shape  #: the shape of the domain
+    splits: frozenset[int]  #: the splits that it permits
+    dims: tuple[int, ...] = ()  #: of a reduction, its dims
+
+
+def step_of(node: Node) -> Step | None:
+    """Return a node as a step of a program; None if programs cannot have it.
+
+    >>> from burnpy.backend.dtypes import float32
+    >>> x, y = Ref(0, (2, 3), float32), Ref(1, (2,), float32)
+    >>> step_of(Node("mean", (x, (1,), False), y, False, ())).splits
+    frozenset({1})
+    """
+    results = node.results
+    if results.__class__ is not Ref or node.effect or results.dtype not in DTYPES or 0 in results.shape:
+        return None
+    refs = list(refs_in(node.args))
+    if not refs or any(ref.dtype not in DTYPES for ref in refs):
+        return None
+    if node.name in REDUCTIONS:
+        return _reduction(node)
+    if node.name in _MASKED:
+        mask = refs[1]
+        fits = len(mask.shape) == 1 and mask.shape[0] <= LONGEST
+        return Step("rows", mask.shape, frozenset((0,))) if fits else None
+    if node.name in _ROWS:
+        x, dim = refs[0], node.args[-1]
+        n = len(x.shape)
+        along = dim == n - 1 and x.shape[-1] <= LONGEST and all(ref.shape == x.shape for ref in refs)
+        return Step("rows", x.shape, frozenset((n - 1,))) if along else None
+    op = operations().get(node.name)
+    if op is None or op.lists or len(op.results) != 1 or any(a.sequence for a in op.arguments):
+        return None
+    alike = op.algebra is Algebra.POINTWISE and all(ref.shape == results.shape for ref in refs)
+    if node.name != "accumulate" and not op.elementwise and not alike:
+        return None
+    return Step("elementwise", results.shape, frozenset(range(len(results.shape) + 1)))
+
+
+def _reduction(node: Node) -> Step | None:
+    x = node.args[0]
+    shape, n = x.shape, len(x.shape)
+    if kind_of(x.dtype) != "float":
+        return None
+    if node.name == "sum_to":
+        padded = (1,) * (n - len(node.args[1])) + tuple(node.args[1])
+        dims = tuple(k for k in range(n) if padded[k] != shape[k])
+    else:
+        dims = tuple(sorted(node.args[1]))
+    real = {k for k in dims if shape[k] != 1}
+    others = {k for k in range(n) if shape[k] != 1} - real
+    if not real:
+        return None
+    splits: set[int] = set()
+    for k in range(n + 1):
+        if math.prod(shape[k:]) > LONGEST:
+            continue
+        trailing = all(d >= k for d in real) and all(d < k for d in others)
+        leading = all(d < k for d in real) and all(d >= k for d in others)
+        if not others:  # everything
+            if node.name != "amax" or math.prod(shape[:k]) == 1:
+                splits.add(k)
+        elif trailing or (leading and node.name != "amax"):
+            splits.add(k)
+    return Step("reduction", shape, frozenset(splits), dims) if splits else None
+
+
+def over_rows(node: Node, split: int) -> bool:
+    """Return whether a reduction's result is known after the last row only, for the rows before a split."""
+    step = _reduction(node)
+    return step is not None and any(d < split and node.args[0].shape[d] != 1 for d in step.dims)
+
+
+def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int) -> Any:
+    """Return the symbol of a node's result.
+
+    Args:
+        t: the tracer.
+        node: a node that is a `Step`.
+        symbols: those of its arguments that are values, in order.
+        domain: the domain.
+        split: its split.
+
+    Raises:
+        ProgramError: a program cannot have it.
+    """
+    given = iter(symbols)
+    args = [next(given) if x.__class__ is Ref else x for x in node.args]
+    if node.name == "accumulate":
+        return t.add(*args)
+    full = (t.rows, t.columns)
+    if node.name in _MASKED:
+        return _masked(t, node.name, *args)
+    if node.name in _ROWS:
+        return getattr(t, node.name)(*[t.expand(x, full) for x in args[:-1]], 1)
+    if node.name not in REDUCTIONS:
+        return getattr(t, node.name)(*args)
+    x = args[0]
+    column = node.args[0].shape != domain
+    if not column and x.shape != full:
+        x = t.expand(x, full)
+    step = _reduction(node)
+    assert step is not None
+    sizes = node.args[0].shape
+    over_r = any(d < split and sizes[d] != 1 for d in step.dims) or (column and bool(step.dims))
+    over_c = not column and any(d >= split and sizes[d] != 1 for d in step.dims)
+    dims = ((0,) if over_r else ()) + ((1,) if over_c else ())
+    name = "sum" if node.name == "sum_to" else node.name
+    return getattr(t, name)(x, dims, True)
+
+
+def _masked(t: Tracer, name: str, x: Any, mask: Any) -> Any:
+    """Return a mean over a row where a mask is true, or its gradient."""
+    count = t.sum(t.cast(mask, x.dtype), (1,), True)
+    if name == "masked_mean":
+        return t.div(t.sum(t.where(mask, t.expand(x, mask.shape), 0.0), (1,), True), count)
+    return t.where(mask, t.expand(t.div(x, count), mask.shape), 0.0)
+
+
+class Trial(NamedTuple):
+    """A node in a domain, as far as a trial trace depends on it."""
+
+    name: str
+    inputs: tuple[tuple[Extent, DType], ...]
+    rest: tuple[Any, ...]
+
+
+def traceable(node: Node, extents: list[Extent]) -> bool:
+    """Return whether an elementwise node can be traced for arguments of these extents, with its own dtype as result."""
+    refs = list(refs_in(node.args))
+    try:
+        rest = tuple([_hashable(x) for x in node.args if x.__class__ is not Ref])
+        return _tried(
+            node.name, tuple([(e, r.dtype) for e, r in zip(extents, refs, strict=True)]), rest, _Args(node.args),
+            node.results.dtype,
+        )  # fmt: skip
+    except TypeError:  # an argument that is not hashable
+        return False
+
+
+class _Args(tuple):  # type: ignore[type-arg]  # of anything
+    """Arguments that do not take part in a cache's key."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _hashable(x: Any) -> Any:
+    """Return a key of a plain argument, by which 1, 1.0 and True differ."""
+    return (type(x), x.hex()) if type(x) is float else (type(x), x)
+
+
+@lru_cache(4096)
+def _tried(
+    name: str, inputs: tuple[tuple[Extent, DType], ...], rest: tuple[Any, ...], args: _Args, dtype: DType
+) -> bool:
+    return Context().run(_try, name, inputs, args, dtype)  # no mode of the caller applies to traced operations
+
+
+def _try(name: str, inputs: tuple[tuple[Extent, DType], ...], args: _Args, dtype: DType) -> bool:
+    t = Tracer.unregistered(7, 13)
+    symbols = iter([t.input(k, Input(extent, d.name)) for k, (extent, d) in enumerate(inputs)])
+    values = [next(symbols) if x.__class__ is Ref else x for x in args]
+    try:
+        out = getattr(t, "add" if name == "accumulate" else name)(*values)
+        if not isinstance(out, Symbol) or out.dtype != dtype:
+            return False
+        full = t.expand(out, (t.rows, t.columns))
+        Schedule(Program(name, tuple(Input(e, d.name) for e, d in inputs), tuple(t.instructions), (full.position,)))
+    except (ProgramError, TypeError, AttributeError):
+        return False
+    return True

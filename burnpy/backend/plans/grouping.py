@@ -1,0 +1,285 @@
+"""`grouped`: the nodes of a recording in units, each a single node or a `Group` that becomes one program.
+
+A node joins the group of one of its arguments if their domains agree, and if no other unit has to run between them.
+That is known from the *depth* of units: a unit's depth is more than those of the units whose results it uses. A group
+may become deeper as long as it stays less deep than the units that use its results. So a node costs the same in long
+recordings as in short ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
+
+from burnpy.backend.plans.fusing import Step, column_splits, over_rows, placement, step_of, traceable
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.programs import Extent
+
+MOST_NODES = 160
+"""The number of nodes of a group at most: LLVM's time grows faster than the program."""
+MOST_ARRAYS = 24
+"""The number of arrays that a group reads at most."""
+_VIEWS = ("expand", "detach")
+
+
+class Group:
+    """Nodes that are computed together, element by element or row by row."""
+
+    __slots__ = ("consumers", "depth", "domain", "inputs", "last", "made", "nodes", "splits", "summed")
+
+    def __init__(self, domain: tuple[int, ...], splits: frozenset[int]) -> None:
+        self.domain = domain  #: the shape of its full values
+        self.splits = splits  #: the numbers of leading dims that may be the rows
+        self.nodes: list[Node] = []
+        self.made: dict[int, bool] = {}  #: the values that it computes; whether one is a value for each row
+        self.summed: set[int] = set()  #: those that are known after its last row only
+        self.inputs: set[int] = set()
+        self.depth = 0
+        self.consumers: dict[int, Unit] = {}  #: the units that use its results, by id
+        self.last = 0
+
+    @property
+    def split(self) -> int:
+        """The number of leading dims that are the rows; 0 if all are columns."""
+        return min(self.splits)
+
+
+class Single:
+    """A unit of one node, which the device computes as an operation."""
+
+    __slots__ = ("consumers", "depth", "last", "node")
+
+    def __init__(self, node: Node, last: int) -> None:
+        self.node, self.last, self.depth = node, last, 0
+        self.consumers: dict[int, Unit] = {}
+
+
+Unit: TypeAlias = Group | Single
+
+
+class Grouping:
+    """The state of grouping the nodes of one recording.
+
+    Args:
+        nodes: the nodes.
+        numbers: the constants that are one number.
+    """
+
+    def __init__(self, nodes: Sequence[Node], numbers: Mapping[int, float]) -> None:
+        self.units: dict[int, Unit] = {}  #: by id
+        self.producer: dict[int, Unit] = {}  #: the unit that computes a value
+        self.expanded: dict[int, Ref] = {}  #: for a value that is an expanded or detached one, that one
+        self.constants: dict[int, Any] = dict(numbers)  #: the numbers of values that are one number
+        self._gone: list[Group] = []  # kept, as units are known by their ids
+        for position, node in enumerate(nodes):
+            self._place(position, node)
+
+    def source(self, ref: Ref) -> Ref:
+        """Return the value that a value is an expanded view of, or the value itself."""
+        while ref.number in self.expanded:
+            ref = self.expanded[ref.number]
+        return ref
+
+    def _place(self, position: int, node: Node) -> None:
+        """Add a node to a group, or as a unit of its own."""
+        if node.name == "full" and node.results.__class__ is Ref:
+            self.constants[node.results.number] = node.args[1]
+        step = step_of(node)
+        if step is not None and not self._fused(position, node, step):
+            step = None
+        if step is None:
+            if node.name in _VIEWS:
+                self.expanded[node.results.number] = node.args[0]
+            unit = Single(node, position)
+            self.units[id(unit)] = unit
+            self._connect(unit, node, [self.producer.get(ref.number) for ref in refs_in(node.args)])
+
+    def arguments(self, node: Node) -> list[Ref]:
+        """Return the values that a node of a group uses; those before an expansion, unless it sums them."""
+        return [self.source(ref) for ref in refs_in(node.args)]
+
+    def _fused(self, position: int, node: Node, step: Step) -> bool:
+        refs = self.arguments(node)
+        candidates: list[Group] = []
+        for ref in refs:
+            unit = self.producer.get(ref.number)
+            if isinstance(unit, Group) and unit not in candidates and ref.number not in unit.summed:
+                candidates.append(unit)
+        for group in sorted(candidates, key=lambda g: -g.depth):
+            found = self._fit(group, node, step, refs)
+            if found is not None and self._joins(group, node, refs):
+                splits, by_row = found
+                self._add(position, group, node, splits, by_row, refs)
+                for other in candidates:
+                    if other is not group:
+                        self._merge(group, other)
+                return True
+        if math.prod(step.shape) < 2 or not step.splits:
+            return False
+        group = Group(step.shape, step.splits)
+        found = self._fit(group, node, step, refs)
+        if found is None:
+            return False
+        self.units[id(group)] = group
+        self._add(position, group, node, found[0], found[1], refs)
+        return True
+
+    def _fit(self, group: Group, node: Node, step: Step, refs: list[Ref]) -> tuple[frozenset[int], bool] | None:
+        """Return the splits that are left if a node joins a group, and whether its result is one for each row."""
+        domain, splits = group.domain, group.splits
+        if len(group.nodes) >= MOST_NODES or len(group.inputs | {r.number for r in refs}) > MOST_ARRAYS:
+            return None
+        result = node.results
+        if step.kind == "elementwise" and result.shape != domain:
+            return self._fit_column(group, node, refs)
+        if step.shape != domain:
+            whole = step.kind == "reduction" and refs[0].number in group.made and group.made[refs[0].number]
+            every = {k for k, n in enumerate(refs[0].shape) if n != 1} <= set(step.dims)
+            return (splits, True) if whole and every and node.name in ("sum", "mean") else None
+        splits &= step.splits
+        extents = []
+        for ref in refs:
+            place = placement(ref.shape, domain)
+            if ref.number in group.made and group.made[ref.number] and place is not None and place.extent is Extent.ROW:
+                return None  # a value for each row, in the place of one for each column
+            if place is None or (place.extent is Extent.SCALAR and ref.dtype.kind == "b"):
+                return None
+            splits &= place.splits
+            extents.append(place.extent)
+        if not splits or (step.kind == "elementwise" and not traceable(node, extents)):
+            return None
+        if step.kind == "reduction":
+            kinds = {over_rows(node, split) for split in splits}
+            if len(kinds) > 1:
+                splits = frozenset(k for k in splits if not over_rows(node, k)) or splits
+            return splits, True
+        return splits, result.shape != domain
+
+    def _fit_column(self, group: Group, node: Node, refs: list[Ref]) -> tuple[frozenset[int], bool] | None:
+        """As `_fit`, of a node that computes a value for each row, of such values in the group."""
+        shape = node.results.shape
+        splits = group.splits & column_splits(shape, group.domain)
+        if math.prod(shape) == 1:
+            return None
+        extents = []
+        for ref in refs:
+            if math.prod(ref.shape) == 1:
+                if ref.dtype.kind == "b":
+                    return None
+                extents.append(Extent.SCALAR)
+            elif ref.shape == shape and group.made.get(ref.number, True):
+                extents.append(Extent.COLUMN)
+            else:
+                return None
+        return (splits, True) if splits and traceable(node, extents) else None
+
+    def _joins(self, group: Group, node: Node, refs: list[Ref]) -> bool:
+        """Return whether a node can run with a group: whether no unit has to run after the group and before it."""
+        deepest = 0
+        for ref in refs:
+            unit = self.producer.get(ref.number)
+            if unit is group:
+                if ref.number in group.summed:
+                    return False
+            elif unit is not None:
+                deepest = max(deepest, unit.depth + 1)
+        return deepest <= group.depth or self._deepened(group, deepest)
+
+    def _deepened(self, group: Group, depth: int, beside: Unit | None = None) -> bool:
+        """Make a group deeper, if it stays less deep than the units that use its results; return whether it does."""
+        if any(unit.depth <= depth for unit in group.consumers.values() if unit is not beside and unit is not group):
+            return False
+        group.depth = max(group.depth, depth)
+        return True
+
+    def _add(
+        self, position: int, group: Group, node: Node, splits: frozenset[int], by_row: bool, refs: list[Ref]
+    ) -> None:
+        group.nodes.append(node)
+        group.splits, group.last = splits, position
+        number = node.results.number
+        group.made[number] = by_row
+        group.inputs.update(ref.number for ref in refs if ref.number not in group.made)
+        step_over = node.name in ("sum", "mean", "sum_to") and (
+            node.args[0].shape != group.domain or over_rows(node, group.split)
+        )
+        if step_over and node.results.shape != group.domain:
+            group.summed.add(number)
+        self._connect(group, node, [self.producer.get(ref.number) for ref in refs])
+
+    def _connect(self, unit: Unit, node: Node, sources: list[Unit | None]) -> None:
+        """Note that a unit uses results of others, and that it computes a node's results."""
+        for source in sources:
+            if source is not None and source is not unit:
+                source.consumers[id(unit)] = unit
+                unit.depth = max(unit.depth, source.depth + 1)
+        for ref in refs_in(node.results):
+            self.producer[ref.number] = unit
+
+    def _merge(self, group: Group, other: Group) -> None:
+        """Move the nodes of another group of the same domain into a group, if no unit has to run between them."""
+        splits = group.splits & other.splits
+        if other.domain != group.domain or not splits or len(group.nodes) + len(other.nodes) > MOST_NODES:
+            return
+        if len(group.inputs | other.inputs) > MOST_ARRAYS:
+            return
+        if group.summed & other.inputs or other.summed & group.inputs:
+            return
+        if any(over_rows(n, min(splits)) != (n.results.number in g.summed) for g in (group, other) for n in g.nodes
+               if n.name in ("sum", "mean", "sum_to", "amax") and n.args[0].shape == g.domain):  # fmt: skip
+            return
+        depth = max(group.depth, other.depth)
+        for one, two in ((group, other), (other, group)):
+            if any(u.depth <= depth for u in one.consumers.values() if u is not two and u is not one):
+                return
+        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: node.results.number)
+        group.splits, group.depth, group.last = splits, depth, max(group.last, other.last)
+        group.made |= other.made
+        group.summed |= other.summed
+        group.inputs = (group.inputs | other.inputs) - group.made.keys()
+        group.consumers |= other.consumers
+        for gone in (group, other):
+            group.consumers.pop(id(gone), None)
+        for number in other.made:
+            self.producer[number] = group
+        for node in other.nodes:
+            for ref in self.arguments(node):
+                source = self.producer.get(ref.number)
+                if source is not None and source is not group:
+                    source.consumers.pop(id(other), None)
+                    source.consumers[id(group)] = group
+        self._gone.append(other)
+        del self.units[id(other)]
+
+    def ordered(self) -> list[Unit]:
+        """Return the units in an order in which each follows those whose results it uses, near the recorded one."""
+        after: dict[int, list[Unit]] = {}
+        waiting: dict[int, int] = {}
+        effect: Unit | None = None
+        for unit in sorted(self.units.values(), key=lambda u: u.last):
+            before = {
+                id(source): source
+                for node in (unit.nodes if isinstance(unit, Group) else [unit.node])
+                for ref in (self.arguments(node) if isinstance(unit, Group) else refs_in(node.args))
+                if (source := self.producer.get(ref.number)) is not None and source is not unit
+            }
+            if isinstance(unit, Single) and unit.node.effect:
+                if effect is not None:
+                    before[id(effect)] = effect
+                effect = unit
+            waiting[id(unit)] = len(before)
+            for source in before.values():
+                after.setdefault(id(source), []).append(unit)
+        ready = [(unit.last, key, unit) for key, unit in self.units.items() if not waiting[key]]
+        heapify(ready)
+        order: list[Unit] = []
+        while ready:
+            unit = heappop(ready)[2]
+            order.append(unit)
+            for later in after.get(id(unit), ()):
+                waiting[id(later)] -= 1
+                if not waiting[id(later)]:
+                    heappush(ready, (later.last, id(later), later))
+        return order

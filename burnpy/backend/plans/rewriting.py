@@ -1,0 +1,124 @@
+"""`rewritten`: the nodes of a recording, changed so that more of them become programs.
+
+Numbers that are the same in each replay are computed once. Gradients of several uses of one slice are added before they
+are added to the whole; the rest of the arithmetic stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence, Set
+from typing import Any
+
+from burnpy.backend.plans.graph import operations
+from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
+from burnpy.backend.primitives import Key, Shape
+
+PLACED = "placed_slice"
+"""The name of nodes that add to a slice of zeros: they write new memory, and no zeros where the slice is."""
+
+
+def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
+    """Return the nodes with the gradients of equal slices added first.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs.
+        recording: the recording, which gives numbers to new values.
+    """
+    uses: dict[int, int] = {}
+    for node in nodes:
+        for ref in refs_in(node.args):
+            uses[ref.number] = uses.get(ref.number, 0) + 1
+    for ref in outputs:
+        uses[ref.number] = uses.get(ref.number, 0) + 1
+    chains: dict[int, list[Node]] = {}  # the additions that led to a value, the first of them first
+    last: list[list[Node]] = []
+    for node in nodes:
+        if node.name != "accumulate_slice":
+            continue
+        total = node.args[0]
+        chain = chains.pop(total.number, None) if uses.get(total.number) == 1 else None
+        if chain is None:
+            chain = []
+            last.append(chain)
+        chain.append(node)
+        chains[node.results.number] = chain
+    replaced: dict[int, list[Node]] = {}  # what takes the place of a node, by its id
+    zeros = {n.results.number for n in nodes if n.name == "full" and n.args[1] == 0 and uses.get(n.results.number) == 1}
+    for chain in last:
+        _combine(chain, recording, replaced, zeros)
+    return [new for node in nodes for new in replaced.get(id(node), (node,))]
+
+
+def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
+    """Return the nodes without those that compute one number from constant numbers, and the primitives of these.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs, which must be new memory and are left.
+        device: the device that computes.
+    """
+    known: dict[int, Any] = {}
+    kept: list[Node] = []
+    returned = {ref.number for ref in outputs}
+    for node in nodes:
+        ref = node.results
+        if ref.__class__ is Ref and ref.shape == () and ref.number not in returned and _constant(node, known):
+            args = mapped(node.args, lambda x: known[x.number])
+            known[ref.number] = getattr(device, node.name)(*args)
+        else:
+            kept.append(node)
+    return kept, known
+
+
+def _constant(node: Node, known: Container[int]) -> bool:
+    """Return whether a node is elementwise arithmetic of known numbers."""
+    op = operations().get(node.name)
+    if node.effect or op is None or op.consumes or not (node.name in ("full", "detach") or op.elementwise):
+        return False
+    return all(ref.number in known for ref in refs_in(node.args))
+
+
+def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[Node]], zeros: Set[int]) -> None:
+    """Write a chain of additions to slices as one addition for each slice, at the end of the chain.
+
+    The first addition to zeros becomes `PLACED`.
+    """
+    sums: dict[str, tuple[Any, Ref]] = {}
+    added: list[Node] = []
+    for node in chain:
+        _, key, grad = node.args
+        known = sums.get(repr(key))
+        if known is None:
+            sums[repr(key)] = key, grad
+            continue
+        total = recording.new(grad.shape, known[1].dtype)
+        added.append(Node("add", (known[1], grad), total, False, node.line))
+        sums[repr(key)] = key, total
+    start, end = chain[0].args[0], chain[-1].results
+    for node in chain:
+        replaced[id(node)] = []
+    whole: list[Node] = added
+    for position, (key, grad) in enumerate(sums.values()):
+        result = end if position == len(sums) - 1 else recording.new(end.shape, end.dtype)
+        name = PLACED if start.number in zeros and end.dtype == grad.dtype else "accumulate_slice"
+        whole.append(Node(name, (None if name == PLACED else start, key, grad), result, False, chain[-1].line))
+        start = result
+    replaced[id(chain[-1])] = whole
+
+
+def beside(key: Key, shape: Shape) -> list[Key]:
+    """Return the slices of a shape that a key leaves out; all of it if they are not a few.
+
+    >>> beside((slice(2, 5, 1),), (9, 4))
+    [(slice(0, 2, 1),), (slice(5, 9, 1),)]
+    """
+    parts: list[list[Key]] = []
+    for dim, item in enumerate(key):
+        chosen = range(shape[dim])[item] if isinstance(item, slice) else range(item or 0, (item or 0) + 1)
+        if item is None or chosen.step != 1:
+            return [()]
+        ends = [slice(0, chosen.start, 1), slice(chosen.stop, shape[dim], 1)]
+        parts.append([(*(slice(None, None, 1),) * dim, end) for end in ends if len(range(shape[dim])[end])])
+    partial = [part for part in parts if part]
+    return partial[0] if len(partial) == 1 else [()] if partial else []

@@ -1,0 +1,94 @@
+"""`Signature`: the inputs and outputs of a group's program, and how it is traced."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.plans.fusing import REDUCTIONS, applied, placement
+from burnpy.backend.plans.grouping import Group, Grouping
+from burnpy.backend.plans.recording import Ref, refs_in
+from burnpy.backend.primitives import DType
+from burnpy.backend.programs import Extent, Input
+
+
+class Signature:
+    """The inputs and outputs of a group's program."""
+
+    def __init__(self, group: Group, grouping: Grouping, outside: set[int]) -> None:
+        self.group, self.grouping = group, grouping
+        self.text = ""  #: the program, once it is traced
+        self.arrays: list[Ref] = []
+        self.numbers: list[Ref] = []
+        self._number_dtypes: dict[tuple[int, DType], int] = {}
+        extents: list[Extent] = []
+        domain = group.domain
+        seen: set[int] = set()
+        for node in group.nodes:
+            for ref in grouping.arguments(node):
+                if ref.number in group.made or ref.number in seen or ref.number in grouping.constants:
+                    continue
+                seen.add(ref.number)
+                if math.prod(ref.shape) == 1 and math.prod(domain) != 1:
+                    self.numbers.append(ref)
+                    continue
+                self.arrays.append(ref)
+                place = placement(ref.shape, domain)
+                by_row = node.name not in REDUCTIONS and node.results.shape == ref.shape != domain
+                extents.append(Extent.COLUMN if place is None or by_row else place.extent)
+        self._extents = dict(zip([ref.number for ref in self.arrays], extents, strict=True))
+        floats = [
+            r.dtype
+            for node in group.nodes
+            for r in (node.results, *refs_in(node.args))
+            if r.shape and r.dtype.kind == "f"
+        ]
+        self._float = floats[0] if floats else float32
+        order = [*self.arrays, *self.numbers]
+        self._positions = {ref.number: k for k, ref in enumerate(order)}
+        self.inputs = [Input(e, ref.dtype.name) for e, ref in zip(extents, self.arrays, strict=True)]
+        self.inputs += [Input(Extent.SCALAR, self._number(ref).name) for ref in self.numbers]
+        results = {node.results.number: node.results for node in group.nodes}
+        self.outputs = [results[number] for number in sorted(outside)]
+
+    def _number(self, ref: Ref) -> DType:
+        """Return the dtype of a number: a 0-d float has the dtype of the arrays, as it takes no part in promotion."""
+        return self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The rows and columns of the program."""
+        domain, split = self.group.domain, self.group.split
+        return math.prod(domain[:split]), math.prod(domain[split:])
+
+    @property
+    def name(self) -> str:
+        """The name of the program: its operations."""
+        names = [node.name for node in self.group.nodes]
+        return "+".join(names[:6]) + ("+…" if names[6:] else "")
+
+    def traced(self, t: Any, *symbols: Any) -> tuple[Any, ...]:
+        """Compute the outputs by a tracer."""
+        group = self.group
+        known: dict[int, Any] = {}
+        full = (t.rows, t.columns)
+        for node in group.nodes:
+            given = []
+            for ref in self.grouping.arguments(node):
+                number = self.grouping.constants.get(ref.number)
+                if ref.number in known:
+                    given.append(known[ref.number])
+                elif ref.number in self._positions:
+                    given.append(symbols[self._positions[ref.number]])
+                else:
+                    dtype = self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
+                    given.append(t.full((), number, dtype))
+            known[node.results.number] = applied(t, node, given, group.domain, group.split)
+        outputs = []
+        for ref in self.outputs:
+            x = known[ref.number]
+            if ref.shape == group.domain and ref.number not in group.summed and not group.made[ref.number]:
+                x = t.expand(x, full)
+            outputs.append(x)
+        return tuple(outputs)

@@ -1,0 +1,78 @@
+"""`Source`: the generated Python function that replays a plan, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from burnpy.backend.plans.recording import DefaultGenerator, Ref
+
+
+class Source:
+    """The statements of a function, and the objects that they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.text = ""  #: the function, once it is defined
+        self.objects: dict[str, Any] = {}
+        self._names: dict[Any, str] = {}
+
+    def bind(self, value: Any, prefix: str = "c") -> str:
+        """Return the name of an object that the statements use."""
+        method = value.__class__ is MethodType  # made anew each time that it is looked up
+        key = (id(value.__self__), id(value.__func__)) if method else id(value)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = f"{prefix}{len(self.objects)}"
+            self.objects[name] = value
+        return name
+
+    def write(self, line: str) -> None:
+        """Add a statement."""
+        self.lines.append(line)
+
+    def expression(self, x: Any, name: Callable[[Ref], str]) -> str:
+        """Return the expression of an argument; ``name`` gives the name of a value."""
+        kind = x.__class__
+        if kind is Ref:
+            return name(x)
+        if kind is tuple:
+            return "(" + "".join(f"{self.expression(member, name)}, " for member in x) + ")"
+        if kind is list:
+            return "[" + ", ".join(self.expression(member, name) for member in x) + "]"
+        if kind is DefaultGenerator:
+            return f"{self.bind(x.find)}()"
+        if x is None or x is True or x is False or kind is int:
+            return repr(x)
+        return self.bind(x)
+
+    def target(self, results: Any, name: Callable[[Ref], str]) -> str:
+        """Return the left side of the assignment of results; empty if there are none."""
+        if results.__class__ is Ref:
+            return f"{name(results)} = "
+        if results.__class__ is tuple or results.__class__ is list:
+            inside = "".join(f"{self.target(member, name).removesuffix(' = ') or '_'}, " for member in results)
+            return f"({inside}) = " if inside else ""
+        return ""
+
+    def definition(
+        self, parameters: list[str], result: str, name: str, later: list[str]
+    ) -> Callable[[dict[str, Any]], Callable[..., Any]]:
+        """Return a function that makes the function, given the objects of the names ``later``.
+
+        All objects are locals of the function, which Python reads fastest.
+        """
+        inside = "\n    ".join([*self.lines, f"return {result}"])
+        given = [*self.objects, *later]
+        star = ", *, " if parameters and given else "*, " if given else ""
+        defaults = ", ".join(f"{key}={key}" for key in given)
+        self.text = f"def {name}({', '.join(parameters)}{star}{defaults}):\n    {inside}\n"
+        code = compile(self.text, f"<{name}>", "exec")
+
+        def make(objects: dict[str, Any]) -> Callable[..., Any]:
+            space = {**self.objects, **objects}
+            exec(code, space)
+            return space[name]  # type: ignore[no-any-return]  # the function
+
+        return make

@@ -1,0 +1,402 @@
+"""`Writer`: the statements of a plan's replay, and the memory of its intermediate values.
+
+A value of a plan is *kept* if it lies in the plan's own memory, where each replay writes it anew: results of programs
+and products, and views of them, which are made once. Everything else, such as results of operations and outputs, is
+made by each replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Any
+
+from burnpy.backend.call_origin import lines_of
+from burnpy.backend.plans.executor import Executor, Launch
+from burnpy.backend.plans.explain import OperationPart, ProgramPart
+from burnpy.backend.plans.fusing import DTYPES, step_of
+from burnpy.backend.plans.graph import Sharing, operations
+from burnpy.backend.plans.grouping import Group, Grouping, Single
+from burnpy.backend.plans.memory import Arena
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.rewriting import PLACED, beside
+from burnpy.backend.plans.signature import Signature
+from burnpy.backend.plans.source import Source
+from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.programs import ProgramError, trace
+
+_VIEWS = ("reshape", "permute", "slice", "expand", "detach")
+
+
+class Writer:
+    """The state of writing one plan.
+
+    Args:
+        device: the device that computes.
+        executor: what it offers plans; None to call operations alone.
+        nodes: the nodes.
+        inputs: the inputs.
+        outputs: the outputs.
+        constants: the primitives of values that are constants, by number.
+        donated: the positions of inputs whose memory outputs may take.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        executor: Executor | None,
+        nodes: Sequence[Node],
+        inputs: Sequence[Ref],
+        outputs: Sequence[Ref],
+        constants: dict[int, Any],
+        donated: Set[int] = frozenset(),
+    ) -> None:
+        self.device, self.executor = device, executor
+        self.inputs, self.outputs, self.constants = inputs, outputs, constants
+        self.donated = [inputs[k] for k in sorted(donated)]  #: those that nothing overwrites yet
+        self._donated = {ref.number: k for k, ref in enumerate(inputs) if k in donated}
+        self.source, self.arena = Source(), Arena()
+        numbers = {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
+        self.grouping = Grouping(nodes, numbers) if executor is not None else None
+        units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
+        self.units: list[Any] = []
+        self.launches: dict[int, tuple[Launch, Signature]] = {}
+        for unit in units:
+            self.units += self._split(unit)
+        self.units = self._needed(self.units)
+        flat: list[Node] = []
+        fused: set[int] = set()
+        for unit in self.units:
+            if isinstance(unit, Group):
+                assert self.grouping is not None
+                parts = [Node("", tuple(self.grouping.arguments(n)), n.results, False, ()) for n in unit.nodes]
+                fused.update(map(id, parts))
+                flat += parts
+            else:
+                flat.append(unit.node)
+        self.sharing = Sharing(flat, outputs, fused)
+        self._count = len(flat)  # which is the last use of outputs
+        self.kept: dict[int, str] = {}  #: the names of values in the plan's memory
+        self.recipes: list[tuple[str, int, Shape, DType]] = []  #: its arrays: name, start, shape and dtype
+        self.views: list[tuple[str, Callable[..., Any], str, tuple[Any, ...]]] = []
+        """Views of them: name, function, the array's name, and further arguments."""
+        self._models: dict[str, Any] = {}  # arrays as those of the plan's memory will be, by name
+        self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
+        self._made: set[int] = set()  # those that have a name in the replay
+        self._write()
+
+    def name(self, ref: Ref) -> str:
+        """Return the name of a value."""
+        kept = self.kept.get(ref.number)
+        if kept is not None:
+            return kept
+        constant = self.constants.get(ref.number)
+        return f"v{ref.number}" if constant is None else self.source.bind(constant)
+
+    def _split(self, unit: Any) -> list[Any]:
+        """Return a unit, or the nodes of a group that is not to be a program."""
+        if not isinstance(unit, Group):
+            return [unit]
+        made = self._launch(unit)
+        if made is None:
+            for node in unit.nodes:
+                self.grouping.producer.pop(node.results.number, None)  # type: ignore[union-attr]  # there is one
+            return [Single(node, k) for k, node in enumerate(unit.nodes)]
+        self.launches[id(unit)] = made
+        return [unit]
+
+    def _needed(self, units: list[Any]) -> list[Any]:
+        """Return the units without the constants and views that programs compute themselves."""
+        needed = {ref.number for ref in self.outputs}
+        kept = []
+        for unit in reversed(units):
+            if isinstance(unit, Group):
+                signature = self.launches[id(unit)][1]
+                needed.update(ref.number for ref in (*signature.arrays, *signature.numbers))
+            elif unit.node.effect or any(ref.number in needed for ref in refs_in(unit.node.results)):
+                needed.update(ref.number for ref in refs_in(unit.node.args))
+            else:
+                continue
+            kept.append(unit)
+        return kept[::-1]
+
+    def _launch(self, group: Group) -> tuple[Launch, Signature] | None:
+        """Return the launch of a group's program; None if it has none."""
+        assert self.executor is not None
+        assert self.grouping is not None
+        signature = Signature(group, self.grouping, self._outside(group))
+        if not signature.outputs:
+            return None
+        try:
+            program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
+            launch = self.executor.program(program, *signature.sizes)
+            signature.text = program.text
+        except ProgramError:
+            return None
+        return None if launch is None else (launch, signature)
+
+    def _outside(self, group: Group) -> set[int]:
+        """Return the values of a group that are used outside of it."""
+        uses = self._uses()
+        inside = {id(node) for node in group.nodes}
+        return {number for number in group.made if any(user not in inside for user in uses.get(number, ()))}
+
+    def _uses(self) -> dict[int, list[int]]:
+        """Return the nodes that use each value, by id; 0 stands for an output."""
+        if not hasattr(self, "_used"):
+            assert self.grouping is not None
+            self._used: dict[int, list[int]] = {}
+            for unit in self.grouping.units.values():
+                nodes = unit.nodes if isinstance(unit, Group) else [unit.node]
+                for node in nodes:
+                    refs = self.grouping.arguments(node) if isinstance(unit, Group) else refs_in(node.args)
+                    for ref in refs:
+                        self._used.setdefault(ref.number, []).append(id(node))
+            for ref in self.outputs:
+                self._used.setdefault(ref.number, []).append(0)
+        return self._used
+
+    def _write(self) -> None:
+        """Write all units, with the end of each value after its last use."""
+        places: dict[int, list[tuple[int, int]]] = {}
+        position = 0
+        ends: dict[int, list[str]] = {}
+        for unit in self.units:
+            nodes = unit.nodes if isinstance(unit, Group) else [unit.node]
+            stop = position + len(nodes)
+            scratch: list[tuple[int, int]] = []
+            if isinstance(unit, Group):
+                self._group(unit, stop, places, scratch)
+            else:
+                self._single(unit.node, position, stop, places, scratch)
+            for place in scratch:
+                self.arena.free(place)
+            for node in nodes:
+                for ref in refs_in(node.results):
+                    if ref.number in self._made:
+                        ends.setdefault(self.sharing.last[self.sharing.root(ref)], []).append(f"v{ref.number}")
+            for at in range(position, stop):
+                for place in places.pop(at, ()):
+                    self.arena.free(place)
+                if ends.get(at):
+                    self.source.write(" = ".join(ends.pop(at)) + " = None")
+            position = stop
+
+    def _overwritable(self, ref: Ref, before: int) -> Ref | None:
+        """Return a donated input of a value's shape and dtype, which nothing needs from a position on."""
+        for given in self.donated:
+            fits = given.shape == ref.shape and given.dtype == ref.dtype
+            if fits and self.sharing.last.get(self.sharing.root(given), -1) < before:
+                self.donated.remove(given)
+                return given
+        return None
+
+    def _result(self, ref: Ref, before: int, stop: int, places: dict[int, list[tuple[int, int]]]) -> str:
+        """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
+
+        Args:
+            ref: the result.
+            before: the position before which donated inputs must have been used last, to be overwritten.
+            stop: the position after the unit.
+            places: the places to free, by position.
+        """
+        assert self.executor is not None
+        last = self.sharing.last[self.sharing.root(ref)]
+        name = f"v{ref.number}"
+        if last >= self._count:
+            shape, dtype = self.source.bind(ref.shape), self.source.bind(ref.dtype)
+            new = f"{self.source.bind(self.executor.empty, 'f')}({shape}, {dtype})"
+            given = self._overwritable(ref, before)
+            choice = "" if given is None else f"v{given.number} if {self._donated[given.number]} in free else "
+            self.source.write(f"{name} = {choice}{new}")
+            self._contiguous.add(ref.number)
+            self._made.add(ref.number)
+            return name
+        place = self.arena.take(ref.shape, ref.dtype)
+        places.setdefault(max(last, stop - 1), []).append(place)
+        self._array(name, place, ref.shape, ref.dtype)
+        self.kept[ref.number] = name
+        return name
+
+    def _array(self, name: str, place: tuple[int, int], shape: Shape, dtype: DType) -> None:
+        """Note an array in the plan's memory."""
+        assert self.executor is not None
+        self.recipes.append((name, place[0], shape, dtype))
+        self._models[name] = self.executor.empty(shape, dtype)
+
+    def _scratch(self, shape: Shape, dtype: DType, scratch: list[tuple[int, int]]) -> str:
+        """Return the name of memory that only one unit uses."""
+        place = self.arena.take(shape, dtype)
+        scratch.append(place)
+        name = f"s{len(self.recipes)}"
+        self._array(name, place, shape, dtype)
+        return name
+
+    def _operand(self, ref: Ref, scratch: list[tuple[int, int]]) -> str:
+        """Return the name of a value as a C-contiguous array."""
+        assert self.executor is not None
+        name = self.name(ref)
+        if ref.number in self.kept:
+            model = self._models[name]
+            if self.executor.is_contiguous(model):
+                return name
+            copy = self._scratch(ref.shape, ref.dtype, scratch)
+            self.source.write(f"{copy}[...] = {name}")
+            return copy
+        constant = self.constants.get(ref.number)
+        if constant is not None:
+            return self.source.bind(self.executor.contiguous(constant))
+        if ref.number not in self._contiguous:
+            self.source.write(f"{name} = {self.source.bind(self.executor.contiguous, 'f')}({name})")
+            self._contiguous.add(ref.number)
+        return name
+
+    def _group(
+        self, group: Group, stop: int, places: dict[int, list[tuple[int, int]]], scratch: list[tuple[int, int]]
+    ) -> None:
+        launch, signature = self.launches[id(group)]
+        before = stop if launch.in_place else stop - len(group.nodes)
+        arrays = [self._operand(ref, scratch) for ref in signature.arrays]
+        numbers = [f"{self.name(ref)}.item()" for ref in signature.numbers]
+        results = [self._result(ref, before, stop, places) for ref in signature.outputs]
+        rooms = [self._scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
+        launch.write(self.source, [*arrays, *results], numbers, rooms)
+
+    def _single(
+        self,
+        node: Node,
+        position: int,
+        stop: int,
+        places: dict[int, list[tuple[int, int]]],
+        scratch: list[tuple[int, int]],
+    ) -> None:
+        source = self.source
+        if self.executor is not None and node.results.__class__ is Ref:
+            if node.name in _VIEWS and node.args[0].number in self.kept and self._view(node):
+                return
+            product = self.executor.product(node)
+            if product is not None:
+                arrays = [self._operand(ref, scratch) for ref in refs_in(node.args)]
+                product.write(source, [*arrays, self._result(node.results, position, stop, places)], (), ())
+                return
+            if node.name == PLACED:
+                self._place(node, self._result(node.results, position, stop, places))
+                return
+            if node.name == "accumulate_slice" and position in self.sharing.overwritten and self._add_part(node):
+                return
+            view = self.executor.view(node, self.name(node.args[0])) if node.name in _VIEWS else None
+            if view is not None:
+                self._made.add(node.results.number)
+                source.write(f"{self.name(node.results)} = {view}")
+                return
+        self._made.update(ref.number for ref in refs_in(node.results))
+        args = [source.expression(x, self.name) for x in node.args]
+        if node.name == "foreach" and self.donated:
+            args[4] = self._owned(node, position)
+        if node.name.startswith("accumulate") and position not in self.sharing.overwritten:
+            args[0] = f"{source.bind(self.device.mul, 'f')}({args[0]}, 1)"
+        target = source.target(node.results, self.name)
+        source.write(f"{target}{source.bind(getattr(self.device, node.name), 'f')}({', '.join(args)})")
+
+    def _owned(self, node: Node, position: int) -> str:
+        """Return whether a formula of lists may overwrite all lists after the second, as donated inputs."""
+        states = [ref for column in node.args[1][2:] for ref in column]
+        fits = all(r.number in self._donated and self.sharing.last[self.sharing.root(r)] == position for r in states)
+        if not states or not fits or any(ref not in self.donated for ref in states):
+            return "False"
+        for ref in states:
+            self.donated.remove(ref)
+        return " and ".join(f"{self._donated[ref.number]} in free" for ref in states)
+
+    def _place(self, node: Node, name: str) -> None:
+        """Write a slice, and zeros beside it, into memory for the result."""
+        assert self.executor is not None
+        shape, key = node.results.shape, node.args[1]
+        for other in beside(key, shape):
+            self.source.write(f"{self._part(node.results, name, other)}.fill(0.0)")
+        part = self._part(node.results, name, key)
+        self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(node.args[2])}, 0.0, {part})")
+
+    def _add_part(self, node: Node) -> bool:
+        """Write an addition to a slice of the plan's memory; return whether it is one."""
+        assert self.executor is not None
+        total, key, grad = node.args
+        name = self.kept.get(total.number)
+        if name is None:
+            return False
+        self.kept[node.results.number] = name
+        part = self._part(total, name, key)
+        self.source.write(f"{self.source.bind(self.executor.add, 'f')}({part}, {self.name(grad)}, {part})")
+        return True
+
+    def _part(self, ref: Ref, name: str, key: tuple[Any, ...]) -> str:
+        """Return the expression of a part of a value, which in the plan's memory is made once."""
+        assert self.executor is not None
+        if ref.number not in self.kept:
+            return f"{self.source.bind(self.executor.part, 'f')}({name}, {self.source.bind(key)})"
+        own = f"p{len(self.views)}"
+        self.views.append((own, self.executor.part, name, (key,)))
+        return own
+
+    def _view(self, node: Node) -> bool:
+        """Make a view of an array in the plan's memory once and for all; return whether it is one."""
+        name, method = self.name(node.args[0]), getattr(self.device, node.name)
+        model = self._models[name]
+        view = method(model, *node.args[1:])
+        if self.device.storage_of(view)[0] != self.device.storage_of(model)[0]:
+            return False
+        own = f"v{node.results.number}"
+        self._models[own] = view
+        self.views.append((own, method, name, node.args[1:]))
+        self.kept[node.results.number] = own
+        return True
+
+    def parts(self) -> Iterator[ProgramPart | OperationPart]:
+        """Yield the parts of the plan, for people."""
+        for unit in self.units:
+            if isinstance(unit, Group):
+                signature = self.launches[id(unit)][1]
+                names = tuple([node.name for node in unit.nodes])
+                yield ProgramPart(signature.name, names, *signature.sizes, signature.text)
+            else:
+                lines = lines_of(unit.node.line)
+                yield OperationPart(unit.node.name, lines[-1] if lines else None, self._reason(unit.node))
+
+    def _reason(self, node: Node) -> str:
+        """Return why a node is no part of a program."""
+        if self.executor is None:
+            return "the device runs plans operation by operation"
+        op = operations().get(node.name)
+        if node.effect:
+            return "is done in each replay, for more than its result"
+        if node.name in _VIEWS:
+            return "a view, which costs nothing or a copy"
+        if op is not None and op.product:
+            return "a product, which BLAS or a kernel of its own computes"
+        other = next((ref for ref in refs_in((node.args, node.results)) if ref.dtype not in DTYPES), None)
+        if other is not None:
+            return f"programs do not compute with {other.dtype}"
+        shapes = ", ".join(str(ref.shape) for ref in refs_in(node.args))
+        if step_of(node) is not None:
+            return f"of shapes {shapes}, which do not lie in rows and columns"
+        return "has a kernel of its own, or none"
+
+    def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
+        """Return a function that makes a replay with memory of its own."""
+        parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * bool(self._donated)
+        result = f"[{', '.join(self.name(ref) for ref in self.outputs)}]"
+        define = self.source.definition(
+            parameters, result, name, [r[0] for r in self.recipes] + [v[0] for v in self.views]
+        )
+
+        def instance() -> Callable[..., Any]:
+            arrays: dict[str, Any] = {}
+            if self.recipes:
+                assert self.executor is not None
+                memory = self.executor.memory(self.arena.size)
+                for own, start, shape, dtype in self.recipes:
+                    arrays[own] = self.executor.array(memory, start, shape, dtype)
+                for own, method, array, args in self.views:
+                    arrays[own] = method(arrays[array], *args)
+            return define(arrays)
+
+        return instance

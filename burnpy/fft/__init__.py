@@ -1,0 +1,52 @@
+"""Discrete Fourier transforms of real and complex tensors, named as in ``torch.fft``, and spectra of signals.
+
+There is no complex dtype: a spectrum is a `ComplexTensor`, a pair of float tensors. All functions are differentiable
+twice, in reverse and forward mode. On NumPy pocketfft computes them, SciPy's where SciPy is installed, on CuPy cuFFT;
+other backends copy to the host and back, unless they override the operation. float32 stays float32; float16 and
+bfloat16 are computed in float32.
+
+>>> from burnpy import Tensor, fft
+>>> from burnpy.backend import NumPy
+>>> fft.rfft(Tensor[NumPy].from_data([0.0, 1.0, 0.0, -1.0])).abs().tolist()
+[0.0, 2.0, 0.0]
+"""
+
+from __future__ import annotations
+
+from burnpy.backend.lazy import attached
+
+_LATER = {
+    "burnpy.fft.complex_tensor": ("ComplexTensor", "polar", "view_as_complex", "view_as_real"),
+    "burnpy.fft.convolution": ("fftconvolve",),
+    "burnpy.fft.frequencies": ("fftfreq", "fftshift", "ifftshift", "rfftfreq"),
+    "burnpy.fft.short_time": ("istft", "stft"),
+    "burnpy.fft.transforms": (
+        "fft",
+        "fft2",
+        "fftn",
+        "hfft",
+        "ifft",
+        "ifft2",
+        "ifftn",
+        "ihfft",
+        "irfft",
+        "irfft2",
+        "irfftn",
+        "rfft",
+        "rfft2",
+        "rfftn",
+    ),
+    "burnpy.fft.windows": (
+        "bartlett_window",
+        "blackman_window",
+        "cosine_window",
+        "gaussian_window",
+        "hamming_window",
+        "hann_window",
+        "kaiser_window",
+        "nuttall_window",
+    ),
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

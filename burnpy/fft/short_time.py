@@ -1,0 +1,268 @@
+"""Short-time Fourier transforms: the spectra of overlapping frames of a signal, and the signal of such spectra.
+
+Source: Griffin and Lim, Signal Estimation from Modified Short-Time Fourier Transform, 1984.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.fft.complex_base import made
+from burnpy.fft.complex_tensor import ComplexTensor
+from burnpy.fft.sizes import float_or_complex
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import integer
+from burnpy.tensor.operands import together
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B
+
+PadMode = Literal["constant", "reflect", "replicate", "circular"]
+
+
+class Frames(NamedTuple):
+    """The checked sizes of a short-time transform."""
+
+    size: int  #: of each transform
+    hop: int  #: samples between the beginnings of two frames
+    window: Any  #: the window, of ``size`` elements with zeros at its ends, or None for ones
+
+
+@explained
+def stft(
+    x: Tensor[B] | ComplexTensor[B],
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor[B] | None = None,
+    center: bool = True,
+    pad_mode: PadMode = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+) -> ComplexTensor[B]:
+    """Compute the spectra of overlapping frames of a signal.
+
+    Args:
+        x: a float or complex signal, of shape (…, samples).
+        n_fft: the samples of a frame.
+        hop_length: the samples from one frame to the next, by default ``n_fft // 4``.
+        win_length: the samples of a frame that the window weights, in its middle; the others count 0. By default all.
+        window: a window of ``win_length`` elements, as of `hann_window`; by default ones.
+        center: whether ``n_fft // 2`` elements are added at both ends, so that frame t has its middle at sample
+            ``t * hop_length``. Else the first frame begins at sample 0.
+        pad_mode: the elements that are added: see ``nn.functional.pad``.
+        normalized: whether spectra are divided by √n_fft.
+        onesided: whether only the frequencies 0 to n_fft // 2 are computed, as is the default for float signals, whose
+            other frequencies are conjugates.
+
+    Returns:
+        The spectra, of shape (…, frequencies, frames), where there are 1 + samples // hop_length frames if ``center``.
+
+    Raises:
+        ArgumentError: ``n_fft``, ``hop_length`` or ``win_length`` is below 1, or ``win_length`` above ``n_fft``;
+            ``onesided`` for a complex signal.
+        ShapeError: the signal is shorter than a frame, or than half a frame that is to be added; or the window is not
+            of ``win_length`` elements.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import hann_window
+    >>> x = Tensor[NumPy].ones((64,))
+    >>> stft(x, 16, window=hann_window(16, device=NumPy)).shape
+    (9, 17)
+    """
+    signal = float_or_complex("stft", x)
+    frames = _checked("stft", signal, n_fft, hop_length, win_length, window)
+    complex_signal = isinstance(signal, ComplexTensor)
+    half = not complex_signal if onesided is None else bool(onesided)
+    if half and complex_signal:
+        raise ArgumentError("stft() got onesided=True and a ComplexTensor, whose spectrum has two sides")
+    _need_samples(signal.shape, frames.size, center, pad_mode)
+    parts: tuple[Any, ...] = (signal.real, signal.imag) if complex_signal else (signal,)
+    b, like, norm = parts[0]._backend, parts[0], "ortho" if normalized else "backward"
+    values = [_extended(b, part._primitive, frames.size, center, pad_mode) for part in parts]
+    if half and frames.window is not None:
+        real, imag = b.frame_spectra(values[0], frames.window, frames.hop, norm)
+    else:
+        values = [_weighted(b, value, frames) for value in values]
+        dims = (len(values[0].shape) - 1,)
+        if complex_signal:
+            real, imag = b.fft(*values, dims, False, norm)
+        else:
+            real, imag = b.rfft(values[0], dims, norm) if half else b.fft_real(values[0], dims, False, norm)
+    return made(ComplexTensor, like._like(b.mT(real)), like._like(b.mT(imag)))
+
+
+@explained
+def istft(
+    z: ComplexTensor[B],
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor[B] | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool = True,
+    length: int | None = None,
+) -> Tensor[B]:
+    """Compute the signal whose `stft` is closest to given spectra, in the sum of squares.
+
+    Args:
+        z: spectra, of shape (…, frequencies, frames); with ``onesided``, n_fft // 2 + 1 frequencies, else n_fft.
+        n_fft: as of `stft`, and so are all others up to ``onesided``.
+        hop_length: as of `stft`.
+        win_length: as of `stft`.
+        window: as of `stft`.
+        center: as of `stft`; the elements that it added are cut off.
+        normalized: as of `stft`.
+        onesided: as of `stft`. Of two sides, the second one, of the conjugates, is not read.
+        length: the samples of the result; missing ones are 0.
+
+    Raises:
+        ArgumentError: as of `stft`; or the sum of the squares of the windows is 0 at a sample, which could then be
+            anything: overlap frames more, or leave out ``center=False``.
+        ShapeError: the spectra do not have the frequencies of ``n_fft``, or no frame.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import hann_window
+    >>> x, window = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0] * 4), hann_window(8, device=NumPy)
+    >>> istft(stft(x, 8, window=window), 8, window=window).round(decimals=3).tolist()[:4]
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    if not isinstance(z, ComplexTensor):
+        raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; ComplexTensor(real, imag) makes one")
+    frames = _checked("istft", z, n_fft, hop_length, win_length, window)
+    frequencies = frames.size // 2 + 1 if onesided else frames.size
+    if z.ndim < 2 or z.shape[-2] != frequencies or not z.shape[-1]:
+        raise ShapeError(
+            f"istft() got spectra of shape {z.shape}; for n_fft={frames.size} and onesided={bool(onesided)} it takes "
+            f"(…, {frequencies}, frames), with 1 frame or more"
+        )
+    samples = None if length is None else integer(length, "length", "istft")
+    if samples is not None and samples < 1:
+        raise ArgumentError(f"istft() got length={samples}; give 1 or more samples")
+    b, like, last = z.real._backend, z.real, z.ndim - 1
+    norm = "ortho" if normalized else "backward"
+    real, imag = b.mT(z.real._primitive), b.mT(z.imag._primitive)
+    if not onesided:
+        half = (*(slice(None),) * last, slice(0, frames.size // 2 + 1, 1))
+        real, imag = b.slice(real, half), b.slice(imag, half)
+    values = b.irfft(real, imag, (last,), frames.size, norm)
+    if frames.window is not None:
+        values = b.mul(values, frames.window)
+    count = z.shape[-1]
+    whole = (count - 1) * frames.hop + frames.size
+    total = b.overlap_add(values, whole, frames.hop)
+    start = frames.size // 2 if center else 0
+    stop = min(whole if samples is None else start + samples, whole)
+    if samples is None and center:
+        stop = whole - frames.size // 2
+    envelope = _envelope(b, frames, count, whole, values.dtype, slice(start, stop, 1))
+    out = b.div(b.slice(total, (*(slice(None),) * (last - 1), slice(start, stop, 1))), envelope)
+    if samples is not None and samples > stop - start:
+        shape = (*out.shape[:-1], samples)
+        key = (*(slice(None),) * (last - 1), slice(0, stop - start, 1))
+        out = b.slice_scatter(b.expand(b.full((), 0.0, out.dtype), shape), key, out)
+    return like._like(out)
+
+
+def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any) -> Frames:
+    """Return the sizes of a transform, and its window on the device of x, with zeros up to n_fft.
+
+    Raises:
+        ArgumentError: a size is below 1, or the window is longer than a frame.
+        ShapeError: the window has another size, or the signal no dimension.
+        KindError: the window is no float tensor.
+    """
+    size = _positive(operation, "n_fft", n_fft)
+    hop = _positive(operation, "hop_length", max(size // 4, 1) if hop_length is None else hop_length)
+    width = _positive(operation, "win_length", size if win_length is None else win_length)
+    if width > size:
+        raise ArgumentError(f"{operation}() got win_length={width} above n_fft={size}; a window fits into its frame")
+    if not x.ndim:
+        raise ShapeError(f"{operation}() got a 0-d tensor; a signal has one dimension or more")
+    if window is None and width == size:
+        return Frames(size, hop, None)
+    real = x.real if isinstance(x, ComplexTensor) else x
+    b = real._backend
+    if window is None:
+        weights = b.full((width,), 1.0, real.dtype)
+    else:
+        if not isinstance(window, TensorBase) or window.kind != "float":
+            raise KindError(
+                f"{operation}() got window={describe(window)}; expected a float Tensor, as of hann_window()"
+            )
+        if window.shape != (width,):
+            raise ShapeError(f"{operation}() got a window of shape {window.shape}; expected ({width},), win_length")
+        _, placed = together(operation, real, window)
+        weights = placed._primitive if placed.dtype == real.dtype else b.cast(placed._primitive, real.dtype)
+    if width < size:
+        start = (size - width) // 2
+        weights = b.slice_scatter(b.full((size,), 0.0, real.dtype), (slice(start, start + width, 1),), weights)
+    return Frames(size, hop, weights)
+
+
+def _positive(operation: str, name: str, value: Any) -> int:
+    number = integer(value, name, operation)
+    if number < 1:
+        raise ArgumentError(f"{operation}() got {name}={number}; give 1 or more samples")
+    return number
+
+
+def _need_samples(shape: Any, size: int, center: bool, pad_mode: str) -> None:
+    """Check that a signal has a frame, and enough elements to pad it.
+
+    Raises:
+        ArgumentError: there is no such mode.
+        ShapeError: it has too few elements.
+    """
+    if pad_mode not in ("constant", "reflect", "replicate", "circular"):
+        raise ArgumentError(
+            f'stft() got pad_mode={describe(pad_mode)}; expected "constant", "reflect", "replicate" or "circular"'
+        )
+    samples = shape[-1]
+    least = size
+    if center:
+        least = {"reflect": size // 2 + 1, "circular": max(size // 2, 1)}.get(pad_mode, 1)
+    if samples < least:
+        why = f"center=True and pad_mode={pad_mode!r}" if center else "center=False"
+        raise ShapeError(f"stft() got shape {shape}, n_fft={size} and {why}; the signal needs {least} samples or more")
+
+
+def _extended(b: Any, x: Any, size: int, center: bool, pad_mode: str) -> Any:
+    """Return a signal with half a frame of ``size`` added at both ends, if ``center``."""
+    ends, lead = size // 2, len(x.shape) - 1
+    if not center or not ends:
+        return x
+    if pad_mode != "constant":
+        return b.pad_ends(x, (*((0, 0),) * lead, (ends, ends)), pad_mode)
+    full = (*x.shape[:-1], x.shape[-1] + 2 * ends)
+    place = (*(slice(None),) * lead, slice(ends, ends + x.shape[-1], 1))
+    return b.slice_scatter(b.expand(b.full((), 0.0, x.dtype), full), place, x)
+
+
+def _weighted(b: Any, x: Any, frames: Frames) -> Any:
+    """Return the frames of a signal, (…, count, n_fft), times the window."""
+    out = b.frames(x, frames.size, frames.hop)
+    return out if frames.window is None else b.mul(out, frames.window)
+
+
+def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: slice) -> Any:
+    """Return the sum of the squares of the windows at the samples that are kept.
+
+    Raises:
+        ArgumentError: it is 0 at a sample.
+    """
+    window = b.full((frames.size,), 1.0, dtype) if frames.window is None else frames.window
+    squares = b.expand(b.reshape(b.mul(window, window), (1, frames.size)), (count, frames.size))
+    total = b.slice(b.overlap_add(squares, whole, frames.hop), (kept,))
+    if b.eager_checks:
+        least = np.asarray(b.to_numpy(b.amin(b.detach(total), (0,), False))) if kept.stop > kept.start else 1.0
+        if float(least) < 1e-11:
+            raise ArgumentError(
+                f"istft() got windows whose squares add up to {float(least):.1g} at a sample, with n_fft={frames.size} "
+                f"and hop_length={frames.hop}; overlap the frames more, or transform with center=True"
+            )
+    return total

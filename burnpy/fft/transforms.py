@@ -1,0 +1,236 @@
+"""Discrete Fourier transforms of real and complex tensors along one dimension, two or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.fft.complex_base import made
+from burnpy.fft.complex_tensor import ComplexTensor
+from burnpy.fft.sizes import float_or_complex, resized, transform_dims
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
+from burnpy.typevars import B
+
+Norm: TypeAlias = Literal["backward", "ortho", "forward"]
+"""The direction that divides by the number n of elements: the inverse one, each by √n, or the forward one."""
+Sizes: TypeAlias = Sequence[int] | None
+Signal: TypeAlias = Tensor[B] | ComplexTensor[B]
+
+_LAST_TWO = (-2, -1)
+
+
+@explained
+def fft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the discrete Fourier transform Σ x[j] exp(-2πi jk / n) along a dimension.
+
+    Args:
+        x: a float or complex tensor of one dimension or more.
+        n: the size of the transform: elements beyond it are cut off, missing ones are 0. By default all elements.
+        dim: the dimension.
+        norm: "backward", the default, leaves the sum as it is, "forward" divides it by n, and "ortho" by √n.
+
+    Returns:
+        The spectrum, with the n frequencies of `fftfreq` along ``dim``; float32 numbers have a float32 spectrum, and
+        float16 and bfloat16 are computed in float32 and rounded.
+
+    Raises:
+        ShapeError: x is 0-d, or n or the dimension is 0.
+        DimError: x has no such dimension.
+        ArgumentError: ``norm`` is something else, or n is no int.
+
+    >>> from burnpy.backend import NumPy
+    >>> z = fft(Tensor[NumPy].from_data([1.0, 0.0, 3.0, 1.0]))
+    >>> z.shape, z.real.tolist(), z[1].item()
+    ((4,), [5.0, -2.0, 3.0, -2.0], (-2+1j))
+    """
+    return _complex("fft", x, n, (dim,), norm, False)
+
+
+@explained
+def ifft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the inverse of `fft`, which has the same arguments.
+
+    >>> from burnpy.backend import NumPy
+    >>> ifft(fft(Tensor[NumPy].from_data([1.0, 2.0]))).real.tolist()
+    [1.0, 2.0]
+    """
+    return _complex("ifft", x, n, (dim,), norm, True)
+
+
+@explained
+def rfft(x: Tensor[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the frequencies 0 to n // 2 of the `fft` of a float tensor; the others are their conjugates.
+
+    >>> from burnpy.backend import NumPy
+    >>> rfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0])).real.tolist()
+    [10.0, -2.0, -2.0]
+    """
+    return _half("rfft", x, n, (dim,), norm)
+
+
+@explained
+def irfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the inverse of `rfft`: a float tensor from half its spectrum.
+
+    Args:
+        x: the spectrum; the frequencies 0 to n // 2 are read, and missing ones are 0. Imaginary parts that a
+            real signal does not have, of frequency 0 and of n / 2, are ignored.
+        n: the size of the result, by default 2 (x.shape[dim] - 1). Pass it for an odd size.
+        dim: the dimension.
+        norm: as of `fft`.
+
+    >>> from burnpy.backend import NumPy
+    >>> irfft(rfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])), 3).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return _real("irfft", x, n, (dim,), norm)
+
+
+@explained
+def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the `fft`, which is real, of a signal whose negative times are the conjugates of the others.
+
+    Args:
+        x: the signal at the times 0 to n // 2.
+        n: the size of the result, by default 2 (x.shape[dim] - 1).
+        dim: the dimension.
+        norm: as of `fft`.
+
+    >>> from burnpy.backend import NumPy
+    >>> hfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])).tolist()
+    [8.0, -2.0, 0.0, -2.0]
+    """
+    z = float_or_complex("hfft", x)
+    return _real("hfft", z.conj() if isinstance(z, ComplexTensor) else z, n, (dim,), norm, False)
+
+
+@explained
+def ihfft(x: Tensor[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the inverse of `hfft`: the first half of the `ifft` of a float tensor."""
+    return _half("ihfft", x, n, (dim,), norm, True)
+
+
+@explained
+def fftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the `fft` along several dimensions.
+
+    Args:
+        x: a float or complex tensor.
+        s: the size along each dimension, -1 for all elements; by default all.
+        dim: the dimensions, by default all, or the last ones if ``s`` is given.
+        norm: as of `fft`, with n the number of elements of all these dimensions.
+
+    Raises:
+        ArgumentError: ``s`` and ``dim`` are of different lengths, or a dimension is named twice.
+
+    >>> from burnpy.backend import NumPy
+    >>> fftn(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 5.0]])).real.tolist()
+    [[11.0, -3.0], [-5.0, 1.0]]
+    """
+    return _complex("fftn", x, s, dim, norm, False)
+
+
+@explained
+def ifftn(
+    x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
+) -> ComplexTensor[B]:
+    """Compute the inverse of `fftn`, which has the same arguments."""
+    return _complex("ifftn", x, s, dim, norm, True)
+
+
+@explained
+def rfftn(
+    x: Tensor[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
+) -> ComplexTensor[B]:
+    """Compute the `fftn` of a float tensor, with the frequencies 0 to n // 2 of the last of ``dim``."""
+    return _half("rfftn", x, s, dim, norm)
+
+
+@explained
+def irfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the inverse of `rfftn`: the size along the last of ``dim`` is by default 2 (x.shape[dim] - 1)."""
+    return _real("irfftn", x, s, dim, norm)
+
+
+@explained
+def fft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the `fftn` along the last two dimensions, or others."""
+    return _complex("fft2", x, s, dim, norm, False)
+
+
+@explained
+def ifft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the inverse of `fft2`."""
+    return _complex("ifft2", x, s, dim, norm, True)
+
+
+@explained
+def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the `rfftn` along the last two dimensions, or others."""
+    return _half("rfft2", x, s, dim, norm)
+
+
+@explained
+def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the inverse of `rfft2`."""
+    return _real("irfft2", x, s, dim, norm)
+
+
+_SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _norm(operation: str, norm: str | None) -> str:
+    """Return the norm, "backward" for None.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if norm is None:
+        return "backward"
+    if norm not in ("backward", "ortho", "forward"):
+        raise ArgumentError(f'{operation}() got norm={describe(norm)}; expected "backward", "ortho" or "forward"')
+    return norm
+
+
+def _complex(operation: str, x: Any, n: Any, dim: Any, norm: str | None, inverse: bool) -> ComplexTensor[Any]:
+    """Return the transform of a float or complex tensor, or the inverse one."""
+    x, how = float_or_complex(operation, x), _norm(operation, norm)
+    dims, sizes = transform_dims(operation, x.shape, n, dim)
+    x = resized(x, dims, sizes)
+    if isinstance(x, ComplexTensor):
+        real = x.real
+        pair = real._backend.fft(real._primitive, x.imag._primitive, dims, inverse, how)
+    else:
+        real, pair = x, x._backend.fft_real(x._primitive, dims, inverse, how)
+    return made(ComplexTensor, real._like(pair[0]), real._like(pair[1]))
+
+
+def _half(operation: str, x: Any, n: Any, dim: Any, norm: str | None, conjugate: bool = False) -> ComplexTensor[Any]:
+    """Return half the spectrum of a float tensor, or, conjugated, half of its inverse transform."""
+    if isinstance(x, ComplexTensor):
+        theirs = operation.replace("rfft", "fft").replace("ihfft", "ifft")
+        raise KindError(f"{operation}() takes a float Tensor, got a ComplexTensor of shape {x.shape}; write {theirs}()")
+    x, how = floating(operation, x, "its argument"), _norm(operation, norm)
+    dims, sizes = transform_dims(operation, x.shape, n, dim)
+    x = resized(x, dims, sizes)
+    real, imag = x._backend.rfft(x._primitive, dims, _SWAPPED[how] if conjugate else how)
+    if conjugate:
+        imag = x._backend.neg(imag)
+    return made(ComplexTensor, x._like(real), x._like(imag))
+
+
+def _real(operation: str, x: Any, n: Any, dim: Any, norm: str | None, inverse: bool = True) -> Tensor[Any]:
+    """Return the float tensor of half a spectrum, by the inverse transform or the other one."""
+    x, how = float_or_complex(operation, x), _norm(operation, norm)
+    dims, sizes = transform_dims(operation, x.shape, n, dim, halved=True)
+    last = sizes[-1]
+    x = resized(x, dims, (*sizes[:-1], last // 2 + 1))
+    if not isinstance(x, ComplexTensor):
+        x = ComplexTensor(x)
+    real: Tensor[Any] = x.real
+    out = real._backend.irfft(real._primitive, x.imag._primitive, dims, last, how if inverse else _SWAPPED[how])
+    return real._like(out)

@@ -1,0 +1,216 @@
+"""`compiled`: a function that is recorded once for each kind of arguments, planned, and replayed."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from inspect import Parameter
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from burnpy.autodiff.recording import current_mode
+from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.backend.functions import signature
+from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.func.pytree import describe_tree, is_registered
+from burnpy.func.recorded_calls import Call, RecordedCall, compare, recorded
+from burnpy.tensor.levels import open_levels
+from burnpy.tensor.tensor_base import TensorBase
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MANY_PLANS = 8
+"""The number of plans of one function from which on it warns."""
+
+
+class Compiled(Generic[P, T]):
+    """A function that runs as a plan: the result of `compiled`."""
+
+    def __init__(self, f: Callable[P, T], donate: tuple[str, ...], check: bool) -> None:
+        functools.update_wrapper(self, f)
+        self._f, self._check = f, check
+        self._module: Any = f if is_registered(f) else None
+        self._donate = donate
+        self._positions = () if not donate else _positions(f, donate)
+        self._names = _captured_names(f)
+        self._known: dict[Any, list[tuple[Any, RecordedCall]]] = {}
+        self._warned = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Compute the function by its plan for such arguments, which the first call makes.
+
+        Raises:
+            RecordingError: a step of the function depends on values, or its result is still to be differentiated.
+            KindError: an argument is a NumPy array, or none is a tensor.
+            StateError: an argument holds a tensor that was donated before.
+        """
+        call = self._call(args, kwargs)
+        if open_levels.get() or call.inline:
+            return self._f(*args, **kwargs)
+        return self._plan(call).replay(call)  # type: ignore[no-any-return]  # what f returns
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        """Return the compiled method of an instance."""
+        return self if instance is None else MethodType(self, instance)
+
+    @property
+    def plans(self) -> tuple[PlanExplanation, ...]:
+        """The explanations of all plans, in the order in which they were made."""
+        return tuple([plan.explanation() for plans in list(self._known.values()) for _, plan in plans])
+
+    def explain(self, *args: P.args, **kwargs: P.kwargs) -> PlanExplanation:
+        """Return what the plan for these arguments does, which is made if there is none; nothing is computed by it."""
+        return self._plan(self._call(args, kwargs)).explanation()
+
+    def clear(self) -> None:
+        """Drop all plans, and free their memory."""
+        self._known.clear()
+
+    def __repr__(self) -> str:
+        return f"compiled({getattr(self._f, '__qualname__', self._f)})"
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Return the call with these arguments; a call of a module gets the module itself as its first one."""
+        if self._module is not None:
+            args = (self._module, *args)
+        return Call(args, kwargs, self._positions)
+
+    def _plan(self, call: Call) -> RecordedCall:
+        """Return the plan for a call; recorded if there is none."""
+        captured = tuple([_identity(find()) for find in self._names])
+        key = (call.key, current_mode(), captured)
+        known = self._known.setdefault(key, [])
+        for structure, plan in known:
+            if structure == call.structure:
+                return plan
+        f: Any = _called if self._module is not None else self._f
+        plan = recorded(f, call)
+        if self._check:
+            compare(f, call, plan)
+        plan.captured = [find() for find in self._names]  # kept, as the key has the ids of some
+        known.append((call.structure, plan))
+        count = sum(map(len, self._known.values()))
+        if count > MANY_PLANS and not self._warned:
+            self._warned = True
+            warnings.warn(f"{self!r} has {count} plans; {self._changed(key, call)}", RuntimeWarning, stacklevel=3)
+        return plan
+
+    def _changed(self, key: Any, call: Call) -> str:
+        """Return the sentence that says how the last call differs from the one before."""
+        others = [other for other in self._known if other != key]
+        for other in reversed(others):
+            if len(other[0]) == len(key[0]):
+                for k, (new, old) in enumerate(zip(key[0], other[0], strict=True)):
+                    if new != old:
+                        return (
+                            f"the last one was made because argument {k} is {_said(new)}, after {_said(old)}: pad to "
+                            "few shapes, and pass numbers that change as floats or tensors"
+                        )
+        return "arguments of many structures, modes or captured values; pass what changes as a tensor"
+
+
+def _called(module: Any, *args: Any, **kwargs: Any) -> Any:
+    return module(*args, **kwargs)
+
+
+def _said(part: Any) -> str:
+    """Return an entry of a key as a message says it."""
+    if not isinstance(part, tuple):
+        return f"a {part.__name__}"
+    if len(part) == 5:
+        return f"{part[0].__name__}{part[2]} of {part[3]} on {part[1]}"
+    return repr(part[1])
+
+
+def _positions(f: Any, donate: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the positions of the parameters whose arguments are donated.
+
+    Raises:
+        ArgumentError: the function has no such parameter, or it is not passed by position.
+    """
+    by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, p in signature(f).parameters.items() if p.kind in by_position]
+    wrong = [name for name in donate if name not in names]
+    if wrong:
+        raise ArgumentError(
+            f"compiled(donate={donate!r}) names {wrong[0]!r}, which is no positional parameter of "
+            f"{getattr(f, '__qualname__', f)}({', '.join(names)})"
+        )
+    return tuple(names.index(name) for name in donate)
+
+
+def _captured_names(f: Any) -> list[Callable[[], Any]]:
+    """Return functions that find the values of the variables outside of a function that its code reads."""
+    f = getattr(f, "__func__", f)
+    if not isinstance(f, FunctionType):
+        return []
+    finders: list[Callable[[], Any]] = [functools.partial(_content, cell) for cell in f.__closure__ or ()]
+    space = f.__globals__
+    for name in f.__code__.co_names:
+        if name in space and not isinstance(space[name], (ModuleType, FunctionType, type)):
+            finders.append(functools.partial(space.get, name))
+    return finders
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _identity(value: Any) -> Any:
+    """Return what a plan depends on of a captured value: a number or text, and otherwise the object itself."""
+    return (type(value), value) if isinstance(value, (bool, int, float, str)) else id(value)
+
+
+@overload
+def compiled(f: Callable[P, T], *, donate: tuple[str, ...] = (), check: bool = False) -> Compiled[P, T]: ...
+@overload
+def compiled(
+    f: None = None, *, donate: tuple[str, ...] = (), check: bool = False
+) -> Callable[[Callable[P, T]], Compiled[P, T]]: ...
+def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
+    """Return a function that does what ``f`` does, by a plan of its operations.
+
+    The first call with arguments of a kind runs ``f`` once to record its operations, backward passes included, and
+    makes a plan: operations that follow each other become kernels, and intermediate results share memory. Later calls
+    replay the plan, without the Python code of ``f``.
+
+    Args:
+        f: a function of trees of tensors: nested tuples, lists, dicts, modules and registered classes. Floats among its
+            arguments are inputs of the plan, as 0-d tensors; ints, bools and strings are constants of it, so that
+            other ones make another plan. So do other shapes, dtypes, devices, modes such as `no_grad`, and other
+            values of the variables that ``f`` reads from outside. A module is a function of its inputs, too.
+        donate: the names of parameters whose tensors the plan may overwrite, such as the model and the optimizer's
+            state that the function returns anew. They cannot be used after the call.
+        check: whether to record twice, the second time with other values, and to compare the recordings. A step that
+            depends on Python's random numbers, on a counter or on time is then an error.
+
+    Returns:
+        A function of the same arguments and result. It has `Compiled.explain`, `Compiled.plans` and `Compiled.clear`.
+
+    Raises:
+        KindError: ``f`` is not callable.
+        ArgumentError: ``donate`` names no parameter of it.
+
+    Within a function that `burnpy.func` differentiates, and within another compiled function, ``f`` itself is called.
+    A tensor of the result is not tracked, unless it is a leaf: call ``backward()`` inside of ``f``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.func import compiled, grad
+    >>> slope = compiled(grad(lambda x: (x.sin() * x).sum()))
+    >>> x = Tensor[NumPy].from_data([0.0, 1.0])
+    >>> [round(number, 4) for number in slope(x).tolist()]
+    [0.0, 1.3818]
+    """
+    if isinstance(donate, str):
+        raise ArgumentError(f"compiled(donate={donate!r}) takes a tuple of names: donate=({donate!r},)")
+    if f is None:
+        return functools.partial(compiled, donate=donate, check=check)
+    if not callable(f) or isinstance(f, TensorBase):
+        raise KindError(f"compiled() takes a function, got {describe_tree(f)}")
+    return Compiled(f, tuple(donate), check)

@@ -1,0 +1,267 @@
+"""`cond` and `while_loop` inside of a compiled function: each is one operation of the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
+from burnpy.backend.decorators.recorded import Traced
+from burnpy.backend.errors import RecordingError
+from burnpy.backend.plans.blocks import Choice, WhileLoop
+from burnpy.backend.plans.recording import Ref
+from burnpy.backend.plans.splitting import part
+from burnpy.func.derivative_levels import base_for
+from burnpy.func.nested_calls import (
+    Entered,
+    Left,
+    NestedCall,
+    UnsupportedLevelsError,
+    beneath,
+    draws,
+    is_active,
+    lifted,
+    lifted_to,
+    recorder_of,
+    tangent_of,
+)
+from burnpy.tensor.levels import raised
+from burnpy.tensor.tensor_base import new_tensor
+
+_KIND = opaque_class("cond")
+_SEVERAL = (
+    "a compiled function differentiates {}() on several levels, as second derivatives do; choose between values with "
+    "burnpy.where(), or repeat with func.scan()"
+)
+
+
+def recorded_cond(predicate: Any, branches: Sequence[Callable[..., list[Any]]], operands: list[Any]) -> list[Any]:
+    """Record both branches of a `cond` as one operation, and return the leaves of its result.
+
+    Args:
+        predicate: the bool that chooses.
+        branches: the functions of the operands, which return the leaves of their results, of the same shapes.
+        operands: the tensors that both take.
+
+    Raises:
+        RecordingError: it is differentiated on several levels, or in reverse with a branch that draws random numbers.
+    """
+    device = base_for("cond", (predicate, *operands))
+    operands = [raised(x, device) for x in operands]
+    try:
+        sides = [_Side(f, device, operands) for f in branches]
+    except UnsupportedLevelsError:
+        raise RecordingError(_SEVERAL.format("cond")) from None
+    levels = {side.call.level for side in sides} - {None}
+    if len(levels) > 1:
+        raise RecordingError(_SEVERAL.format("cond"))
+    level = next(iter(levels), None)
+    chosen = predicate._primitive
+    outs: list[Any]
+    if level is None:
+        outs = _choose(sides, chosen, [side.outputs() for side in sides])
+        primitives = [lifted(device, x, out) for x, out in zip(outs, sides[0].left, strict=True)]
+    elif isinstance(level, Forward):
+        primitives = _pushed(device, level, sides, chosen)
+    else:
+        primitives = _tracked(device, level, sides, chosen)
+    return [new_tensor(out.cls, device, x) for out, x in zip(sides[0].left, primitives, strict=True)]
+
+
+class _Side:
+    """A recorded branch."""
+
+    def __init__(self, f: Callable[..., list[Any]], device: Any, operands: list[Any]) -> None:
+        call = self.call = NestedCall(device)
+        inside = [call.tensor(x) for x in operands]
+        self.entered = list(call.entered)
+        self.left: list[Left] = call.call(f, inside)
+        self.forward = list(call.recorder.recording.nodes)
+
+    def outputs(self) -> list[Ref]:
+        """Return the values of the results."""
+        return [out.ref for out in self.left]
+
+    def zeros(self, shape: Any, dtype: Any) -> Ref:
+        """Return a value of zeros."""
+        return self.call.recorder.full(tuple(shape), 0.0, dtype).ref  # type: ignore[no-any-return]  # a value
+
+    def recording(self, outputs: list[Ref], inputs: Sequence[Ref] = ()) -> Any:
+        """Return the recording with the captured values and the operands as inputs, and further ones."""
+        recorder = self.call.recorder
+        given = [own.ref for own in recorder.captured] + [e.inside.ref for e in self.entered]
+        given += [tangent_of(e).ref for e in self.entered if e.tangent is not None]
+        return part(recorder.recording, recorder.recording.nodes, [*given, *inputs], outputs)
+
+    def values(self) -> list[Traced]:
+        """Return the values outside of the operands, as the recording takes them."""
+        values = [e.outside for e in self.entered]
+        return values + [e.tangent_outside for e in self.entered if e.tangent_outside is not None]
+
+
+def _choose(
+    sides: Sequence[_Side], chosen: Traced, outputs: Sequence[list[Ref]], extra: Sequence[Any] = (), given: Any = ()
+) -> list[Traced]:
+    """Record the choice; ``given`` are further inputs of each side, and ``extra`` their values."""
+    one, two = sides
+    recordings = [
+        side.recording(outs, given[k] if given else ())
+        for k, (side, outs) in enumerate(zip(sides, outputs, strict=True))
+    ]
+    common = [*one.values(), *extra]
+    choice = Choice(recordings[0], recordings[1], len(common))
+    values = (chosen, *one.call.recorder.captures, *two.call.recorder.captures, *common)
+    return list(one.call.outer.nested(choice, values))
+
+
+def _pushed(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
+    """Record the branches with their tangents, and return the results on the device."""
+    places = [k for k in range(len(sides[0].left)) if any(side.left[k].tangent is not None for side in sides)]
+    outputs = [
+        [
+            *side.outputs(),
+            *[side.left[k].tangent or side.zeros(side.left[k].ref.shape, side.left[k].ref.dtype) for k in places],
+        ]
+        for side in sides
+    ]
+    results = _choose(sides, chosen, outputs)
+    count = len(sides[0].left)
+    tangents = dict(zip(places, results[count:], strict=True))
+    return [
+        lifted(device, x, out, level, lifted_to(level.inner, tangents[k]) if k in tangents else None)
+        for k, (x, out) in enumerate(zip(results[:count], sides[0].left, strict=True))
+    ]
+
+
+def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
+    """Record the branches, and a node whose gradient runs the chosen one again; return the results on the device."""
+    if any(node.effect and draws(node.args) for side in sides for node in side.forward):
+        raise RecordingError(
+            "a compiled function differentiates cond() with a branch that draws random numbers; draw them before, and "
+            "pass them as operands"
+        )
+    results = _choose(sides, chosen, [side.outputs() for side in sides])
+    places = [k for k in range(len(results)) if any(side.left[k].root is not None for side in sides)]
+    if not places:
+        return [lifted(device, x, out) for x, out in zip(results, sides[0].left, strict=True)]
+    specs = [(out.ref.shape, out.ref.dtype) for out in (sides[0].left[k] for k in places)]
+    common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
+    own = [[e for e in side.call.entered[len(side.entered) :] if e.leaf is not None] for side in sides]
+    grads: list[list[Ref]] = []
+    inputs: list[list[Ref]] = []
+    for number, side in enumerate(sides):
+        call = side.call
+        inside = call.inside(level)
+        cotangents = [call.recorder.input(call.recorder.inner.full(tuple(s), 1.0, d)) for s, d in specs]
+        roots = [side.left[k].root for k in places]
+        seeds = [
+            (root, lifted_to(inside.inner, grad))
+            for root, grad in zip(roots, cotangents, strict=True)
+            if root is not None
+        ]
+        by_leaf = inside.gradients(seeds, retain_graph=False)
+
+        def gradient(e: Entered, side: _Side = side, found: Any = by_leaf, inner: Any = inside.inner) -> Ref:
+            if e.leaf not in found:
+                return side.zeros(e.inside.shape, e.inside.dtype)
+            return side.call.ref(side.call.lowered(inner, found[e.leaf]))
+
+        outputs = [gradient(side.entered[k]) for k in common]
+        for which, group in enumerate(own):
+            outputs += [gradient(e) if which == number else side.zeros(e.inside.shape, e.inside.dtype) for e in group]
+        grads.append(outputs)
+        inputs.append([x.ref for x in cotangents])
+    one, two = sides
+    recordings = [side.recording(grads[k], inputs[k]) for k, side in enumerate(sides)]
+    values = [chosen, *one.call.recorder.captures, *two.call.recorder.captures, *one.values()]
+    block = Choice(recordings[0], recordings[1], len(one.values()) + len(places))
+    parents = [e.node for e in (*[one.entered[k] for k in common], *own[0], *own[1])]
+    floats = [lifted_to(level.inner, results[k]) for k in places]
+    kept = [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
+    recorded = record_outputs(level, _KIND, floats, parents, _vjp, (block, specs, *kept))
+    tracked = dict(zip(places, recorded, strict=True))
+    return [
+        lifted(device, x, out, level, tracked.get(k))
+        for k, (x, out) in enumerate(zip(results, sides[0].left, strict=True))
+    ]
+
+
+def _vjp(inner: Any, grads: Sequence[Any], block: Choice, specs: Any, *kept: Any) -> tuple[Any, ...]:
+    """Run the gradient of the chosen branch."""
+    recorder = recorder_of(inner)
+    given = [
+        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, "cond")
+        for grad, (shape, dtype) in zip(grads, specs, strict=True)
+    ]
+    values = (*[beneath(inner, x, "cond") for x in kept], *given)
+    return tuple([lifted_to(inner, x) for x in recorder.nested(block, values)])
+
+
+def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
+    """Record a `while_loop` as one operation, and return the leaves of the last state.
+
+    Args:
+        condition: the function of the leaves that returns a bool.
+        step: the function of the leaves that returns those of the new state.
+        state: the leaves of the first state.
+
+    Raises:
+        RecordingError: it is differentiated in reverse, or on several levels.
+    """
+    device = base_for("while_loop", state)
+    state = [raised(x, device) for x in state]
+    forced: set[int] = set()
+    level: Any = None
+    try:
+        while True:
+            call = NestedCall(device, level)
+            inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
+            entered = list(call.entered)
+            left = call.call(lambda *leaves: step(list(leaves)), inside)
+            level = call.level
+            if level is not None and not isinstance(level, Forward):
+                if any(out.root is not None for out in left):
+                    raise RecordingError(
+                        "a compiled function differentiates while_loop() in reverse, which would have to keep the "
+                        "values of an unknown number of steps; use func.scan() with a fixed length, or forward mode"
+                    )
+                break
+            moved = {
+                k for k, (out, e) in enumerate(zip(left, entered, strict=True)) if out.tangent and not is_active(e)
+            }
+            if not moved:
+                break
+            forced |= moved
+        test = NestedCall(device, level if forced else None)
+        inside = [test.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
+        tested = list(test.entered)
+        (answer,) = test.call(lambda *leaves: [condition(list(leaves))], inside)
+    except UnsupportedLevelsError:
+        raise RecordingError(_SEVERAL.format("while_loop")) from None
+    recorder = call.recorder
+    outputs = [out.ref for out in left]
+    with_tangent = [k for k, e in enumerate(entered) if e.tangent is not None]
+    outputs += [left[k].tangent or recorder.full(left[k].ref.shape, 0.0, left[k].ref.dtype).ref for k in with_tangent]
+
+    def recording(call: NestedCall, entered: list[Entered], outputs: list[Ref]) -> Any:
+        inputs = [own.ref for own in call.recorder.captured] + [e.inside.ref for e in entered]
+        inputs += [tangent_of(e).ref for e in entered if e.tangent is not None]
+        return part(call.recorder.recording, call.recorder.recording.nodes, inputs, outputs)
+
+    block = WhileLoop(
+        recording(test, tested, [answer.ref]), recording(call, entered, outputs), len(state) + len(with_tangent)
+    )
+    first = [*[e.outside for e in entered], *[entered[k].tangent_outside for k in with_tangent]]
+    values = (*test.recorder.captures, *recorder.captures, *first)
+    results = call.outer.nested(block, values)
+    tangents = dict(zip(with_tangent, results[len(state) :], strict=True))
+    beneath: Any = None if level is None else level.inner
+    return [
+        new_tensor(
+            out.cls,
+            device,
+            lifted(device, x, out, level, lifted_to(beneath, tangents[k]) if k in tangents else None),
+        )
+        for k, (x, out) in enumerate(zip(results[: len(state)], left, strict=True))
+    ]

@@ -1,0 +1,283 @@
+"""Optimizers as pure functions: `OptimizerState`, a state that is a value, and the steps that map one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, StateError, a
+from burnpy.func.pytree import register_tree
+from burnpy.nn.module import Module
+from burnpy.nn.variable import Param
+from burnpy.optim.memory import MASTER, Memory
+from burnpy.optim.pending import levels_of
+from burnpy.optim.settings import at_least_zero, number_or_tensor
+from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, rekeyed
+from burnpy.optim.trees import in_tree, is_tree, tree_grads
+from burnpy.optim.update_step import UpdateCount
+from burnpy.optim.updating import stepped_model
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.transfer import transfer
+
+if TYPE_CHECKING:
+    from burnpy.optim.optimizer import Optimizer
+
+RATE = "the learning rate of pure_step()"
+
+
+@final
+class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
+    """The state of an optimizer as a value: by parameter id, the state tensors by name. A tree for `burnpy.func`.
+
+    `Optimizer.init` makes the first one, and `Optimizer.pure_step` the next. Numbers of updates are int64 tensors, so
+    that a compiled step counts; parameters that are always updated together share one.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Sgd
+    >>> model = Linear(2, 1, device=NumPy)
+    >>> state = Sgd(momentum=0.9).init(model)
+    >>> state[model.bias.id]["velocity"].tolist(), [state.paths[ident] for ident in state], len(state.counts)
+    ([0.0], ['weight', 'bias'], 1)
+    """
+
+    __slots__ = ("_form", "_shared", "_values", "counts", "optimizer", "paths")
+
+    optimizer: str  #: the name of the optimizer's class
+    paths: Mapping[str, str]  #: the paths of the parameters by id
+    counts: tuple[IntTensor[Any], ...]  #: the different numbers of updates, 0-d
+    _form: tuple[Any, ...] | None  # all but the tensors, once it is known
+    _shared: tuple[int, ...]  # for each parameter, the position of its number
+    _values: Mapping[str, Mapping[str, Tensor[Any]]]
+
+    def __init__(
+        self,
+        optimizer: str,
+        paths: Mapping[str, str],
+        counts: Sequence[IntTensor[Any]],
+        shared: Sequence[int],
+        values: Mapping[str, Mapping[str, Tensor[Any]]],
+    ) -> None:
+        """Store a state without validation; use `Optimizer.init`."""
+        for name, value in zip(
+            ("optimizer", "paths", "counts", "_shared", "_values", "_form"),
+            (optimizer, dict(paths), tuple(counts), tuple(shared), dict(values), None),
+            strict=True,
+        ):
+            object.__setattr__(self, name, value)
+
+    def step(self, key: Param[Any] | str) -> IntTensor[Any]:
+        """Return the number of updates of a parameter, a 0-d tensor.
+
+        Args:
+            key: the parameter or its id.
+
+        Raises:
+            KeyError: there is no state of it.
+        """
+        ident = key.id if isinstance(key, Param) else key
+        return self.counts[self._shared[list(self._values).index(ident)] if ident in self else self._missing(ident)]
+
+    def into_record(self) -> OptimizerRecord:
+        """Return the state as a record, which `Optimizer.init` and `Optimizer.load_record` continue from."""
+        numbers = [count.item() for count in self.counts]
+        states = {
+            ident: ParamState(self.paths[ident], numbers[k], {name: x.to_numpy() for name, x in tensors.items()})
+            for k, (ident, tensors) in zip(self._shared, self._values.items(), strict=True)
+        }
+        return OptimizerRecord(self.optimizer, states)
+
+    def __getitem__(self, key: str) -> Mapping[str, Tensor[Any]]:
+        return self._values[key] if key in self._values else self._missing(key)
+
+    def _missing(self, ident: str) -> NoReturn:
+        raise KeyError(f"this state of {self.optimizer} holds no parameter with the id {ident!r}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __setattr__(self, name: str, value: object = None) -> NoReturn:
+        raise ImmutableError(
+            f"a state of an optimizer never changes: {name} cannot be set or deleted; pure_step() returns the next"
+        )
+
+    __delattr__: Any = __setattr__
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OptimizerState, (self.optimizer, self.paths, self.counts, self._shared, self._values)
+
+    def __repr__(self) -> str:
+        return f"OptimizerState({self.optimizer}, {len(self)} parameter{'s' * (len(self) != 1)})"
+
+
+def _flatten(state: OptimizerState) -> tuple[list[Any], tuple[Any, ...]]:
+    leaves: list[Any] = [*state.counts]
+    for tensors in state._values.values():
+        leaves += tensors.values()
+    if state._form is None:
+        slots = tuple([(ident, *tensors) for ident, tensors in state._values.items()])
+        form = state.optimizer, tuple(state.paths.items()), len(state.counts), state._shared, slots
+        object.__setattr__(state, "_form", form)
+    return leaves, state._form  # type: ignore[return-value]  # set above
+
+
+def _unflatten(leaves: Sequence[Any], form: tuple[Any, ...]) -> OptimizerState:
+    optimizer, paths, count, shared, slots = form
+    rest = iter(leaves[count:])
+    values = {ident: dict(zip(names, rest, strict=False)) for ident, *names in slots}
+    state = OptimizerState(optimizer, dict(paths), leaves[:count], shared, values)
+    object.__setattr__(state, "_form", form)
+    return state
+
+
+register_tree(OptimizerState, _flatten, _unflatten)
+
+
+def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | None) -> OptimizerState:
+    """Return the state before the first pure step: see `Optimizer.init`."""
+    name = type(optimizer).__name__
+    _refuse_impure(optimizer)
+    model = _model_of(f"{name}.init()", model)[0]
+    levels = levels_of(model.device)
+    device = levels[-1].inner if levels else model.device
+    known: Mapping[str, ParamState] = {}
+    if record is not None:
+        masters = (MASTER,) if optimizer.master_weights else ()
+        known = rekeyed(checked_record(record, name, optimizer.slots, masters), model)
+    numbers: dict[int, int] = {}
+    paths, shared, values = {}, [], {}
+    for path, param in model.named_params().items():
+        ident, value = param.id, param.value._primitive
+        state = known.get(ident)
+        if param.frozen and state is None:
+            continue
+        for level in levels:
+            value = level.lower(value)
+        wide = optimizer.master_weights and value.dtype.itemsize == 2
+        master = device.cast(value, float32) if wide else value
+        if state is None:
+            made = dict(zip(optimizer.slots, optimizer.initial(device, master), strict=True))
+        else:
+            made = {slot: placed(state.values[slot], device, master.dtype) for slot in optimizer.slots}
+            if wide and MASTER in state.values:
+                master = placed(state.values[MASTER], device, float32)
+        if wide:
+            made[MASTER] = master
+        paths[ident] = path
+        shared.append(numbers.setdefault(0 if state is None else state.step, len(numbers)))
+        values[ident] = {slot: new_tensor(Tensor, device, x) for slot, x in made.items()}
+    return OptimizerState(name, paths, [_count(device, number) for number in numbers], shared, values)
+
+
+def pure_step(optimizer: Optimizer, lr: Any, model: Any, grads: Any, state: Any) -> tuple[Any, OptimizerState]:
+    """Return the next model and state: see `Optimizer.pure_step`."""
+    name = type(optimizer).__name__
+    _refuse_impure(optimizer)
+    if not isinstance(state, OptimizerState):
+        raise KindError(
+            f"{name}.pure_step() takes a state, at first {name}().init(model), got {a(type(state).__name__)}"
+        )
+    held, restored = _model_of(f"{name}.pure_step()", model)
+    levels = levels_of(held.device)
+    device: Any = levels[-1].inner if levels else held.device
+    _check(optimizer, state, held)
+    rate = number_or_tensor(lr, device, RATE, _rate)
+    memory = _memory_of(state, device)
+    if held is not model:
+        grads = tree_grads(f"{name}.pure_step()", held, model, grads)
+    new, _ = stepped_model(optimizer, memory, rate, held, grads)
+    return restored(new), _state_of(state, memory, device)
+
+
+def _memory_of(state: OptimizerState, device: Any) -> Memory:
+    """Return the states for one step. In a recording, the numbers of updates are values on the device."""
+    recorded = device.stands_for is not None
+    numbers = [0 if recorded else count.item() for count in state.counts]
+    memory = Memory({}, loaded=False)
+    memory.held = True
+    tensors: Any
+    for k, (ident, tensors) in zip(state._shared, state._values.items(), strict=True):
+        memory.states[ident] = ParamState(state.paths[ident], numbers[k], tensors)
+    if recorded:
+        counts = [UpdateCount(device, transfer(count, device)._primitive) for count in state.counts]
+        memory.counts = {ident: counts[k] for k, ident in zip(state._shared, state, strict=True)}
+    return memory
+
+
+def _state_of(before: OptimizerState, memory: Memory, device: Any) -> OptimizerState:
+    """Return the state after a step. Parameters share a number if they did before, and were updated or not together."""
+    shared = dict(zip(before, before._shared, strict=True))
+    places: dict[Any, int] = {}
+    counts: list[Any] = []
+    positions: list[int] = []
+    for ident, state in memory.states.items():
+        old = shared.get(ident)
+        kept = old is not None and state.values is before._values[ident]
+        position = places.setdefault((old, kept), len(places))
+        positions.append(position)
+        if position < len(counts):
+            continue
+        count = memory.counts.get(ident)
+        if count is not None:
+            counts.append(new_tensor(IntTensor, device, count.value))
+        else:
+            counts.append(_count(device, state.step))
+    paths = {ident: state.path for ident, state in memory.states.items()}
+    values = {ident: state.values for ident, state in memory.states.items()}
+    return OptimizerState(before.optimizer, paths, counts, positions, values)
+
+
+def _count(device: Any, number: int) -> Any:
+    return new_tensor(IntTensor, device, device.discrete.full((), number, int64))
+
+
+def _model_of(name: str, model: Any) -> tuple[Any, Any]:
+    """Return a model, and what makes its tree again: of a module the module itself."""
+    if isinstance(model, Module):
+        return model, lambda new: new
+    if is_tree(model):
+        return in_tree(name, model)
+    raise KindError(f"{name} takes a model, or a tensor, or dicts, lists and tuples of them; {a(type(model).__name__)}")
+
+
+def _rate(lr: float) -> tuple[float]:
+    return (at_least_zero(lr, RATE),)
+
+
+def _check(optimizer: Optimizer, state: OptimizerState, model: Any) -> None:
+    """Check that a state is of an optimizer and a model.
+
+    Raises:
+        StateError: it is of others.
+    """
+    name = type(optimizer).__name__
+    if state.optimizer != name:
+        raise StateError(f"{name}.pure_step() got a state of {state.optimizer}; begin with {name}().init(model)")
+    slots = {*optimizer.slots, MASTER} if optimizer.master_weights else {*optimizer.slots}
+    for ident, tensors in state.items():
+        if not {*optimizer.slots} <= tensors.keys() <= slots:
+            raise StateError(
+                f"{name}.pure_step() got a state of {state.paths[ident]} with {', '.join(tensors) or 'no tensors'}, "
+                f"and this optimizer remembers {', '.join(optimizer.slots) or 'none'}: it is of one with other settings"
+            )
+        break
+    params = {param._id for param in model.params()}
+    if len(state) and params.isdisjoint(state):
+        raise StateError(f"{name}.pure_step() got a state of other parameters than this {type(model).__name__}'s")
+
+
+def _refuse_impure(optimizer: Optimizer) -> None:
+    if optimizer.impure:
+        name = type(optimizer).__name__
+        raise ArgumentError(f"{name} has no pure step: {optimizer.impure}; use {name}.step()")

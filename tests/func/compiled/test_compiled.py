@@ -1,0 +1,420 @@
+"""What `burnpy.compiled` promises beside values: plans, inputs, refusals, donation, randomness, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
+from burnpy.autodiff import no_grad
+from burnpy.backend import Checked, Mixed, NumPy
+from burnpy.nn import BatchNorm, Dropout, Linear, Module, Relu, Sequential, Tanh
+
+Train = Autodiff[NumPy]
+
+
+def tensor(*values: float) -> Tensor[NumPy]:
+    return Tensor[NumPy].from_data(list(values))
+
+
+class TestPlans:
+    def test_one_plan_for_one_kind_of_arguments(self) -> None:
+        calls: list[int] = []
+
+        @compiled
+        def f(x: Any, factor: Any, count: int = 1) -> Any:
+            calls.append(count)
+            return x * factor + float(count)
+
+        x = tensor(1.0, 2.0)
+        assert f(x, 2.0).tolist() == [3.0, 5.0]
+        assert f(x, 3.0).tolist() == [4.0, 7.0]  # a float is an input
+        assert calls == [1]
+        assert f(x, 2.0, count=2).tolist() == [4.0, 6.0]  # an int is a constant of another plan
+        assert f(tensor(1.0), 2.0).tolist() == [3.0]
+        assert f(x.double(), 2.0).dtype == np.float64
+        assert calls == [1, 2, 1, 1]
+        assert len(f.plans) == 4
+        f.clear()
+        assert not f.plans
+
+    def test_floats_have_the_bits_of_eager_mode(self) -> None:
+        x, y = tensor(1.0, 3.0), Tensor[NumPy].from_data(np.array([1.0, 3.0]))
+        f: Any = lambda x, a, b: (x * a - b) / a  # noqa: E731
+        for t in (x, y):
+            np.testing.assert_array_equal(compiled(f)(t, 0.1, 0.7).to_numpy(), f(t, 0.1, 0.7).to_numpy())
+
+    def test_modes_are_part_of_the_key(self) -> None:
+        @compiled
+        def f(x: Any) -> Any:
+            y = (x * x).sum()
+            return x.grad(y.backward()) if y.is_require_grad() else y.detach()
+
+        x = Tensor[Train].from_data([1.0, 2.0]).require_grad()
+        assert f(x).tolist() == [2.0, 4.0]
+        with no_grad():
+            assert f(x).item() == 5.0
+
+    def test_many_plans_warn_once_and_say_what_changed(self) -> None:
+        f = compiled(lambda x: x + 1.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for n in range(1, 13):
+                f(Tensor[NumPy].zeros((n,)))
+        (warning,) = caught
+        assert "has 9 plans" in str(warning.message)
+        assert "Tensor(9,)" in str(warning.message)
+
+    def test_captured_variables_are_part_of_the_key(self) -> None:
+        scale = 2.0
+        table = tensor(1.0, 2.0)
+        f = compiled(lambda x: x * scale + table)
+        assert f(tensor(1.0, 1.0)).tolist() == [3.0, 4.0]
+        scale = 3.0
+        assert f(tensor(1.0, 1.0)).tolist() == [4.0, 5.0]
+        table = tensor(0.0, 0.0)
+        assert f(tensor(1.0, 1.0)).tolist() == [3.0, 3.0]
+        layer: Any = Relu()
+        g = compiled(lambda x: layer(x))
+        assert g(tensor(-1.0, 1.0)).tolist() == [0.0, 1.0]
+        layer = Tanh()
+        assert g(tensor(0.0, 0.0)).tolist() == [0.0, 0.0]
+        assert len(g.plans) == 2
+
+    def test_plans_free_their_memory(self) -> None:
+        f = compiled(lambda x: (x.exp() * 2.0).sum(dim=0) + x.tanh().sum(dim=0))
+        f(Tensor[NumPy].ones((64, 64)))
+        plan = next(iter(f._known.values()))[0][1].plan
+        gone = weakref.ref(plan)
+        del plan
+        f.clear()
+        gc.collect()
+        assert gone() is None
+
+    def test_explanation(self) -> None:
+        f = compiled(lambda x, y: ((x @ y).relu() + 1.0).sum())
+        text = str(f.explain(Tensor[NumPy].ones((8, 8)), Tensor[NumPy].ones((8, 8))))
+        assert "relu, add, sum" in text
+        assert "matmul, once: a product" in text
+        assert len(f.plans) == 1
+
+    def test_methods_and_modules(self) -> None:
+        model = Linear(3, 2, device=NumPy)
+        x = Tensor[NumPy].ones((4, 3))
+        run = compiled(model)
+        np.testing.assert_allclose(run(x).to_numpy(), model(x).to_numpy(), rtol=1e-6)
+
+        class Net(Module[Any]):
+            def __init__(self) -> None:
+                self.layer = Linear(3, 2, device=NumPy)
+
+            @compiled
+            def forward(self, x: Any) -> Any:
+                return self.layer(x).relu()
+
+        net = Net()
+        np.testing.assert_allclose(net(x).to_numpy(), net.layer(x).relu().to_numpy(), rtol=1e-6)
+        other = net.map(lambda w: w * 2.0)  # the weights are inputs
+        np.testing.assert_allclose(other(x).to_numpy(), other.layer(x).relu().to_numpy(), rtol=1e-6)
+
+
+class TestTrees:
+    def test_results_of_all_kinds(self) -> None:
+        @compiled
+        def f(x: Any, index: Any, mask: Any, name: str) -> dict[str, Any]:
+            return {"a": (x * 2.0, index + 1), name: [~mask, None, 3], "x": x, "sum": index.sum()}
+
+        x, index, mask = (
+            tensor(1.0, 2.0),
+            IntTensor[NumPy].from_data([1, 2]),
+            BoolTensor[NumPy].from_data([True, False]),
+        )
+        for _ in range(2):
+            out = f(x, index, mask, "b")
+            assert out["a"][0].tolist() == [2.0, 4.0]
+            assert out["a"][1].tolist() == [2, 3]
+            assert out["b"][0].tolist() == [False, True]
+            assert out["b"][1:] == [None, 3]
+            assert out["x"] is x
+            assert out["sum"].item() == 3
+
+    def test_views_and_repeated_results(self) -> None:
+        @compiled
+        def f(x: Any) -> Any:
+            y = x.exp()
+            return x.mT, y, y.reshape(-1), y[0], y
+
+        x = Tensor[NumPy].from_data(np.arange(6.0).reshape(2, 3))
+        first = f(x)
+        values = [t.to_numpy().copy() for t in first]
+        second = f(x + 1.0)
+        for t, u, value in zip(first, second, values, strict=True):
+            np.testing.assert_array_equal(t.to_numpy(), value)  # a later replay does not change earlier results
+            assert not np.array_equal(u.to_numpy(), value)
+
+    def test_leaves_stay_leaves(self) -> None:
+        @compiled
+        def f(x: Any) -> Any:
+            return x, (x.detach() * 2.0).require_grad(), (x * 3.0).detach()
+
+        x = Tensor[Train].from_data([1.0]).require_grad()
+        for _ in range(2):
+            same, leaf, plain = f(x)
+            assert same is x
+            assert leaf.is_require_grad()
+            assert leaf.grad((leaf * leaf).sum().backward()).tolist() == [4.0]
+            assert not plain.is_require_grad()
+            assert plain.device is Train.device()
+
+    def test_buffers_and_training_mode(self) -> None:
+        model = Sequential(Linear(3, 4, device=Train), BatchNorm(4, device=Train), Dropout(0.0))
+        x = Tensor[Train].from_data(np.random.default_rng(0).standard_normal((5, 3)).astype("f"))
+
+        @compiled
+        def gradients(model: Any, x: Any) -> Any:
+            grads = (model(x) ** 2).mean().backward()
+            return [p.value.grad(grads) for p in model.params()]
+
+        grads = (model(x) ** 2).mean().backward()
+        for p, g in zip(model.params(), gradients(model, x), strict=True):
+            np.testing.assert_allclose(g.to_numpy(), grads[p.value].to_numpy(), rtol=1e-4, atol=1e-6)
+        valid = model.valid()
+        np.testing.assert_allclose(
+            compiled(valid)(x.inner()).to_numpy(), valid(x.inner()).to_numpy(), rtol=1e-5, atol=1e-6
+        )
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x: x * 2.0 if x.sum() > 0 else x,
+            lambda x: x * x.sum().item(),
+            lambda x: x * float(x.sum()),
+            lambda x: Tensor[NumPy].from_data(np.sqrt(x.to_numpy())),
+            lambda x: x * len(str(x)),
+            lambda x: x * max(x.tolist()),
+            lambda x: x + np.asarray(x)[0],
+            lambda x: [y for y in (1, 2) if bool((x > y).any())],
+        ],
+    )
+    def test_reading_values(self, f: Any) -> None:
+        with pytest.raises(errors.RecordingError, match=r"cannot read a tensor's value.*where.*cond"):
+            compiled(f)(tensor(1.0, 2.0))
+
+    def test_shapes_that_depend_on_values(self) -> None:
+        with pytest.raises(errors.RecordingError, match="shape depends on values"):
+            compiled(lambda x: x[x > 0])(tensor(1.0, -2.0))
+
+    def test_the_line_is_named(self) -> None:
+        def step(x: Any) -> Any:
+            return x * x.mean().item()  # the line
+
+        with pytest.raises(errors.RecordingError, match="the line"):
+            compiled(step)(tensor(1.0))
+
+    def test_results_that_are_still_to_be_differentiated(self) -> None:
+        x = Tensor[Train].from_data([1.0]).require_grad()
+        with pytest.raises(errors.RecordingError, match=r"still to be differentiated; call backward\(\) inside"):
+            compiled(lambda x: (x * x).sum())(x)
+        with pytest.raises(errors.RecordingError, match="computed from tracked ones"):
+            compiled(lambda x: (x * x).detach())(x * 2.0)
+
+    def test_closing_over_tracked_tensors(self) -> None:
+        w = Tensor[Train].from_data([1.0]).require_grad()
+        x = Tensor[Train].from_data([2.0])
+        with pytest.raises(errors.RecordingError, match="closes over a tensor of shape"):
+            compiled(lambda x: x * w)(x)
+        assert compiled(lambda x: x * w.detach())(x).tolist() == [2.0]
+
+    def test_escaped_tensors(self) -> None:
+        kept: list[Any] = []
+
+        def f(x: Any) -> Any:
+            kept.append(x * 2.0)
+            return x
+
+        compiled(f)(tensor(1.0))
+        with pytest.raises(errors.EscapedError, match="return it from the function"):
+            kept[0] + 1.0
+
+    def test_wrong_arguments(self) -> None:
+        with pytest.raises(errors.KindError, match=r"got a NumPy array of shape \(2,\)"):
+            compiled(lambda x: x)(np.ones(2))
+        with pytest.raises(errors.KindError, match="at least one tensor"):
+            compiled(lambda x: x)(1.0)
+        with pytest.raises(errors.KindError, match="takes a function"):
+            compiled(tensor(1.0))  # type: ignore[call-overload]  # the mistake
+        with pytest.raises(errors.ArgumentError, match="'y', which is no positional parameter"):
+            compiled(lambda x: x, donate=("y",))
+        with pytest.raises(errors.ArgumentError, match="takes a tuple of names"):
+            compiled(lambda x: x, donate="x")  # type: ignore[call-overload]  # the mistake
+
+    def test_index_errors_are_raised_by_the_replay(self) -> None:
+        f = compiled(lambda x, i: x.index_select(0, i))
+        x = tensor(1.0, 2.0)
+        assert f(x, IntTensor[NumPy].from_data([1])).tolist() == [2.0]
+        with pytest.raises(errors.IndexRangeError, match="index 5"):
+            f(x, IntTensor[NumPy].from_data([5]))
+        assert f(x, IntTensor[NumPy].from_data([0])).tolist() == [1.0]
+
+    def test_check_finds_what_depends_on_something_else(self) -> None:
+        counter = [0.0]
+
+        def step(x: Any) -> Any:
+            counter[0] += 1.0
+            return x * counter[0]
+
+        with pytest.raises(errors.RecordingError, match="depends on something else"):
+            compiled(step, check=True)(tensor(1.0))
+        rng = np.random.default_rng(0)
+        noise = lambda x: x + Tensor[NumPy].from_data(rng.standard_normal(2).astype("f"))  # noqa: E731
+        with pytest.raises(errors.RecordingError, match="depends on something else"):
+            compiled(noise, check=True)(tensor(1.0, 2.0))
+        assert compiled(lambda x: x * 2.0, check=True)(tensor(1.0)).tolist() == [2.0]
+
+
+class TestRandomness:
+    def test_draws_advance_as_in_eager_mode(self) -> None:
+        def f(x: Any) -> Any:
+            return x + Tensor.normal(x.shape, device=x.device), x * Tensor.uniform(x.shape, device=x.device)
+
+        x, plan = tensor(1.0, 2.0, 3.0), compiled(f)
+        manual_seed(0)
+        expected = [[t.tolist() for t in f(x)] for _ in range(3)]
+        manual_seed(0)
+        assert [[t.tolist() for t in plan(x)] for _ in range(3)] == expected
+        manual_seed(0)  # a new default generator
+        assert [t.tolist() for t in plan(x)] == expected[0]
+
+    def test_a_generator_is_an_argument(self) -> None:
+        f = compiled(lambda x, g: x + Tensor.normal((2,), generator=g, device=x.device))
+        x = tensor(0.0, 0.0)
+        eager = Tensor[NumPy].normal((2,), generator=Generator(7)).tolist()
+        assert f(x, Generator(7)).tolist() == eager
+        g = Generator(7)
+        state = g.get_state()
+        assert f(x, g).tolist() == eager
+        g.set_state(state)
+        assert f(x, g).tolist() == eager
+        assert len(f.plans) == 1
+
+    def test_other_sources_are_refused(self) -> None:
+        g, x = Generator(0), tensor(1.0)
+        with pytest.raises(errors.RecordingError, match="generator that it closes over"):
+            compiled(lambda x: x + Tensor.normal((1,), generator=g, device=x.device))(x)
+        with pytest.raises(errors.RecordingError, match="outside of the compiled function"):
+            compiled(lambda x: x + Tensor[NumPy].normal((1,)))(x)
+
+    def test_dropout(self) -> None:
+        layer = Dropout(0.5)
+        x = Tensor[Train].ones((1000,))
+        f = compiled(lambda x: layer(x))
+        manual_seed(3)
+        expected = [layer(x).tolist() for _ in range(2)]
+        manual_seed(3)
+        assert [f(x).tolist() for _ in range(2)] == expected
+
+
+class TestDonation:
+    def test_memory_is_reused_and_the_tensor_is_gone(self) -> None:
+        f = compiled(lambda x, y: (x * 2.0 + y, y * 1.0), donate=("x",))
+        y = Tensor[NumPy].ones((1000,))
+        x = f(Tensor[NumPy].ones((1000,)), y)[0]
+        address = x._primitive.ctypes.data
+        out = f(x, y)[0]
+        assert out._primitive.ctypes.data == address
+        assert out.tolist() == [7.0] * 1000
+        with pytest.raises(errors.StateError, match="was donated to"):
+            x + 1.0
+        with pytest.raises(errors.StateError, match="was donated to"):
+            f(x, y)
+
+    def test_shared_memory_is_not_overwritten(self) -> None:
+        f = compiled(lambda x: x * 2.0, donate=("x",))
+        x = f(Tensor[NumPy].ones((10,)))
+        seen = x.to_numpy()
+        out = f(x)
+        assert seen.tolist() == [2.0] * 10
+        assert out.tolist() == [4.0] * 10
+
+    def test_a_result_that_is_the_argument(self) -> None:
+        f = compiled(lambda x, y: (x, y + 1.0), donate=("x",))
+        x = tensor(1.0)
+        assert f(x, tensor(2.0))[0] is x
+        assert x.tolist() == [1.0]
+
+
+class TestComposition:
+    def test_transforms(self) -> None:
+        f: Any = lambda x: (x.sin() * x).sum()  # noqa: E731
+        x = tensor(0.5, 1.0)
+        hessian = func.hessian(f)(x).to_numpy()
+        np.testing.assert_allclose(compiled(func.hessian(f))(x).to_numpy(), hessian, rtol=1e-6)
+        np.testing.assert_allclose(func.hessian(compiled(f))(x).to_numpy(), hessian, rtol=1e-6)
+        np.testing.assert_allclose(compiled(compiled(f))(x).item(), f(x).item(), rtol=1e-6)
+        tangent = func.jvp(f, (x,), (x,))[1].item()
+        assert compiled(lambda x: func.jvp(f, (x,), (x,))[1])(x).item() == pytest.approx(tangent)
+
+    def test_nested_tracking(self) -> None:
+        twice = Autodiff[Autodiff[NumPy]]
+
+        def f(x: Any) -> Any:
+            g = x.grad((x**3).sum().backward())
+            return x.inner().grad(g.sum().backward())
+
+        x = Tensor[twice].from_data([1.0, 2.0]).require_grad()
+        assert compiled(f)(x).tolist() == f(x).tolist() == [6.0, 12.0]
+
+    def test_decorated_backends(self) -> None:
+        x = np.random.default_rng(0).standard_normal((8, 8)).astype("f")
+        for device in (Mixed[NumPy], Checked[NumPy], Autodiff[Mixed[NumPy]], Autodiff[Checked[NumPy]]):
+            t = Tensor.from_data(x, device=device)
+            f: Any = lambda t: (t @ t.mT).relu().mean(dim=0)  # noqa: E731
+            np.testing.assert_allclose(compiled(f)(t).to_numpy(), f(t).to_numpy(), rtol=1e-6)
+        bad = Tensor[Checked[NumPy]].from_data([-1.0])
+        f = compiled(lambda t: t.sqrt())
+        f(bad * -1.0)
+        with pytest.raises(errors.NonFiniteError):
+            f(bad)
+
+    def test_devices(self) -> None:
+        x, y = Tensor[Train].from_data([1.0]), tensor(2.0)
+        with pytest.raises(errors.DeviceError, match="got tensors on"):
+            compiled(lambda x, y: x + y)(x, y)
+        assert compiled(lambda x, y: (x * 2.0, y * 2.0))(x, y)[1].tolist() == [4.0]
+
+
+class TestThreads:
+    def test_two_threads_on_one_plan(self) -> None:
+        f = compiled(lambda x: ((x.exp() @ x).tanh() * x).sum(dim=1).softmax(0))
+        inputs = [Tensor[NumPy].from_data(np.random.default_rng(k).standard_normal((64, 64))) for k in range(8)]
+        expected = [f(x).to_numpy() for x in inputs]
+        wrong: list[int] = []
+
+        def work(k: int) -> None:
+            for _ in range(200):
+                if not np.array_equal(f(inputs[k]).to_numpy(), expected[k]):
+                    wrong.append(k)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_an_error_amid_a_replay(self) -> None:
+        f = compiled(lambda x, i: (x.exp() * 2.0).index_select(0, i) + 1.0)
+        x, fine = tensor(0.0, 1.0), IntTensor[NumPy].from_data([0])
+        before = f(x, fine).tolist()
+        for _ in range(3):
+            with pytest.raises(errors.IndexRangeError):
+                f(x, IntTensor[NumPy].from_data([9]))
+            assert f(x, fine).tolist() == before

@@ -1,0 +1,138 @@
+"""Every operation of the schema in a plan, with its gradient: eager mode's bits unfused, and near it fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, errors
+from burnpy.backend import NumPy
+from burnpy.backend.decorators.recorded import Recorded, Traced
+from burnpy.backend.plans.graph import RETURNED
+from burnpy.backend.plans.plan import Plan
+from burnpy.backend.plans.recording import Ref
+from burnpy.testing.arguments import calls
+from burnpy.testing.cases import ROWS
+
+READS = ("to_numpy", "nonzero")
+"""The operations that a plan cannot have."""
+
+
+def flat(tree: Any) -> list[Any]:
+    """Return the primitives among arguments or results."""
+    if type(tree) in (list, tuple):
+        return [x for member in tree for x in flat(member)]
+    return [tree] if hasattr(tree, "shape") and hasattr(tree, "dtype") else []
+
+
+def replaced(tree: Any, values: list[Any]) -> Any:
+    """Return arguments with other primitives in place of the primitives, which are taken from a list."""
+    if type(tree) in (list, tuple):
+        return type(tree)([replaced(member, values) for member in tree])
+    return values.pop(0) if hasattr(tree, "shape") and hasattr(tree, "dtype") else tree
+
+
+def copied(args: Any) -> Any:
+    """Return arguments with copies of the arrays, which an operation may overwrite."""
+    return replaced(args, [np.array(x) for x in flat(args)])
+
+
+def plan_of(f: Callable[[Any, Any], Any], args: Any, fuse: bool) -> tuple[Plan, Any]:
+    """Return the plan of a function of a device and of arguments, and the result of the recording."""
+    recorder = Recorded.unregistered(NumPy())
+    values = [recorder.input(x) for x in flat(copied(args))]
+    out = f(recorder, replaced(args, list(values)))
+    results = [x for x in flat(out) if isinstance(x, Traced)]
+    recorder.recording.outputs += [x.ref for x in results]
+    recorder.close()
+    return Plan(recorder.recording, NumPy(), fuse), [x.value for x in results]
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    """Return whether two arrays are equal bit for bit, but for the bits of NaN."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    wide = x.dtype if x.dtype.kind in "biu" else np.dtype(np.float64)  # bfloat16 too, exactly
+    return np.array_equal(x.astype(wide), y.astype(wide), equal_nan=wide.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "bool"])
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in READS])
+def test_operation(name: str, dtype: str) -> None:
+    for case in calls(name, [dtype], ["contiguous"]):
+        args = case.primitives(NumPy(), False)
+        random = any(isinstance(x, np.random.Generator) for x in args)
+        if random:
+            continue
+
+        def call(device: Any, given: Any) -> Any:
+            return getattr(device, name)(*given)
+
+        expected = [np.array(x) for x in flat(call(NumPy(), copied(args)))]
+        for fuse in (False, True):
+            plan, _ = plan_of(call, args, fuse)
+            for _ in range(2):
+                out = plan(flat(copied(args)))
+                assert len(out) == len(expected), case.where
+                for x, y in zip(out, expected, strict=True):
+                    if fuse:
+                        assert x.dtype == y.dtype, case.where
+                        assert x.shape == y.shape, case.where
+                        np.testing.assert_allclose(
+                            np.asarray(x, np.float64), np.asarray(y, np.float64), rtol=1e-5, atol=1e-6,
+                            err_msg=case.where,
+                        )  # fmt: skip
+                    else:
+                        assert same_bits(x, y), case.where
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.gradients])
+def test_gradient(name: str) -> None:
+    row = ROWS[name]
+    for case in calls(name, ["float64"], ["contiguous"]):
+        if not row.smooth(row.examples[case.example]):
+            continue
+        args = case.primitives(NumPy(), False)
+
+        def gradients(device: Any, given: Any) -> Any:
+            outer = Autodiff.unregistered(device)
+            floats = [x for x in flat(given) if x.dtype.kind == "f"]
+            leaves = {id(x): outer.require_grad(outer.lift(x)) for x in floats}
+            out = getattr(outer, name)(*replaced(given, [leaves.get(id(x), x) for x in flat(given)]))
+            roots = [x for x in flat(out) if x.dtype.kind == "f" and outer.is_require_grad(x)]
+            seeds = [(x, device.full(x.shape, 1.0, x.dtype)) for x in roots]
+            found = outer.gradients(seeds, retain_graph=False)
+            return [found[leaf.node] for leaf in leaves.values() if leaf.node in found]
+
+        expected = [np.array(x) for x in flat(gradients(NumPy(), copied(args)))]
+        for fuse in (False, True):
+            plan, _ = plan_of(gradients, args, fuse)
+            for x, y in zip(plan(flat(copied(args))), expected, strict=True):
+                if fuse:
+                    np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=case.where)
+                else:
+                    assert same_bits(x, y), case.where
+
+
+def test_what_may_return_its_argument_is_known() -> None:
+    returned = {name for name, row in ROWS.items() if not row.fresh and row.operation.view is None}
+    assert returned | {"bounded"} == RETURNED
+
+
+def test_reads_are_refused() -> None:
+    recorder = Recorded.unregistered(NumPy())
+    x = recorder.input(np.ones(3))
+    for name in READS:
+        with pytest.raises(errors.RecordingError):
+            getattr(recorder, name)(x)
+
+
+def test_refs_are_values() -> None:
+    recorder = Recorded.unregistered(NumPy())
+    x = recorder.input(np.ones((2, 3), np.float32))
+    assert isinstance(x.ref, Ref)
+    assert (x.shape, x.dtype) == ((2, 3), np.float32)

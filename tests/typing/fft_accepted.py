@@ -1,0 +1,75 @@
+"""Code type checkers must accept of `burnpy.fft`, with the types they must infer. Runs, too."""
+
+from __future__ import annotations
+
+from typing import TypeVar, assert_type
+
+from burnpy import Autodiff, BoolTensor, Tensor, fft
+from burnpy.backend import Backend, NumPy
+from burnpy.fft import ComplexTensor
+from burnpy.func import grad
+
+B = TypeVar("B", bound=Backend)
+
+x = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0])
+on_graph = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
+z = fft.fft(x)
+
+assert_type(z, ComplexTensor[NumPy])
+assert_type(fft.fft(on_graph), ComplexTensor[Autodiff[NumPy]])
+assert_type(fft.ifft(z, 4, -1, "ortho"), ComplexTensor[NumPy])
+assert_type(fft.irfft(fft.rfft(x), 4, norm="forward"), Tensor[NumPy])
+assert_type(fft.fftn(z, (2,), dim=(0,)), ComplexTensor[NumPy])
+assert_type(fft.fftshift(x), Tensor[NumPy])
+assert_type(fft.fftshift(z), ComplexTensor[NumPy])
+assert_type(fft.fftfreq(4, 0.5, device=Autodiff[NumPy]), Tensor[Autodiff[NumPy]])
+assert_type(fft.fftconvolve(x, x, "same"), Tensor[NumPy])
+assert_type(fft.fftconvolve(x, z), ComplexTensor[NumPy])
+assert_type(fft.fftconvolve(z, x, "valid"), ComplexTensor[NumPy])
+
+# Arithmetic of complex and float tensors, and of numbers.
+assert_type(z.real, Tensor[NumPy])
+assert_type(z * z + x - 2.0, ComplexTensor[NumPy])
+assert_type(x * z, ComplexTensor[NumPy])
+assert_type(1j * z / (1 + 2j), ComplexTensor[NumPy])
+assert_type(2 / z, ComplexTensor[NumPy])
+assert_type(abs(z), Tensor[NumPy])
+assert_type(z.exp().conj().angle(), Tensor[NumPy])
+assert_type(z == z, BoolTensor[NumPy])
+assert_type(z[0].item(), complex)
+assert_type(z.reshape(2, 2) @ z.reshape(2, 2).mH, ComplexTensor[NumPy])
+assert_type(x.reshape(2, 2) @ z.reshape(2, 2), ComplexTensor[NumPy])
+assert_type([w for w in z], list[ComplexTensor[NumPy]])  # noqa: C416  # the type of the loop's variable
+
+# Making and moving.
+assert_type(ComplexTensor(x, x), ComplexTensor[NumPy])
+assert_type(ComplexTensor[NumPy].from_data([1j]), ComplexTensor[NumPy])
+assert_type(ComplexTensor.from_data([1j], device=Autodiff[NumPy]), ComplexTensor[Autodiff[NumPy]])
+assert_type(fft.fft(on_graph).inner(), ComplexTensor[NumPy])
+assert_type(z.to_device(Autodiff[NumPy]), ComplexTensor[Autodiff[NumPy]])
+assert_type(fft.view_as_complex(fft.view_as_real(z)), ComplexTensor[NumPy])
+assert_type(fft.polar(z.abs(), z.angle()), ComplexTensor[NumPy])
+
+# Derivatives.
+loss = fft.fft(on_graph).abs().sum()
+assert_type(on_graph.grad(loss.backward()), Tensor[NumPy] | None)
+
+
+def energy(w: ComplexTensor[NumPy]) -> Tensor[NumPy]:
+    return w.abs().square().sum()
+
+
+assert_type(grad(energy)(z), ComplexTensor[NumPy])
+
+
+# Generic code.
+def spectrogram(signal: Tensor[B], device: B | type[B]) -> Tensor[B]:
+    return fft.stft(signal, 2, window=fft.hann_window(2, device=device)).abs()
+
+
+def again(w: ComplexTensor[B]) -> Tensor[B]:
+    return fft.istft(w, 2)
+
+
+assert_type(spectrogram(x, NumPy), Tensor[NumPy])
+assert_type(again(fft.stft(x, 2)), Tensor[NumPy])
