@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.scattering import Scattering
     from burnpy.tensor.methods.shape import Rearranging
+    from burnpy.tensor.methods.slice_updates import SliceUpdates
     from burnpy.tensor.methods.statistics import Counting, FloatStatistics, IntCounting, NumberStatistics
 
 __all__ = [
@@ -46,14 +47,19 @@ __all__ = [
     "Repeating",
     "Scattering",
     "Shifts",
+    "SliceUpdates",
 ]
 
 METHODS = {
     "arithmetic.Combining": (
+        "addbmm",
         "addcmul",
         "addmm",
+        "addmv",
+        "addr",
         "allclose",
         "baddbmm",
+        "float_power",
         "heaviside",
         "isclose",
         "nan_to_num",
@@ -100,6 +106,8 @@ METHODS = {
         "log1p",
         "log2",
         "logaddexp",
+        "logaddexp2",
+        "nextafter",
         "sinc",
         "sinh",
         "tan",
@@ -121,6 +129,7 @@ METHODS = {
         "deg2rad",
         "frac",
         "hardshrink",
+        "ldexp",
         "lerp",
         "logit",
         "polygamma",
@@ -151,6 +160,7 @@ METHODS = {
     "linalg.Diagonals": (
         "diag",
         "diag_embed",
+        "diagflat",
         "diagonal",
         "trace",
     ),
@@ -171,6 +181,7 @@ METHODS = {
         "msort",
         "sort",
         "unique",
+        "unique_consecutive",
     ),
     "ordering.Ranking": (
         "_middle",
@@ -207,6 +218,8 @@ METHODS = {
         "chunk",
         "expand_as",
         "flip",
+        "fliplr",
+        "flipud",
         "movedim",
         "narrow",
         "ravel",
@@ -220,6 +233,12 @@ METHODS = {
         "unbind",
         "unflatten",
         "unfold",
+    ),
+    "slice_updates.SliceUpdates": (
+        "diagonal_scatter",
+        "put",
+        "select_scatter",
+        "slice_scatter",
     ),
     "statistics.Counting": (
         "count_nonzero",
@@ -240,6 +259,7 @@ METHODS = {
         "nanquantile",
         "norm",
         "quantile",
+        "renorm",
     ),
 }
 """The names of the methods by class, as ``"module.Class"``."""
