@@ -216,11 +216,10 @@ def vander(x: Tensor[B], *, N: int | None = None) -> Tensor[B]:  # noqa: N803  #
     """Compute the Vandermonde matrices of vectors, whose columns are powers with exponents from 0 to N - 1.
 
     Args:
-        x: shape (…, n).
+        x: shape (…, n); a 0-d one is a vector of one element.
         N: the number of columns; None for n.
 
     Raises:
-        ShapeError: x is 0-d.
         ArgumentError: N is negative.
 
     >>> from burnpy import Tensor
@@ -229,9 +228,7 @@ def vander(x: Tensor[B], *, N: int | None = None) -> Tensor[B]:  # noqa: N803  #
     [[1.0, 2.0], [1.0, 3.0]]
     """
     x = floating("vander", x, "vectors")
-    if not x.ndim:
-        raise ShapeError("vander() got a 0-d tensor; it takes vectors, of shape (…, n)")
-    return ascending_powers("vander", x, N)  # type: ignore[no-any-return]  # a Tensor
+    return ascending_powers("vander", x if x.ndim else x.reshape(1), N)  # type: ignore[no-any-return]  # a Tensor
 
 
 Order: TypeAlias = float | Literal["fro", "nuc"]

@@ -230,12 +230,19 @@ class Binary(OperationsBase):
         excess = self.log1p(self.exp(self.mul(distance, -math.log(2.0))))
         return self.add(self.maximum(x, y), self.mul(excess, 1.0 / math.log(2.0)))
 
-    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=12)
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=12,
+        vjp=(lambda i, g, x, y: i.where(i.ne(x, operand(i, x, y)), g, 0.0), zero_vjp),
+    )
     def nextafter(self, x: Float, y: Float | Scalar) -> Float:
-        """Return the next number of the dtype after x in the direction of ``y``; where they are equal, ``y``.
+        """Return the next number of the dtype after x toward ``y``; where they are equal, ``y``.
 
-        It carries no gradient. Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and
-        Successor in Rounding to Nearest, 2009.
+        The gradient goes to x, where it differs from ``y``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
