@@ -334,8 +334,9 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
     >>> combinations(IntTensor[NumPy].from_data([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
-    if not isinstance(x, TensorBase) or x.ndim != 1:
-        raise ShapeError(f"combinations() takes a vector, got {describe(x)}")
+    given: Any = x
+    if not isinstance(given, TensorBase) or given.ndim != 1:
+        raise ShapeError(f"combinations() takes a vector, got {describe(given)}")
     count = integer(r, "number of elements", "combinations")
     need_flag(with_replacement, "with_replacement", "combinations")
     if count < 0:
@@ -344,7 +345,7 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
     places = np.fromiter(itertools.chain.from_iterable(every(range(x.shape[0]), count)), np.int64)
     b: Any = x._backend
     chosen = b.index_select(x._primitive, 0, x._device.discrete.from_numpy(places))
-    return x._like(b.reshape(chosen, (places.size // count, count)) if count else chosen)  # type: ignore[return-value]  # of x's class
+    return x._like(b.reshape(chosen, (places.size // count, count)) if count else chosen)
 
 
 @overload

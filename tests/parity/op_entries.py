@@ -64,7 +64,7 @@ special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_be
 special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
 special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0
 
-# steps of LAPACK, of which the decompositions are made
+# steps of LAPACK: the decompositions are made of them
 geqrf linalg.householder_product linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve lu_unpack ormqr
 triangular_solve
 
@@ -110,7 +110,7 @@ SKIPPED: dict[str, Callable[[Any], bool]] = {
     ),
     "cov": lambda sample: sample.kwargs.get("aweights") is not None and sample.input.dtype.itemsize == 8,  # in float32
 }
-"""Samples of what is not here: other arguments, or other functions."""
+"""Samples with arguments that are not here, or whose results are arbitrary."""
 
 KINDS = """
 # float int bool
@@ -149,7 +149,8 @@ def names(text: str) -> set[str]:
 
 def by_heading(text: str) -> dict[str, str]:
     """The heading above each name of a list."""
-    found, heading = {}, ""
+    found: dict[str, str] = {}
+    heading = ""
     for line in text.splitlines():
         if line.startswith("# "):
             heading = line[2:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -170,11 +171,9 @@ def described(sample: Any) -> str:
     )
 
 
-@pytest.mark.filterwarnings("ignore")  # PyTorch's, of what is deprecated there
-@every_row("entry", ENTRIES, ids=name_of)  # after each test the garbage of all entries would be collected
-def test_the_samples_of_an_entry(entry: Any) -> None:
-    """Kinds do not mix here, so samples that mix them are refused; REFUSED has other refusals."""
-    failures, compared = [], 0
+def compared_samples(entry: Any) -> tuple[int, list[str]]:
+    """The number of samples of an entry that agree, and the failures."""
+    failures, agreeing = [], 0
     for kind, dtype in dtypes_of(entry):
         call = call_of(name_of(entry), CLASSES[kind]) or call_of(entry.name, CLASSES[kind])
         assert call is not None, f"{entry.name} is in no list of op_entries.py, and there is nothing of this name"
@@ -183,12 +182,24 @@ def test_the_samples_of_an_entry(entry: Any) -> None:
                 continue
             try:
                 run(entry, sample, dtype, call)
-                compared += 1
+                agreeing += 1
             except Exception as error:
                 if not refused(entry, sample, error):
                     failures.append(f"{dtype} {described(sample)}: {type(error).__name__} {error}")
+    return agreeing, failures
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, about deprecated functions
+@every_row("entry", ENTRIES, ids=name_of)  # after each test the garbage of all entries would be collected
+def test_the_samples_of_an_entry(entry: Any) -> None:
+    """Kinds do not mix here, so samples that mix them are refused; REFUSED has other refusals.
+
+    PyTorch looks at the whole stack for each sample and each seed; the stack of a thread is short.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        agreeing, failures = thread.submit(compared_samples, entry).result()
     assert not failures, "\n".join(["", *failures])
-    assert compared, f"no sample of {entry.name} was compared"
+    assert agreeing, f"no sample of {entry.name} was compared"
 
 
 def test_the_lists_fit_the_table_and_this_library() -> None:

@@ -63,10 +63,12 @@ class FloatFunctions(TensorBase[B]):
 
     @binary
     def nextafter(self, other: Self | float) -> Self:
-        """Return the next number of the dtype after x in the direction of ``other``; where they are equal, ``other``.
+        """Return the next number of the dtype after x toward ``other``; where they are equal, ``other``.
 
-        It carries no gradient. Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and
-        Successor in Rounding to Nearest, 2009.
+        The gradient goes to x, where it differs from ``other``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

@@ -77,16 +77,18 @@ class Elementary(TensorBase[B]):
         >>> Tensor[NumPy].from_data([1.5, 3.0]).ldexp(IntTensor[NumPy].from_data([4, -1])).tolist()
         [24.0, 1.5]
         """
-        if isinstance(other, TensorBase) and other.kind == "int":
-            x, exponent = together("ldexp", self, other)
+        given: Any = other
+        if isinstance(given, TensorBase) and given.kind == "int":
+            x, exponent = together("ldexp", self, given)
             check_broadcast("ldexp", x, exponent)
             return x._like(_scaled(x, exponent._primitive))  # type: ignore[no-any-return]  # of this class
-        if isinstance(other, int) and not isinstance(other, bool):
-            exponent = self._device.discrete.full((), max(-_FAR, min(other, _FAR)), int64)
+        if isinstance(given, int):
+            exponent = self._device.discrete.full((), max(-_FAR, min(given, _FAR)), int64)
             return self._like(_scaled(self, exponent))
-        x, power = combined("ldexp", self, other)
-        scale: Any = power.exp2() if isinstance(power, TensorBase) else 2.0**power  # type: ignore[attr-defined]  # its
-        return x * scale  # type: ignore[no-any-return]  # of this class
+        x, power = combined("ldexp", self, given)
+        b: Any = x._backend
+        powers = power._primitive if isinstance(power, TensorBase) else b.full((), power, x.dtype)
+        return x * x._like(b.exp2(powers))  # type: ignore[no-any-return]  # of this class
 
     def polygamma(self, n: int) -> Self:
         """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
@@ -192,7 +194,7 @@ _FAR = 1 << 20
 
 
 def _scaled(x: Any, exponent: Int) -> Float:
-    """Return the primitive of x times powers of two, by three factors, of which the last rounds.
+    """Return the primitive of x times powers of two, by three factors. Only the last one rounds.
 
     A negative exponent is divided so that a product that is subnormal too early is far below the last rounding.
     """

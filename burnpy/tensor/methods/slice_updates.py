@@ -76,11 +76,11 @@ class SliceUpdates(TensorBase[B]):
         place, every = dim_of(dim, len(shape), "slice_scatter"), integer(step, "step", "slice_scatter")
         if every < 1:
             raise ArgumentError(f"slice_scatter() got step={every}; give 1 or more")
-        ends = [
+        low, high = (
             None if each is None else integer(each, name, "slice_scatter")
             for name, each in (("start", start), ("end", end))
-        ]
-        first, last, _ = slice(*ends, every).indices(shape[place])
+        )
+        first, last, _ = slice(low, high, every).indices(shape[place])
         last = max(first, last)
         count = len(range(first, last, every))
         self, value = _part("slice_scatter", self, src, (*shape[:place], count, *shape[place + 1 :]))
