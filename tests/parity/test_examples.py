@@ -38,6 +38,8 @@ DIFFERENT = {
     ("cumprod", "gradient"): ("special values.*", "exactly the products of the others"),
     ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),
     ("hypot", "gradient"): ("special values", "0 at (0, 0)"),
+    ("igamma", "gradient"): (".*", "by the first operand, too"),
+    ("igammac", "gradient"): (".*", "by the first operand, too"),
     ("index_put", "gradient"): (r".*index \(3,\).*", REPLACED),
     ("index_reduce", "gradient"): ("special values.*", "finite where PyTorch has NaN"),
     ("logaddexp", "gradient"): ("special values", "a half for each of two equal infinities"),

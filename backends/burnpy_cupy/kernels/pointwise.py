@@ -54,6 +54,8 @@ class CuPyPointwise(CuPyPrograms):
 
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
+    igamma, igammac = elementwise_method("igamma", 2), elementwise_method("igammac", 2)
+    igamma_density = elementwise_method("igamma_density", 2)
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
