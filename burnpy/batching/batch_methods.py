@@ -123,7 +123,8 @@ def _lifter(op: Operation) -> Callable[[Any, list[Any]], bool]:
             elif x.__class__ is BatchedValue and x.device is self:
                 batched = batched or x.batched
             elif hasattr(x, "dtype") and hasattr(x, "shape"):
-                args[k] = BatchedValue(self, x, False)
+                args[k] = own = self.own(x)
+                batched = batched or own.batched
         return batched
 
     return lift

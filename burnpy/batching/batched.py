@@ -74,7 +74,12 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
 
     def own(self, x: Any) -> BatchedValue:
         """Return x as a primitive of this device; a primitive of a device beneath is shared by all examples."""
-        return x if x.__class__ is BatchedValue and x.device is self else BatchedValue(self, x, False)
+        if x.__class__ is BatchedValue:
+            if x.device is self:
+                return x  # type: ignore[no-any-return]  # of that class
+            if x.device is self.stands_for:
+                return self.entry(x.device, x)  # type: ignore[misc, no-any-return]  # set with ``stands_for``
+        return BatchedValue(self, x, False)
 
     def batched(self, value: Value) -> BatchedValue:
         """Wrap an inner primitive whose first dimension is the batch."""

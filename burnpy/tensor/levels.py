@@ -99,6 +99,11 @@ class _Replaced:
     def __init__(self, high: Any, low: Any) -> None:
         self.high, self.low = high, low
 
+    @property
+    def lifts_discrete(self) -> bool:
+        """Whether ints and bools are primitives of the device, too."""
+        return self.low.lifts_discrete  # type: ignore[no-any-return]  # as declared
+
     def lift(self, primitive: Any) -> Any:
         """Return a primitive of the device as a constant of the other one.
 
