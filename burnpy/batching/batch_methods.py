@@ -103,8 +103,8 @@ def _drawn(op: Operation) -> Method:
         if shapes:
             (k,) = shapes
             return self.batched(draw(*args[:k], (self.size, *args[k]), *args[k + 1 :]))
-        draws = [draw(*args) for _ in range(self.size)]
-        return self.batched(i.cat([i.reshape(x, (1, *x.shape)) for x in draws], 0))
+        draws = [i.reshape(x, (1, *x.shape)) for x in (draw(*args) for _ in range(max(self.size, 1)))]
+        return self.batched(i.slice(i.cat(draws, 0), (slice(0, self.size, 1),)))
 
     return drawn
 

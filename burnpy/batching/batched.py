@@ -76,9 +76,9 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
         """Return x as a primitive of this device; a primitive of a device beneath is shared by all examples."""
         if x.__class__ is BatchedValue:
             if x.device is self:
-                return x  # type: ignore[no-any-return]  # of that class
+                return x
             if x.device is self.stands_for:
-                return self.entry(x.device, x)  # type: ignore[misc, no-any-return]  # set with ``stands_for``
+                return self.entry(x.device, x)  # type: ignore[no-any-return]  # set with ``stands_for``
         return BatchedValue(self, x, False)
 
     def batched(self, value: Value) -> BatchedValue:
@@ -140,7 +140,7 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
     def unreadable(self, x: BatchedValue) -> str:
         """Return the message of the error for reading a tensor that differs between examples."""
         if self.api == "vmap":
-            hint = "choose between values with burnpy.where(...), or return the tensor"
+            hint = "choose between values with burnpy.where(...) or burnpy.func.cond(...), or return the tensor"
         else:
             hint = "compute with operations on tensors, or take jacrev() or jacfwd() with chunk_size=1"
         return (

@@ -12,7 +12,7 @@ from typing import Any
 from burnpy.func.pytree import Structure
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import differs_between_examples, raised
-from burnpy.tensor.tensor import BoolTensor
+from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
@@ -71,12 +71,12 @@ def any_example(x: BoolTensor[Any], level: Any) -> BoolTensor[Any]:
     return new_tensor(BoolTensor, level.inner, value)  # type: ignore[no-any-return]  # of that class
 
 
-def _constant_unless(chosen: BoolTensor[Any], x: Any) -> Any:
+def _constant_unless(chosen: Any, x: Any) -> Any:
     """Return a tensor that is a constant for examples that are not chosen.
 
     So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
     """
-    if not isinstance(x, TensorBase) or x.kind != "float" or _is_plain(x._device):
+    if not isinstance(x, Tensor) or _is_plain(x._device):
         return x
     return where(chosen, x, x.detach())
 
