@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import IntTensor, Tensor, compiled, manual_seed
+from burnpy import IntTensor, Tensor, compiled, func, manual_seed
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
-from burnpy.func import cond, grad, hessian, jvp, scan, vmap, while_loop
 
 rng = np.random.default_rng(0)
+anything: Any = func  # checkers cannot infer lambdas in lambdas
+cond, grad, hessian, jvp = anything.cond, anything.grad, anything.hessian, anything.jvp
+scan, vmap, while_loop = anything.scan, anything.vmap, anything.while_loop
 
 
 def x64(*shape: int) -> Tensor[NumPy]:
@@ -121,8 +123,6 @@ def test_the_branch_that_is_not_chosen_does_not_spoil_gradients() -> None:
     np.testing.assert_allclose(grad(lambda x: vmap(last)(x).sum())(x).to_numpy(), [0.25, 1.0, 1.0, 1 / 6], rtol=1e-6)
 
 
-repeat: Any = scan  # whose lambdas mypy cannot infer in lambdas
-
 COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "cond": (vmap(branches), (X,), 20),
     "gradient of cond": (vmap(grad(lambda x: branches(x).sum())), (X,), 60),
@@ -139,20 +139,20 @@ COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
         (X, PLACES),
         30,
     ),
-    "scan": (vmap(lambda x: repeat(step, x[0], x)[1]), (X,), 10),
-    "scan of what all share": (vmap(lambda x: repeat(step, x[0], X[0])[1]), (X,), 10),
-    "scan from what all share": (vmap(lambda x: repeat(step, X[0, 0], x, reverse=True)[0]), (X,), 10),
+    "scan": (vmap(lambda x: scan(step, x[0], x)[1]), (X,), 10),
+    "scan of what all share": (vmap(lambda x: scan(step, x[0], X[0])[1]), (X,), 10),
+    "scan from what all share": (vmap(lambda x: scan(step, X[0, 0], x, reverse=True)[0]), (X,), 10),
     "scan over what differs": (
-        vmap(lambda x, y, i: repeat(lambda c, z: ((c * z * y[i]).tanh(), i + 1), x[0], x)[0]),
+        vmap(lambda x, y, i: scan(lambda c, z: ((c * z * y[i]).tanh(), i + 1), x[0], x)[0]),
         (X, Y, PLACES),
         20,
     ),
-    "gradient through scan": (grad(lambda x: vmap(lambda x: repeat(step, x[0], x)[1])(x).sum()), (X,), 30),
-    "gradient through sections": (grad(lambda x: vmap(lambda x: repeat(step, x[0], x, every=2)[1])(x).sum()), (X,), 60),
+    "gradient through scan": (grad(lambda x: vmap(lambda x: scan(step, x[0], x)[1])(x).sum()), (X,), 30),
+    "gradient through sections": (grad(lambda x: vmap(lambda x: scan(step, x[0], x, every=2)[1])(x).sum()), (X,), 60),
     "gradients of scan": (vmap(grad(folded)), (X,), 100),
-    "nested": (vmap(lambda m: vmap(lambda x: repeat(step, x[0], x)[1])(m)), (x64(2, 6, 3),), 10),
+    "nested": (vmap(lambda m: vmap(lambda x: scan(step, x[0], x)[1])(m)), (x64(2, 6, 3),), 10),
     "vmap in scan": (
-        vmap(lambda m: repeat(lambda c, x: (vmap(lambda a, b: (a * b).sin())(c, x), c.sum()), m[0], m)[1]),
+        vmap(lambda m: scan(lambda c, x: (vmap(lambda a, b: (a * b).sin())(c, x), c.sum()), m[0], m)[1]),
         (x64(2, 4, 3),),
         10,
     ),
