@@ -230,6 +230,19 @@ def _shifted(op: Operation) -> Method:
     primitives = [k for k, a in enumerate(op.arguments) if a.kind is not None]
     shifts = [(k, SHIFTS[a.role]) for k, a in enumerate(op.arguments) if a.role in SHIFTS]
 
+    if primitives == [0] and not op.arguments[0].sequence:
+
+        def shifted_unary(self: Any, *args: Any, **keywords: Any) -> Any:
+            x, *rest = complete(op, args, keywords) if keywords or len(args) != count else args
+            x = self.own(x)
+            operate = getattr(choose(self, (x,)), name)
+            if x.batched:
+                for k, shift in shifts:
+                    rest[k - 1] = shift(self, rest[k - 1])
+            return _wrapped(self, operate(x.value, *rest), x.batched)
+
+        return shifted_unary
+
     def shifted(self: Any, *args: Any, **keywords: Any) -> Any:
         values = list(complete(op, args, keywords) if keywords or len(args) != count else args)
         batched = lift(self, values)
