@@ -52,7 +52,7 @@ class NumPyDense(ArrayBackend):
                     return quietly(product, x, y)
             if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
-        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("outer_products")):
+        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("dense")):
             out = kernels.run_outer_products(x, y)
             if out is not None:
                 return out

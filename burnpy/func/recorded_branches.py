@@ -45,7 +45,7 @@ def recorded_cond(
     Args:
         predicate: the bool that chooses.
         branches: the functions of the operands, which return the leaves of their results, of the same shapes.
-        operands: the leaves of what both take.
+        operands: the leaves of the operands.
         structure: their structure.
 
     Raises:

@@ -100,7 +100,7 @@ class _Replaced:
 
     @property
     def lifts_discrete(self) -> bool:
-        """Whether ints and bools are primitives of the device, too."""
+        """True if ints and bools are primitives of the device, too."""
         return self.low.lifts_discrete  # type: ignore[no-any-return]  # as declared
 
     def lift(self, primitive: Any) -> Any:

@@ -129,7 +129,7 @@ COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "Hessian of cond": (hessian(lambda x: branches(x).sum()), (X[0],), 100),
     "while_loop": (vmap(loop), (X,), 10),
     "tangent of while_loop": (lambda x: jvp(vmap(loop), x, x)[1], (X,), 20),
-    "while_loop over what differs": (
+    "while_loop over tensors that differ": (
         vmap(lambda x, y: while_loop(lambda s: s < 10.0 + y[0], lambda s: s * 1.5 + y[1].abs(), x[0].abs() + 0.1)),
         (X, Y),
         20,
@@ -140,9 +140,9 @@ COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
         30,
     ),
     "scan": (vmap(lambda x: scan(step, x[0], x)[1]), (X,), 10),
-    "scan of what all share": (vmap(lambda x: scan(step, x[0], X[0])[1]), (X,), 10),
-    "scan from what all share": (vmap(lambda x: scan(step, X[0, 0], x, reverse=True)[0]), (X,), 10),
-    "scan over what differs": (
+    "scan of shared slices": (vmap(lambda x: scan(step, x[0], X[0])[1]), (X,), 10),
+    "scan from a shared carry": (vmap(lambda x: scan(step, X[0, 0], x, reverse=True)[0]), (X,), 10),
+    "scan over tensors that differ": (
         vmap(lambda x, y, i: scan(lambda c, z: ((c * z * y[i]).tanh(), i + 1), x[0], x)[0]),
         (X, Y, PLACES),
         20,
