@@ -15,6 +15,7 @@ from burnpy.backend.errors import KindError, RecordingError
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
+from burnpy.func.captured import Captured
 from burnpy.func.donation import Donated, unshared
 from burnpy.func.pytree import Structure, flatten
 from burnpy.tensor.generator import Generator, default_generator, recorders
@@ -27,9 +28,10 @@ _STATIC = (int, bool, str, bytes, type(None))
 class Call:
     """The arguments of one call: the leaves of their trees, and what distinguishes plans."""
 
-    __slots__ = ("donated", "inline", "key", "leaves", "structure")
+    __slots__ = ("args", "donated", "inline", "key", "kwargs", "leaves", "structure")
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: tuple[int, ...] = ()) -> None:
+        self.args, self.kwargs = args, kwargs
         self.leaves, self.structure = flatten((args, kwargs), whole=True)
         self.inline = False
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
@@ -86,11 +88,13 @@ class RecordedCall:
     """A plan of a function, with the ways from its arguments to the plan and from there to its result."""
 
     def __init__(
-        self, plan: Plan, name: str, inputs: list[int], results: list[Any], structure: Structure, donated: Set[int]
+        self, plan: Plan, name: str, call: Call, inputs: list[int], results: list[Any], structure: Structure,
+        donated: Set[int],
     ) -> None:
         self.plan, self.inputs = plan, inputs
-        self.captured: list[Any] = []  #: values that the function reads from outside
-        self._results, self._structure, self._gone = results, structure, Donated(name)
+        self.structure = call.structure  #: of the arguments
+        self.captured = Captured(())  #: what the function reads besides its arguments
+        self._results, self._result_structure, self._gone = results, structure, Donated(name)
         kept = {leaf.input for leaf in results if leaf.__class__ is _Result}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
@@ -113,7 +117,7 @@ class RecordedCall:
             else leaf.tensor(results[leaf.position])
             for leaf in self._results
         ]
-        return self._structure.unflatten(made)
+        return self._result_structure.unflatten(made)
 
     def explanation(self) -> PlanExplanation:
         """Return what the plan does."""
@@ -161,7 +165,7 @@ def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
     free = {k for k, number in enumerate(inputs) if number in donated}
     plan = Plan(recorder.recording, recorder.inner, donated=free)
     plan.seconds = perf_counter() - start
-    return RecordedCall(plan, name, inputs, results, structure, donated)
+    return RecordedCall(plan, name, call, inputs, results, structure, donated)
 
 
 def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:

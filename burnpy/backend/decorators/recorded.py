@@ -59,6 +59,7 @@ class Recorded(Decorator[I], Generic[I]):
     """
 
     word = "records"
+    records = True
 
     def __init__(self, inner: I | type[I]) -> None:
         super().__init__(inner)

@@ -25,21 +25,17 @@ def tensor(*values: float) -> Tensor[NumPy]:
 
 class TestPlans:
     def test_one_plan_for_one_kind_of_arguments(self) -> None:
-        calls: list[int] = []
-
         @compiled
         def f(x: Any, factor: Any, count: int = 1) -> Any:
-            calls.append(count)
             return x * factor + float(count)
 
         x = tensor(1.0, 2.0)
         assert f(x, 2.0).tolist() == [3.0, 5.0]
         assert f(x, 3.0).tolist() == [4.0, 7.0]  # a float is an input
-        assert calls == [1]
+        assert len(f.plans) == 1
         assert f(x, 2.0, count=2).tolist() == [4.0, 6.0]  # an int is a constant of another plan
         assert f(tensor(1.0), 2.0).tolist() == [3.0]
         assert f(x.double(), 2.0).dtype == np.float64
-        assert calls == [1, 2, 1, 1]
         assert len(f.plans) == 4
         f.clear()
         assert not f.plans
@@ -90,7 +86,7 @@ class TestPlans:
     def test_plans_free_their_memory(self) -> None:
         f = compiled(lambda x: (x.exp() * 2.0).sum(dim=0) + x.tanh().sum(dim=0))
         f(Tensor[NumPy].ones((64, 64)))
-        plan = next(iter(f._known.values()))[0][1].plan
+        plan = next(iter(f._known.values()))[0].plan
         gone = weakref.ref(plan)
         del plan
         f.clear()
