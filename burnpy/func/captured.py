@@ -6,7 +6,7 @@ function that it calls. `captured` finds these places by the names in the code, 
 values with those of the recording.
 
 Code of installed packages is not searched: of their objects, attributes that are numbers, text or functions are
-compared, and everything else by identity, as are tensors, modules and other immutable values. Names that are made 
+compared, and everything else by identity, as are tensors, modules and other immutable values. Names that are made
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache, cached_property, lru_cache, partial
-from types import BuiltinMethodType, CellType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,16 +93,15 @@ def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
         f: the function, or another callable object.
         arguments: its arguments, whose classes have methods that it may call.
 
-    >>> class Config:
-    ...     scale = 2.0
-    >>> config, unused = Config(), Config()
-    >>> state = captured(lambda x: x * config.scale)
-    >>> unused.scale = 4.0
+    >>> def scaling(factors):
+    ...     return lambda x: x * factors[0]
+    >>> factors = [2.0]
+    >>> state = captured(scaling(factors))
     >>> state.holds()
     True
-    >>> config.scale = 3.0
+    >>> factors[0] = 3.0
     >>> state.holds(), state.changed()
-    (False, ('config.scale', 'was 2.0 and is 3.0 now'))
+    (False, ('factors', 'has other elements now'))
     """
     names: set[str] = set()
     while True:
@@ -296,7 +304,7 @@ def _state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
     if x is np and "random" in names:
         x = np.random
     if x is random or x is np.random:
-        x = random._inst if x is random else np.random.mtrand._rand  # type: ignore[attr-defined]  # not in the stubs
+        x = random._inst if x is random else np.random.mtrand._rand
     if isinstance(x, random.Random):
         return lambda: str(x.getstate())
     if isinstance(x, np.random.Generator):
@@ -321,7 +329,7 @@ def _same(now: Any, before: Any) -> bool:
     if type(now) is not type(before):
         return False
     if isinstance(now, float):
-        return now.hex() == before.hex()  # 0.0 is not -0.0, and nan is nan
+        return bool(now.hex() == before.hex())  # 0.0 is not -0.0, and nan is nan
     if isinstance(now, tuple):
         return _same_contents(now, before)
     return isinstance(now, _VALUES) and bool(now == before)

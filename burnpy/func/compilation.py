@@ -33,8 +33,7 @@ class Compiled(Generic[P, T]):
         functools.update_wrapper(self, f)
         self._f, self._check = f, check
         self._module: Any = f if is_registered(f) else None
-        self._donate = donate
-        self._positions = () if not donate else _positions(f, donate)
+        self._donated = {} if not donate else _positions(f, donate)
         self._known: dict[Any, list[RecordedCall]] = {}
         self._warned = False
 
@@ -75,7 +74,7 @@ class Compiled(Generic[P, T]):
         """Return the call with these arguments; a call of a module gets the module itself as its first one."""
         if self._module is not None:
             args = (self._module, *args)
-        return Call(args, kwargs, self._positions)
+        return Call(args, kwargs, self._donated)
 
     def _plan(self, call: Call) -> RecordedCall:
         """Return the plan for a call; recorded if there is none."""
@@ -148,8 +147,8 @@ def _said(part: Any) -> str:
     return repr(part[1])
 
 
-def _positions(f: Any, donate: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the positions of the parameters whose arguments are donated.
+def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
+    """Return the positions of the parameters whose arguments are donated, by name.
 
     Raises:
         ArgumentError: the function has no such parameter, or it is not passed by position.
@@ -162,7 +161,7 @@ def _positions(f: Any, donate: tuple[str, ...]) -> tuple[int, ...]:
             f"compiled(donate={donate!r}) names {wrong[0]!r}, which is no positional parameter of "
             f"{getattr(f, '__qualname__', f)}({', '.join(names)})"
         )
-    return tuple(names.index(name) for name in donate)
+    return {name: names.index(name) for name in donate}
 
 
 @overload

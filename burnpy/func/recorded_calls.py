@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import enum
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from burnpy.autodiff.graph import Leaf
+from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.decorators.recorded import RecordedDevices, Traced
-from burnpy.backend.errors import KindError, RecordingError
+from burnpy.backend.errors import KindError, RecordingError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
@@ -23,6 +27,8 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 _STATIC = (int, bool, str, bytes, type(None))
+_RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
+"""The classes of constants that a result may hold."""
 
 
 class Call:
@@ -30,12 +36,14 @@ class Call:
 
     __slots__ = ("args", "donated", "inline", "key", "kwargs", "leaves", "structure")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self.args, self.kwargs = args, kwargs
         self.leaves, self.structure = flatten((args, kwargs), whole=True)
         self.inline = False
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
-        self.donated = donated  #: the positions of donated arguments
+        self.donated = donated  #: the names and positions of the parameters whose arguments are donated
 
     def _key(self, leaf: Any) -> Any:
         """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
@@ -88,7 +96,13 @@ class RecordedCall:
     """A plan of a function, with the ways from its arguments to the plan and from there to its result."""
 
     def __init__(
-        self, plan: Plan, name: str, call: Call, inputs: list[int], results: list[Any], structure: Structure,
+        self,
+        plan: Plan,
+        name: str,
+        call: Call,
+        inputs: list[int],
+        results: list[Any],
+        structure: Structure,
         donated: Set[int],
     ) -> None:
         self.plan, self.inputs = plan, inputs
@@ -124,16 +138,19 @@ class RecordedCall:
         return self.plan.explanation()
 
 
-def _donated_leaves(structure: Structure, positions: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of the leaves of the arguments at some positions."""
+def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[int]:
+    """Return the numbers of the leaves of donated arguments, which are passed by position or by name."""
+    by_position, by_name = structure.children
+    arguments = [*enumerate(by_position.children), *zip(by_name.rest, by_name.children, strict=True)]
+    chosen = {*donated, *donated.values()}
     numbers: list[int] = []
     start = 0
-    for position, child in enumerate(structure.children[0].children):
+    for key, child in arguments:
         count = child.size
-        if position in positions:
+        if key in chosen:
             numbers += range(start, start + count)
         start += count
-    return tuple(numbers)
+    return numbers
 
 
 def primitive_of(leaf: Any) -> Any:
@@ -214,8 +231,7 @@ def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[A
     for leaf in tensors:
         devices.of(leaf._device)
     recorder = devices.recorder
-    plain = recorder.inner
-    recorder.default = DefaultGenerator(lambda: default_generator(plain)._numpy)
+    recorder.defaults = [DefaultGenerator(partial(_default_of, device)) for device in devices]
     inputs: list[int] = []
     traced: list[Any] = []
     for number, leaf in enumerate(leaves):
@@ -238,7 +254,19 @@ def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[A
     out, structure = flatten(result, whole=True)
     by_id = {id(tensor): number for number, tensor in enumerate(traced)}
     results = [_result(recorder, leaf, by_id) for leaf in out]
+    for leaf in results:
+        known = isinstance(leaf, (*_RETURNED, _Result, TensorBase)) or any(leaf is x for x in leaves)
+        if not known:
+            raise KindError(
+                f"a compiled function returned {a(type(leaf).__name__)}, which its replays cannot make; return "
+                "tensors, numbers and text in tuples, lists, dicts and modules, or register its class with "
+                "func.register_tree"
+            )
     return recorder, inputs, results, structure
+
+
+def _default_of(device: Any) -> np.random.Generator:
+    return default_generator(device)._numpy
 
 
 def _input(devices: RecordedDevices, leaf: Any) -> Any:

@@ -233,7 +233,7 @@ class Learner(Generic[M, T, V, W]):
 
     @property
     def plans(self) -> tuple[PlanExplanation, ...]:
-        """What the plans of compiled steps do, in the order of training, update and validation."""
+        """The explanations of the plans of compiled steps: training, then updates, then validation."""
         return () if self._steps is None else self._steps.plans
 
     @explained
