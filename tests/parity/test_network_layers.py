@@ -30,6 +30,15 @@ def adaptive(size: Any) -> Case:
     )
 
 
+def norms(dims: int, x: Any) -> Case:
+    """A pool by norms."""
+    return Case(
+        lambda: getattr(ours, f"LpPool{dims}d")(4, 3, stride=2),
+        lambda: getattr(torch.nn, f"LPPool{dims}d")(4, 3, 2),
+        (x,),
+    )
+
+
 CASES = {
     "conv1d": Case(lambda: ours.Conv1d(4, 6, 3, **D), lambda: torch.nn.Conv1d(4, 6, 3), (SEQUENCES,)),
     "conv1d, settings": Case(
@@ -83,14 +92,7 @@ CASES = {
         lambda: torch.nn.AvgPool3d((3, 2, 2), 2, 1, True, False),
         (VOLUMES,),
     ),
-    **{
-        f"lp_pool{dims}d": Case(
-            lambda dims=dims: getattr(ours, f"LpPool{dims}d")(4, 3, stride=2),
-            lambda dims=dims: getattr(torch.nn, f"LPPool{dims}d")(4, 3, 2),
-            (x,),
-        )
-        for dims, x in ((1, SEQUENCES), (2, IMAGES), (3, VOLUMES))
-    },
+    **{f"lp_pool{dims}d": norms(dims, x) for dims, x in ((1, SEQUENCES), (2, IMAGES), (3, VOLUMES))},
     "adaptive pools of volumes": Case(
         lambda: ours.Sequential(ours.AdaptiveAvgPool3d((5, None, 4)), ours.AdaptiveMaxPool3d((None, 2, 3))),
         lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool3d((5, None, 4)), torch.nn.AdaptiveMaxPool3d((None, 2, 3))),
