@@ -32,6 +32,7 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
+from burnpy_numpy.volume_convolution import NumPyVolumes
 
 if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
@@ -59,6 +60,7 @@ class NumPy(
     NumPyShape,
     NumPySoftmax,
     NumPyForeach,
+    NumPyVolumes,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 
