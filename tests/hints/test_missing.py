@@ -146,7 +146,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "float", "write burnpy.float32"),
         (burnpy, "no_grad", "write burnpy.autodiff.no_grad()"),
         (burnpy, "conv3d", "use burnpy.nn.functional.conv3d"),
-        (burnpy, "rrelu", "it is PyTorch's, and not here yet"),
+        (burnpy, "rrelu", "it is not here yet"),
         (burnpy, "shape", "which is an attribute: x.shape"),
         (burnpy, "one_hot", "which is a method: i.one_hot(...)"),
         (burnpy, "uniform", "write Tensor.uniform(..., device=device)"),
