@@ -32,6 +32,7 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
+from burnpy_numpy.special import NumPySpecial
 from burnpy_numpy.volume_convolution import NumPyVolumes
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class NumPy(
     NumPyScans,
     NumPyShape,
     NumPySoftmax,
+    NumPySpecial,
     NumPyForeach,
     NumPyVolumes,
 ):
