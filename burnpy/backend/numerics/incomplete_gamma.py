@@ -91,7 +91,7 @@ def _inside(b: Any, a: Float, x: Float, upper: bool) -> Float:
 
 
 class _Values(NamedTuple):
-    """What the methods have in common; arguments that they do not serve are replaced by ones that they do."""
+    """The values that several methods use; an argument outside a method's domain is replaced by one inside."""
 
     a: Float
     x: Float
