@@ -53,7 +53,7 @@ def _sinc_slope(grad: Any, x: Any, order: int) -> Any:
 
 
 def _zeta(x: float, q: float) -> float:
-    """Compute Hurwitz' zeta function: 60 terms one by one, the others by Euler and Maclaurin's formula."""
+    """Compute Hurwitz' zeta function: 15 terms one by one, the others by Euler and Maclaurin's formula."""
     pole = q <= 0 and q % 1 == 0
     if not x >= 1 or q != q or (q < 0 and not pole and x != math.inf and x % 1 != 0):
         return math.nan
@@ -61,8 +61,8 @@ def _zeta(x: float, q: float) -> float:
         return math.inf
     if math.inf in (x, q):
         return math.inf if q < 1 else float(q == 1)
-    total = sum((q + k) ** -x for k in range(59, -1, -1))
-    end, factor = q + 60, x
+    total = sum((q + k) ** -x for k in range(14, -1, -1))
+    end, factor = q + 15, x
     rest = end / (x - 1) + 0.5
     for k, number in enumerate(_BERNOULLI, 1):
         rest += number / math.factorial(2 * k) * factor / end ** (2 * k - 1)
