@@ -81,7 +81,7 @@ erf | x.erf()
 erfc | x.erfc()
 erfinv | x.erfinv()
 lgamma | x.lgamma()
-mvlgamma | (x + 1.0).mvlgamma(2)
+mvlgamma | x.mvlgamma(2)
 digamma | x.digamma()
 polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
 igamma | x.igamma(y) | has a gradient by x, too

@@ -8,8 +8,8 @@ the argument. On NumPy and CuPy each is one kernel.
 >>> from burnpy import Tensor, special
 >>> from burnpy.backend import NumPy
 >>> x = Tensor[NumPy].from_data([0.5, -40.0], dtype="float64")
->>> [round(value, 6) for value in special.log_ndtr(x).tolist()]
-[-0.368946, -804.608442]
+>>> [f"{value:.6f}" for value in special.log_ndtr(x).tolist()]
+['-0.368946', '-804.608442']
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ def entr(x: Tensor[B]) -> Tensor[B]:
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> [round(value, 4) for value in entr(Tensor[NumPy].from_data([0.0, 0.5, 1.0])).tolist()]
-    [0.0, 0.3466, -0.0]
+    >>> entr(Tensor[NumPy].from_data([-1.0, 0.0, 0.5])).tolist()[:2]
+    [-inf, 0.0]
     """
     return of_one("entr", x)  # type: ignore[no-any-return]  # a Tensor
 

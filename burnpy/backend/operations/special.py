@@ -128,6 +128,7 @@ class SpecialFunctions(OperationsBase):
         """Compute the entropy -x · log(x), which is 0 at 0 and -∞ for negative x. The gradient at 0 is inf."""
         positive = self.gt(x, 0.0)
         value = self.neg(self.mul(x, self.log(self.where(positive, x, self.full((), 1.0, x.dtype)))))
+        value = self.add(value, 0.0)  # no -0.0
         return self.where(self.lt(x, 0.0), self.full((), -math.inf, x.dtype), value)
 
     @derived(POINTWISE, method=True, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))

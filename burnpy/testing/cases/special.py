@@ -71,7 +71,7 @@ def _zeta(x: float, q: float) -> float:
 
 
 def _zeta_slope(x: Any, q: Any, order: int) -> Any:
-    """Compute the derivative of ζ(x, q) by x from that of 4,000 terms and of an integral."""
+    """Compute the derivative of ζ(x, q) by x from 4,000 terms and an integral."""
     x, q = np.asarray(x).astype(np.longdouble), np.asarray(q).astype(np.longdouble)
     total = sum((-np.log(q + k)) ** order * (q + k) ** -x for k in range(3999, -1, -1))
     end, s = q + 4000, x - 1
