@@ -64,11 +64,11 @@ class PlanExplanation:
     def __str__(self) -> str:
         programs = self.programs
         fused = sum(len(part.operations) for part in programs)
+        kernels, single = _count(len(programs), "kernel"), _count(len(self.operations), "single operation")
+        shared, apart = _size(self.bytes), _size(self.unshared_bytes)
         head = [
-            f"{self.recorded} operations recorded: {_count(len(programs), 'kernel')} of {_count(fused, 'operation')}, "
-            f"and {_count(len(self.operations), 'single operation')}",
-            f"{_size(self.bytes)} for intermediate results, {_size(self.unshared_bytes)} without sharing; "
-            f"made in {self.seconds:.2f} s",
+            f"{self.recorded} operations recorded: {kernels} of {_count(fused, 'operation')}, and {single}",
+            f"{shared} for intermediate results, {apart} without sharing; made in {self.seconds:.2f} s",
         ]
         return "\n".join([*head, *self._table()])
 
