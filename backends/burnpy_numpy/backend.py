@@ -32,6 +32,7 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
+from burnpy_numpy.special import NumPySpecial
 
 if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
@@ -58,6 +59,7 @@ class NumPy(
     NumPyScans,
     NumPyShape,
     NumPySoftmax,
+    NumPySpecial,
     NumPyForeach,
 ):
     """A backend that computes with NumPy arrays on the CPU.

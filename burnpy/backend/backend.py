@@ -18,6 +18,7 @@ from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
+from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
@@ -52,6 +53,7 @@ class Backend(
     Elementary,
     Binary,
     SpecialFunctions,
+    IncompleteGamma,
     Integers,
     Activation,
     Reduction,

@@ -17,6 +17,7 @@ EVERYBODY_NEEDS = {
     "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
         "activation attention binary convolution creation decompositions dense distances elementary foreach fourier "
+        "incomplete_gamma "
         "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
         "recurrence_steps reduction resampling scans shape special windows"
     ),

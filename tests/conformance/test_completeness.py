@@ -106,6 +106,8 @@ INTERNAL = {
     "masked_mean": "the mean of losses with ignored elements; a check for them would wait for the device",
     "average_update": "the running statistics of batch norm",
     "count_update": "the number of batches that batch norm has seen",
+    "igamma_density": "the gradient of igamma by its second operand",
+    "igamma_slope": "the gradient of igamma by its first operand",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
