@@ -242,7 +242,7 @@ assert_type([part.name for part in plain.plans[0].operations], list[str])
 plain.clear()
 
 
-# Loops have the type of the carry, branches that of their result.
+# Loops have the type of the carry, and branches the type of their result.
 def step(
     carry: tuple[Tensor[NumPy], IntTensor[NumPy]], x: Tensor[NumPy]
 ) -> tuple[tuple[Tensor[NumPy], IntTensor[NumPy]], Tensor[NumPy]]:
