@@ -33,6 +33,7 @@ from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
+from burnpy.backend.operations.volume_convolution import VolumeConvolution
 from burnpy.backend.primitives import DType, Float, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
@@ -64,6 +65,7 @@ class Backend(
     Ordering,
     Random,
     Convolution,
+    VolumeConvolution,
     Dense,
     Pooling,
     Resampling,

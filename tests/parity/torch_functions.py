@@ -98,6 +98,10 @@ def vector_norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
     return torch.linalg.vector_norm(x, p, dims, keepdim)
 
 
+def conv3d(x: Any, weight: Any, *where: Any) -> Any:
+    return F.conv3d(x, weight, None, *where)
+
+
 def converted(x: Any, dtype: Any) -> Any:
     return x.to(dtype)
 
@@ -126,6 +130,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp_between": torch.clamp,
     "conv2d": conv2d,
     "conv2d_bias": F.conv2d,
+    "conv3d": conv3d,
+    "conv3d_bias": F.conv3d,
+    "conv3d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv3d_input(shape, weight, grad, *where),
+    "conv3d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv3d_weight(x, shape, grad, *where),
     "conv2d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv2d_input(shape, weight, grad, *where),
     "conv2d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv2d_weight(x, shape, grad, *where),
     "atan2": lambda x, y: torch.atan2(x, operand(y, x)),
