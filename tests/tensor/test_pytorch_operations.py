@@ -207,9 +207,9 @@ def test_failures_are_reported() -> None:
     assert linalg.cholesky_ex(Tensor[NumPy].from_data(x[:1])).info.tolist() == [0]
     singular = Tensor[NumPy].from_data([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]])
     for b in (Tensor[NumPy].ones((2, 2, 1)), Tensor[NumPy].ones((2, 2))):
-        solution, info = linalg.solve_ex(singular, b)
-        assert (solution[0].flatten().tolist(), info.tolist()) == ([0.5, 0.25], [0, 2])
-        assert solution[1].isnan().all().item()
+        solved = linalg.solve_ex(singular, b)
+        assert (solved.result[0].flatten().tolist(), solved.info.tolist()) == ([0.5, 0.25], [0, 2])
+        assert solved.result[1].isnan().all().item()
     assert linalg.lu_factor_ex(singular).info.tolist() == [0, 2]
     for call in (linalg.cholesky_ex, linalg.lu_factor_ex, linalg.inv_ex):
         with pytest.raises(linalg.LinAlgError):
