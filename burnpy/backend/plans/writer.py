@@ -128,7 +128,7 @@ class Writer:
             return None
         try:
             program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
-            launch = self.executor.program(program, *signature.sizes)
+            launch = self.executor.program(program, *group.sizes)
             signature.text = program.text
         except ProgramError:
             return None
@@ -356,7 +356,7 @@ class Writer:
             if isinstance(unit, Group):
                 signature = self.launches[id(unit)][1]
                 names = tuple([node.name for node in unit.nodes])
-                yield ProgramPart(signature.name, names, *signature.sizes, signature.text)
+                yield ProgramPart(signature.name, names, *unit.sizes, signature.text)
             else:
                 lines = lines_of(unit.node.line)
                 yield OperationPart(unit.node.name, lines[-1] if lines else None, self._reason(unit.node))
