@@ -24,6 +24,7 @@ from burnpy.tensor.transfer import transfer
 if TYPE_CHECKING:
     from burnpy.optim.optimizer import Optimizer
 
+_set = object.__setattr__
 RATE = "the learning rate of pure_step()"
 
 
@@ -135,9 +136,14 @@ def _flatten(state: OptimizerState) -> tuple[list[Any], tuple[Any, ...]]:
 def _unflatten(leaves: Sequence[Any], form: tuple[Any, ...]) -> OptimizerState:
     optimizer, paths, count, shared, slots = form
     rest = iter(leaves[count:])
-    values = {ident: dict(zip(names, rest, strict=False)) for ident, *names in slots}
-    state = OptimizerState(optimizer, dict(paths), leaves[:count], shared, values)
-    object.__setattr__(state, "_form", form)
+    values = {slot[0]: dict(zip(slot[1:], rest, strict=False)) for slot in slots}
+    state = object.__new__(OptimizerState)
+    _set(state, "optimizer", optimizer)
+    _set(state, "paths", dict(paths))
+    _set(state, "counts", tuple(leaves[:count]))
+    _set(state, "_shared", shared)
+    _set(state, "_values", values)
+    _set(state, "_form", form)
     return state
 
 

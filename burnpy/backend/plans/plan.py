@@ -90,8 +90,8 @@ class Plan:
         return PlanExplanation(
             tuple(writer.parts()),
             len(self.recording.nodes),
-            writer.arena.size,
-            writer.arena.total,
+            writer.storage.arena.size,
+            writer.storage.arena.total,
             self.seconds,
             writer.source.text,
         )
