@@ -91,7 +91,7 @@ class Case:
     arguments: Sequence[Array]
     leaves: Sequence[int]
     both: bool = True  #: whether it is measured with gradients, too
-    compiles: bool = True  #: whether torch.compile ends within minutes: it unrolls loops
+    compiles: bool = True  #: whether a peer that unrolls loops compiles it within minutes
 
 
 def cases(small: bool) -> dict[str, Case]:

@@ -83,7 +83,7 @@ class ProgramLaunch:
     ) -> tuple[list[str], list[tuple[str, str, tuple[Shape, DType]]], list[str]]:
         """Return the arrays of the kernel; for each sum over rows its memory and its result; and further memory."""
         count, parts = len(arrays) - len(self._partial), iter(scratch)
-        given, added = [*arrays[:count]], []
+        given, added = [*arrays[:count]], list[tuple[str, str, tuple[Shape, DType]]]()
         for result, part in zip(arrays[count:], self._partial, strict=True):
             if part is None:
                 given.append(result)

@@ -120,7 +120,8 @@ class NumPyExecutor:
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if kernels are off."""
-        from burnpy_numpy.kernels.sequence import CallSequence, sequence_entry
+        from burnpy_numpy.kernels.sequence import CallSequence
+        from burnpy_numpy.kernels.sequence_text import sequence_entry
 
         entry = sequence_entry()
         return None if entry is None else CallSequence(entry, calls, given)

@@ -72,6 +72,7 @@ class Peer(ABC):
     """The interface of a library to the benchmarks. It is created in the process that measures the library."""
 
     package: ClassVar[str]
+    unrolls: ClassVar[bool] = False  #: whether it compiles each step of a loop by itself
     expressions: ClassVar[Mapping[str, str]]  #: `EXPRESSIONS`, and perhaps `NETWORKS`, as this peer writes them
 
     @abstractmethod

@@ -276,7 +276,9 @@ _FUNCTIONS = {"torch": torch, "F": functional, "cat": torch.cat, "stack": torch.
 
 
 class CompiledPyTorch(PyTorch):
-    """PyTorch with the models, and their losses, compiled by ``torch.compile``."""
+    """PyTorch with the models, their losses, and formulas compiled by ``torch.compile``."""
+
+    unrolls = True
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
         return TorchTraining(task, compiled=True)

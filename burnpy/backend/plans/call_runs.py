@@ -72,8 +72,8 @@ class CallRun:
         if joined is not None:
             self._source.write(f"{self._storage.join(joined)}({', '.join(given)})")
         else:
-            for launch, *arguments in self._launches:
-                launch.write(self._source, *arguments)
+            for launch, arrays, numbers, scratch in self._launches:
+                launch.write(self._source, arrays, numbers, scratch)
         for line in self._later:
             self._source.write(line)
         self._calls, self._launches, self._names, self._written, self._later = [], [], {}, set(), []

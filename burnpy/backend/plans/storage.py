@@ -34,7 +34,7 @@ class Storage:
     @property
     def names(self) -> list[str]:
         """The names of all that an instance has of its own."""
-        return [part[0] for part in (*self._recipes, *self._views, *self._joined)]
+        return [*self.models, *[name for name, _ in self._joined]]
 
     def array(self, name: str, place: tuple[int, int], shape: Shape, dtype: DType) -> None:
         """Add an array, at a place of the arena."""

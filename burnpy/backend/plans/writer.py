@@ -344,7 +344,9 @@ class Writer:
         assert self.executor is not None
         if ref.number not in self.kept:
             return f"{self.source.bind(self.executor.part, 'f')}({name}, {self.source.bind(key)})"
-        return self.storage.view(None, self.executor.part, name, (key,), self.executor.part(self.storage.models[name], key))
+        return self.storage.view(
+            None, self.executor.part, name, (key,), self.executor.part(self.storage.models[name], key)
+        )
 
     def _view(self, node: Node) -> bool:
         """Write a view without a call of the device; return whether it is done.
