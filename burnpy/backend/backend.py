@@ -113,6 +113,9 @@ class Backend(
     stands_for: Backend | None = None
     """The device in whose place this one records the operations of a compiled function; None if it records none."""
 
+    records: ClassVar[bool] = False
+    """True for `Recorded`, beneath which nothing of a compiled function may compute."""
+
     entry: Any = None
     """What takes values of the device that this one `stands_for` into the recording of a loop's body or a branch."""
 

@@ -49,6 +49,9 @@ CircularPad2d | CircularPad
 CircularPad3d | CircularPad | with dims=3
 UpsamplingNearest2d | Upsample
 UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
+LPPool1d | LpPool1d
+LPPool2d | LpPool2d
+LPPool3d | LpPool3d
 SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
 NLLLoss | NllLoss
 MSELoss | MseLoss

@@ -21,6 +21,7 @@ class Example(NamedTuple):
 
 _POOLED = ((2, 4, 9, 9),)
 _SEQUENCES = ((2, 4, 9),)
+_VOLUMES = ((2, 4, 6, 5, 7),)
 _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
 
 EVERY: dict[str, Example] = {
@@ -28,10 +29,24 @@ EVERY: dict[str, Example] = {
     "AdaptiveAvgPool1d": Example((4,), {}, _SEQUENCES),
     "AdaptiveMaxPool1d": Example((4,), {}, _SEQUENCES),
     "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
+    "AdaptiveAvgPool3d": Example(((2, None, 3),), {}, _VOLUMES),
+    "AdaptiveMaxPool3d": Example(((2, None, 3),), {}, _VOLUMES),
     "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
     "ChannelShuffle": Example((2,), {}, _POOLED),
     "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 9),)),
     "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
+    "MaxPool3d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _VOLUMES),
+    "AvgPool3d": Example(
+        (3,),
+        {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5},
+        _VOLUMES,
+    ),
+    "LpPool1d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _SEQUENCES),
+    "LpPool2d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _POOLED),
+    "LpPool3d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _VOLUMES),
+    "MaxUnpool1d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2), [[0, 2]])),
+    "MaxUnpool2d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2, 2), [[[1, 2], [3, 5]]])),
+    "MaxUnpool3d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2, 1, 2), [[[[1, 2]], [[3, 5]]]])),
     "PixelShuffle": Example((2,), {}, _POOLED),
     "PixelUnshuffle": Example((3,), {}, _POOLED),
     "Unfold": Example(((3, 2),), {"dilation": 2, "padding": (1, 0), "stride": 2}, _POOLED),

@@ -91,6 +91,42 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         "output_size=-2",
     ),
+    "adaptive_avg_pool3d, two sizes": (
+        lambda: F.adaptive_avg_pool3d(ones(3, 4, 4, 4), (None, 2)),
+        ArgumentError,
+        r"output_size=\(None, 2\); expected an int of at least 1, or three of them: \(depth, height, width\)",
+    ),
+    "max_pool3d of images": (
+        lambda: F.max_pool3d(ones(4, 4, 4), 2),
+        ShapeError,
+        r"expected \(N, channels, depth, height, width\), or \(channels, depth, height, width\) for one volume",
+    ),
+    "max_pool3d, kernel": (
+        lambda: F.max_pool3d(ones(3, 4, 4, 2), 3),
+        ShapeError,
+        "got volumes of 4 × 4 × 2, padded 4 × 4 × 2, and its kernel covers 3 × 3 × 3",
+    ),
+    "max_pool3d, sizes": (
+        lambda: F.max_pool3d(ones(3, 4, 4, 2), (1, 2)),
+        ArgumentError,
+        r"kernel_size=\(1, 2\); expected an int of at least 1, or three of them: \(depth, height, width\)",
+    ),
+    "lp_pool2d, p": (lambda: F.lp_pool2d(ones(3, 4, 4), -1, 2), ArgumentError, "norm_type=-1; expected a number above"),
+    "max_unpool2d, indices": (
+        lambda: F.max_unpool2d(ones(1, 2, 2), ones(1, 2, 3).int(), 2),
+        ShapeError,
+        r"x of shape \(1, 2, 2\) and indices of shape \(1, 2, 3\); they must be equal",
+    ),
+    "max_unpool2d, out of range": (
+        lambda: F.max_unpool2d(ones(1, 2, 2), ones(1, 2, 2).int() * 16, 2),
+        errors.IndexRangeError,
+        "index 16",
+    ),
+    "max_unpool3d, output_size": (
+        lambda: F.max_unpool3d(ones(1, 2, 2, 2), ones(1, 2, 2, 2).int(), 2, output_size=(4, 6, 4)),
+        ArgumentError,
+        r"output_size=\(4, 6, 4\); expected sizes from 3 × 3 × 3 to 5 × 5 × 5, which windows",
+    ),
     "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "expected .N, channels"),
     "fold, windows": (
         lambda: F.fold(ones(4, 5), (2, 3), 2),
@@ -156,6 +192,11 @@ SHAPES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "rms_norm": (lambda x: F.rms_norm(x, 5), (2, 4, 5)),
     "conv_transpose1d": (lambda x: F.conv_transpose1d(x, x.ones_like()[0].unsqueeze(1), stride=2), (2, 4, 5)),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 3), (2, 3, 4, 5)),
+    "max_pool3d": (lambda x: F.max_pool3d(x, 2, padding=1), (2, 3, 4, 5)),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (2, 3, 4, 5)),
+    "lp_pool2d": (lambda x: F.lp_pool2d(x, 2, 2), (2, 4, 5)),
+    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x, None), (2, 4, 5)),
+    "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, (3, None, 2)), (2, 3, 4, 5)),
     "fold": (lambda x: F.fold(F.unfold(x, 2), x.shape[-2:], 2), (2, 3, 4, 5)),
 }
 

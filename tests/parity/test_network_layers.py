@@ -18,6 +18,7 @@ from tests.parity.test_nn import IMAGES, Case, D, data  # noqa: E402
 pytestmark = test_nn.pytestmark
 
 SEQUENCES = data(2, 4, 9)
+VOLUMES = data(2, 4, 6, 5, 7)
 
 
 def adaptive(size: Any) -> Case:
@@ -26,6 +27,15 @@ def adaptive(size: Any) -> Case:
         lambda: ours.Sequential(ours.AdaptiveAvgPool2d(size), ours.AdaptiveMaxPool2d(size)),
         lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(size), torch.nn.AdaptiveMaxPool2d(size)),
         (IMAGES,),
+    )
+
+
+def norms(dims: int, x: Any) -> Case:
+    """A pool by norms."""
+    return Case(
+        lambda: getattr(ours, f"LpPool{dims}d")(4, 3, stride=2),
+        lambda: getattr(torch.nn, f"LPPool{dims}d")(4, 3, 2),
+        (x,),
     )
 
 
@@ -72,6 +82,22 @@ CASES = {
         lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
     ),
     **{f"adaptive {size}": adaptive(size) for size in ((None, 2), (3, None), [None, None])},
+    "max_pool3d": Case(
+        lambda: ours.MaxPool3d(3, stride=(2, 1, 2), padding=1, dilation=(2, 1, 1), ceil_mode=True),
+        lambda: torch.nn.MaxPool3d(3, (2, 1, 2), 1, (2, 1, 1), ceil_mode=True),
+        (VOLUMES,),
+    ),
+    "avg_pool3d": Case(
+        lambda: ours.AvgPool3d((3, 2, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        lambda: torch.nn.AvgPool3d((3, 2, 2), 2, 1, True, False),
+        (VOLUMES,),
+    ),
+    **{f"lp_pool{dims}d": norms(dims, x) for dims, x in ((1, SEQUENCES), (2, IMAGES), (3, VOLUMES))},
+    "adaptive pools of volumes": Case(
+        lambda: ours.Sequential(ours.AdaptiveAvgPool3d((5, None, 4)), ours.AdaptiveMaxPool3d((None, 2, 3))),
+        lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool3d((5, None, 4)), torch.nn.AdaptiveMaxPool3d((None, 2, 3))),
+        (VOLUMES,),
+    ),
     "unfold": Case(
         lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
         lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),
