@@ -31,7 +31,7 @@ class Functions:
     row_max: Formula
     pick: Formula  #: the element of each row at an index, along the last dim
     grad: Formula  #: the gradient of a function with a 0-d result
-    scan: Formula  #: the last carry of a function of carry and slice that returns the new carry
+    scan: Formula  #: all carries of a function of carry and slice that returns the new carry, stacked
 
 
 def gelu(f: Functions, x: Any) -> Any:
@@ -79,7 +79,10 @@ def leapfrog(f: Functions, q: Any, p: Any, a: Any) -> Any:
 
 
 def recurrent(f: Functions, xs: Any, h: Any, wx: Any, wh: Any, b: Any) -> Any:
-    """Return the last state of a recurrent network, by a loop that is one operation where the peer has one."""
+    """Return all states of a recurrent network, by a loop that is one operation where the peer has one.
+
+    With the last state alone, most gradients would be subnormal numbers, which processors take long to compute with.
+    """
     return f.scan(lambda h, x: f.tanh(x @ wx + h @ wh + b), h, xs)
 
 

@@ -231,7 +231,7 @@ FORMULAS = Functions(
     row_max=lambda x: x.max(-1, keepdims=True),
     pick=lambda x, index: jnp.take_along_axis(x, index, 1),
     grad=jax.grad,
-    scan=lambda f, carry, xs: lax.scan(lambda carry, x: (f(carry, x), None), carry, xs)[0],
+    scan=lambda f, carry, xs: lax.scan(lambda carry, x: (f(carry, x),) * 2, carry, xs)[1],
 )
 
 

@@ -226,7 +226,7 @@ FORMULAS = Functions(
     row_max=lambda x: x.amax(dim=-1, keepdim=True),
     pick=lambda x, index: x.gather(1, index),
     grad=grad,
-    scan=lambda f, carry, xs: scan(lambda carry, x: (f(carry, x), None), carry, xs)[0],
+    scan=lambda f, carry, xs: scan(lambda carry, x: (f(carry, x),) * 2, carry, xs)[1],
 )
 
 

@@ -253,9 +253,11 @@ def formula(
 
 
 def _scan(f: Any, carry: Any, xs: Any) -> Any:
+    carries = []
     for x in xs:
         carry = f(carry, x)
-    return carry
+        carries.append(carry)
+    return torch.stack(carries)
 
 
 FORMULAS = Functions(

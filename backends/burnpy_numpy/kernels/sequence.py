@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import float32
+from burnpy.backend.plans.executor import Moved
 from burnpy.backend.primitives import DType
 from burnpy_numpy.kernels.entry import Entry, code_of
 from burnpy_numpy.kernels.sequence_text import (
@@ -22,8 +23,11 @@ from burnpy_numpy.kernels.sequence_text import (
     GEMV_64,
     LESS_32,
     LESS_64,
+    MOVED,
     NUMBER,
     PROGRAM,
+    STAND_IN,
+    STEPS,
     SUM_32,
     SUM_64,
     TEMPLATE,
@@ -133,6 +137,40 @@ class CallSequence:
         Args:
             space: the other arrays, by name.
         """
+        words, kept = self._table(space, {})
+        run = partial(self._entry, words)
+        vars(run)["kept"] = kept  # the memory whose addresses the table has
+        return run
+
+    def bind_steps(self, space: Mapping[str, Any]) -> Callable[[Mapping[str, Moved]], None]:
+        """Return the function that makes the calls in each of many steps, given where the arrays ``given`` are.
+
+        Args:
+            space: the other arrays, by name.
+        """
+        names = list(self._argument)
+        stand_ins = np.zeros((len(names), STAND_IN), np.int64)
+        start, size = stand_ins.ctypes.data, STAND_IN * 8
+        words, kept = self._table(space, {name: start + k * size for k, name in enumerate(names)})
+        words[MOVED] = len(names)
+
+        def run(places: Mapping[str, Moved]) -> None:
+            columns = [places[name].array.ctypes.data + places[name].offsets * places[name].array.itemsize
+                       for name in names]  # fmt: skip
+            addresses = np.stack(columns, 1)
+            words[STEPS] = len(addresses)
+            self._entry(words, addresses, stand_ins)
+
+        vars(run)["kept"] = kept
+        return run
+
+    def _table(self, space: Mapping[str, Any], stand_ins: Mapping[str, int]) -> tuple[Any, list[Any]]:
+        """Return a table of the calls, and the memory whose addresses it has.
+
+        Args:
+            space: the arrays that stay where they are, by name.
+            stand_ins: the addresses of the stand-ins of others, which are arguments if they have none.
+        """
         kept: list[Any] = []
         patches: list[int] = []
         records: list[int] = []
@@ -149,6 +187,8 @@ class CallSequence:
                 if isinstance(place, tuple):
                     kept.append(table(place)[0])
                     slots[k] = id(kept[-1])
+                elif isinstance(place, str) and place in stand_ins:
+                    slots[k] = stand_ins[place]
                 elif isinstance(place, str) and place in self._argument:
                     patches.extend((start + 8 * k, self._argument[place]))
                 else:
@@ -176,8 +216,5 @@ class CallSequence:
             else:
                 record = [call.kind, call.code, table(call.arrays)[1], place, *call.sizes]
             records += record + [0] * (WORDS - len(record))
-        head = [int(self._releases), len(patches) // 2, len(records) // WORDS, 0]
-        words = np.array([*head, *patches, *records], np.int64)
-        run = partial(self._entry, words)
-        vars(run)["kept"] = kept  # the memory whose addresses the table has
-        return run
+        head = [int(self._releases), len(patches) // 2, len(records) // WORDS, 1, 0, 0]
+        return np.array([*head, *patches, *records], np.int64), kept

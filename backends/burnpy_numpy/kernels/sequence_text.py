@@ -10,8 +10,11 @@ from burnpy_numpy.openblas import ROW_MAJOR, cblas
 
 NUMBER, PROGRAM, TEMPLATE, GEMM_32, GEMM_64, GEMV_32, GEMV_64, ZEROS, SUM_32, SUM_64, LESS_32, LESS_64 = range(12)
 """The kinds of calls."""
-HEAD, WORDS = 4, 16
-"""The words of a table before the places of arguments, and those of each call."""
+HEAD, WORDS, STAND_IN = 6, 16, 1 + object.__basicsize__ // 8
+"""The words of a table before the places of arguments, those of each call, and those of an array's stand-in, of which
+only the address of its data is set."""
+STEPS, MOVED = 3, 4
+"""The words of a table with the number of steps, and with the number of stand-ins that move with them."""
 
 
 def sequence_entry() -> Entry | None:
@@ -150,11 +153,52 @@ release:
   br label %start
 start:
   %kept_state = phi ptr [null, %placed], [%state, %release]
-  br label %head
+  %steps_at = getelementptr i64, ptr %words, i64 {STEPS}
+  %moved_at = getelementptr i64, ptr %words, i64 {MOVED}
+  %steps = load i64, ptr %steps_at
+  %moved = load i64, ptr %moved_at
+  %moves = icmp sgt i64 %moved, 0
+  br i1 %moves, label %find, label %step_head
+find:
+  %addresses_object_at = getelementptr ptr, ptr %args, i64 1
+  %stand_ins_object_at = getelementptr ptr, ptr %args, i64 2
+  %addresses_object = load ptr, ptr %addresses_object_at
+  %stand_ins_object = load ptr, ptr %stand_ins_object_at
+  %addresses_at = getelementptr i8, ptr %addresses_object, i64 {object.__basicsize__}
+  %stand_ins_at = getelementptr i8, ptr %stand_ins_object, i64 {object.__basicsize__}
+  %found_addresses = load ptr, ptr %addresses_at
+  %found_stand_ins = load ptr, ptr %stand_ins_at
+  br label %step_head
+step_head:
+  %addresses = phi ptr [null, %start], [%found_addresses, %find], [%addresses, %step_end]
+  %stand_ins = phi ptr [null, %start], [%found_stand_ins, %find], [%stand_ins, %step_end]
+  %step = phi i64 [0, %start], [0, %find], [%step_next, %step_end]
+  %more_steps = icmp slt i64 %step, %steps
+  br i1 %more_steps, label %move_first, label %ended
+move_first:
+  %skipped_moves = mul i64 %step, %moved
+  %own_addresses = getelementptr i64, ptr %addresses, i64 %skipped_moves
+  br label %move_head
+move_head:
+  %move = phi i64 [0, %move_first], [%move_next, %move_body]
+  %more_moves = icmp slt i64 %move, %moved
+  br i1 %more_moves, label %move_body, label %head
+move_body:
+  %address_at = getelementptr i64, ptr %own_addresses, i64 %move
+  %address = load i64, ptr %address_at
+  %skipped_words = mul i64 %move, {STAND_IN}
+  %last_word = add i64 %skipped_words, {STAND_IN - 1}
+  %stand_in_data = getelementptr i64, ptr %stand_ins, i64 %last_word
+  store i64 %address, ptr %stand_in_data
+  %move_next = add i64 %move, 1
+  br label %move_head
 head:
-  %k = phi i64 [0, %start], [%k_next, %next]
+  %k = phi i64 [0, %move_head], [%k_next, %next]
   %more = icmp slt i64 %k, %calls
-  br i1 %more, label %body, label %ended
+  br i1 %more, label %body, label %step_end
+step_end:
+  %step_next = add i64 %step, 1
+  br label %step_head
 body:
   %skipped = mul i64 %k, {WORDS}
   %call = getelementptr i64, ptr %first_call, i64 %skipped

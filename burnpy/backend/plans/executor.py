@@ -64,11 +64,22 @@ class Number(NamedTuple):
     dtype: DType
 
 
+class Moved(NamedTuple):
+    """Where an array is in each of many steps: a part of another one."""
+
+    array: Any  #: C-contiguous
+    offsets: Any  #: for each step the number of elements before the part, a NumPy array of ints
+
+
 class Joined(Protocol):
     """Calls of compiled code, one after the other."""
 
     def bind(self, space: Mapping[str, Any]) -> Callable[..., Any]:
         """Return the function that makes them for the arrays that it is given, with others by name."""
+        ...
+
+    def bind_steps(self, space: Mapping[str, Any]) -> Callable[[Mapping[str, Moved]], None]:
+        """Return the function that makes them in each of many steps, for arrays that move from step to step."""
         ...
 
 

@@ -62,8 +62,19 @@ class Storage:
         self._joined.append((name, joined))
         return name
 
+    @property
+    def only(self) -> Joined | None:
+        """The joined calls, if there are no others."""
+        return self._joined[0][1] if len(self._joined) == 1 else None
+
     def instance(self, objects: Mapping[str, Any]) -> dict[str, Any]:
         """Return all, in new memory; ``objects`` are others that joined calls may use."""
+        made = self.arrays()
+        functions = {name: joined.bind({**objects, **made}) for name, joined in self._joined}
+        return made | functions
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays and their views, in new memory."""
         made: dict[str, Any] = {}
         if self._recipes:
             memory = self.executor.memory(self.arena.size)
@@ -71,5 +82,4 @@ class Storage:
                 made[name] = self.executor.array(memory, start, shape, dtype)
             for name, method, array, args in self._views:
                 made[name] = method(made[array], *args)
-        functions = {name: joined.bind({**objects, **made}) for name, joined in self._joined}
-        return made | functions
+        return made

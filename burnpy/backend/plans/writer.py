@@ -12,7 +12,7 @@ from typing import Any
 
 from burnpy.backend.call_origin import lines_of
 from burnpy.backend.plans.call_runs import CallRun
-from burnpy.backend.plans.executor import Executor, Launch, NodeLaunch, Number
+from burnpy.backend.plans.executor import Executor, Joined, Launch, NodeLaunch, Number
 from burnpy.backend.plans.explain import OperationPart, ProgramPart
 from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.graph import Sharing, operations
@@ -212,7 +212,7 @@ class Writer:
             new = f"{self.source.bind(self.executor.empty, 'f')}({shape}, {dtype})"
             given = self._overwritable(ref, before, only)
             choice = "" if given is None else f"v{given.number} if {self._donated[given.number]} in free else "
-            self.source.write(f"{name} = {choice}{new}")
+            self.source.prepare(f"{name} = {choice}{new}")
             self._contiguous.add(ref.number)
             self._made.add(ref.number)
             return name
@@ -238,7 +238,7 @@ class Writer:
         if constant is not None:
             return self.source.bind(convert(constant))
         if ref.number not in self._contiguous:
-            self.source.write(f"{name} = {self.source.bind(convert, 'f')}({name})")
+            self.source.prepare(f"{name} = {self.source.bind(convert, 'f')}({name})")
             self._contiguous.add(ref.number)
         return name
 
@@ -400,6 +400,11 @@ class Writer:
         if step_of(node) is not None:
             return f"of shapes {shapes}, which do not lie in rows and columns"
         return "has a kernel of its own, or none"
+
+    @property
+    def step(self) -> Joined | None:
+        """The calls that are all that a replay does; None if it does more."""
+        return self.storage.only if len(self.source.lines) == self.source.prepared + 1 else None
 
     def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
         """Return a function that makes a replay with memory of its own."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, IntTensor, Tensor, compiled
+from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
+from burnpy.func.pytree import flatten
 from burnpy.nn import Linear, Sequential, Tanh
 from burnpy.optim import Adam, GradientsParams, Sgd
 from burnpy_numpy.kernels import sequence_text
@@ -138,3 +140,47 @@ def test_numbers_are_read_where_they_are(dtype: str, each_way: None) -> None:
     for b in (0.1, 0.3):
         for got, expected in zip(plan(x, a, b), f(x, a, b), strict=True):
             same(got, expected)
+
+
+BODIES: dict[str, Any] = {
+    "carries": lambda c, x: ((c[0] * 0.9 + x, c[1] * 0.5 + c[0].sum()), None),
+    "states before and after": lambda c, x: ((c[0].tanh() + x, c[1] + x), (c[0], c[1] + x)),
+    "one value twice": lambda c, x: ((c[0] + x, c[1] * 0.5), (c[0] + x, c[0] + x, c[1])),
+    "new values": lambda c, x: ((c[0] + x, c[1] * 1.0), (c[0] * x, x.sum())),
+    "swapped": lambda c, x: ((c[1], c[0] + x), (c[0], x)),
+    "a carry that stays": lambda c, x: ((c[0], c[1] + c[0] * x), c[0]),
+    "two carries of one value": lambda c, x: ((c[1] + x, c[1] + x), c[0] - c[1]),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", BODIES)
+def test_loops(name: str, reverse: bool) -> None:
+    """Values of steps are in the memory that the next step reads, and results in memory of their own."""
+    f: Any = lambda c, xs: func.scan(BODIES[name], c, xs, reverse=reverse)  # noqa: E731
+    plan = compiled(f)
+    earlier: list[Any] = []
+    for _ in range(3):
+        carry, xs = (data(4, 3), data(4, 3)), data(5, 4, 3)
+        got, expected = flatten(plan(carry, xs))[0], flatten(f(carry, xs))[0]
+        for x, y in zip(got, expected, strict=True):
+            same(x, y)
+        earlier += [(x, x.to_numpy().copy()) for x in got]
+        arrays = [x.to_numpy() for x in got]
+        assert not any(np.shares_memory(x, y) for k, x in enumerate(arrays) for y in arrays[:k])
+    for x, values in earlier:
+        np.testing.assert_array_equal(x.to_numpy(), values)
+
+
+def test_two_threads_run_one_loop_at_once() -> None:
+    def f(c: Any, xs: Any) -> Any:
+        return func.scan(lambda c, x: ((c @ w + x).tanh(), c), c, xs)
+
+    w = data(6, 6)
+    plan = compiled(f)
+    arguments = [(data(4, 6), data(50, 4, 6)) for _ in range(8)]
+    expected = [f(*given) for given in arguments]
+    with ThreadPoolExecutor(4) as pool:
+        for got, (last, stack) in zip(pool.map(lambda given: plan(*given), arguments * 4), expected * 4, strict=True):
+            same(got[0], last)
+            same(got[1], stack)
