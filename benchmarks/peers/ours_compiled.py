@@ -26,13 +26,13 @@ class PlannedTraining(Training):
         self.state = optim.init(self.model)
         self.inputs = inputs_of(task, Train)
         self.labels = [IntTensor.from_data(batch.reshape(-1), device=Train) for batch in task.labels]
-        self.rate = task.rate
+        self.rate, max_norm = task.rate, task.max_norm
 
         def step(model: Any, state: Any, rate: Any, x: Any, labels: Any) -> Any:
             loss = burnpy.cross_entropy(model(x), labels)
             grads = GradientsParams.from_grads(loss.backward(), model)
-            if task.max_norm is not None:
-                grads = clip_by_global_norm(grads, task.max_norm)
+            if max_norm is not None:
+                grads = clip_by_global_norm(grads, max_norm)
             model, state = optim.pure_step(rate, model, grads, state)
             return model, state, loss.detach()
 

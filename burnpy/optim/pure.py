@@ -44,12 +44,13 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
     ([0.0], ['weight', 'bias'], 1)
     """
 
-    __slots__ = ("_form", "_shared", "_values", "counts", "optimizer", "paths")
+    __slots__ = ("_form", "_leaves", "_shared", "_values", "counts", "optimizer", "paths")
 
     optimizer: str  #: the name of the optimizer's class
     paths: Mapping[str, str]  #: the paths of the parameters by id
     counts: tuple[IntTensor[Any], ...]  #: the different numbers of updates, 0-d
     _form: tuple[Any, ...] | None  # all but the tensors, once it is known
+    _leaves: tuple[Any, ...] | None  # all tensors, once they are known
     _shared: tuple[int, ...]  # for each parameter, the position of its number
     _values: Mapping[str, Mapping[str, Tensor[Any]]]
 
@@ -63,8 +64,8 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
     ) -> None:
         """Store a state without validation; use `Optimizer.init`."""
         for name, value in zip(
-            ("optimizer", "paths", "counts", "_shared", "_values", "_form"),
-            (optimizer, dict(paths), tuple(counts), tuple(shared), dict(values), None),
+            ("optimizer", "paths", "counts", "_shared", "_values", "_form", "_leaves"),
+            (optimizer, dict(paths), tuple(counts), tuple(shared), dict(values), None, None),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -122,15 +123,15 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
         return f"OptimizerState({self.optimizer}, {len(self)} parameter{'s' * (len(self) != 1)})"
 
 
-def _flatten(state: OptimizerState) -> tuple[list[Any], tuple[Any, ...]]:
-    leaves: list[Any] = [*state.counts]
-    for tensors in state._values.values():
-        leaves += tensors.values()
-    if state._form is None:
+def _flatten(state: OptimizerState) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    leaves, form = state._leaves, state._form
+    if leaves is None or form is None:
+        leaves = (*state.counts, *[x for tensors in state._values.values() for x in tensors.values()])
         slots = tuple([(ident, *tensors) for ident, tensors in state._values.items()])
         form = state.optimizer, tuple(state.paths.items()), len(state.counts), state._shared, slots
-        object.__setattr__(state, "_form", form)
-    return leaves, state._form  # type: ignore[return-value]  # set above
+        _set(state, "_form", form)
+        _set(state, "_leaves", leaves)
+    return leaves, form
 
 
 def _unflatten(leaves: Sequence[Any], form: tuple[Any, ...]) -> OptimizerState:
@@ -144,6 +145,7 @@ def _unflatten(leaves: Sequence[Any], form: tuple[Any, ...]) -> OptimizerState:
     _set(state, "_shared", shared)
     _set(state, "_values", values)
     _set(state, "_form", form)
+    _set(state, "_leaves", tuple(leaves))
     return state
 
 
