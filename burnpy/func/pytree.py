@@ -250,8 +250,8 @@ def _add_like(tree: Any, structure: Structure, leaves: list[Any]) -> bool:
         return False
     if parts is _leaves(len(parts)):
         leaves += members
-        return all([isinstance(member, TensorBase) for member in members])
-    return all([_add_like(member, part, leaves) for member, part in zip(members, parts, strict=True)])
+        return all(isinstance(member, TensorBase) for member in members)
+    return all(_add_like(member, part, leaves) for member, part in zip(members, parts, strict=True))
 
 
 @cache

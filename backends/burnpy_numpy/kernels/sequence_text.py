@@ -11,8 +11,8 @@ from burnpy_numpy.openblas import ROW_MAJOR, cblas
 NUMBER, PROGRAM, TEMPLATE, GEMM_32, GEMM_64, GEMV_32, GEMV_64, ZEROS, SUM_32, SUM_64, LESS_32, LESS_64 = range(12)
 """The kinds of calls."""
 HEAD, WORDS, STAND_IN = 6, 16, 1 + object.__basicsize__ // 8
-"""The words of a table before the places of arguments, those of each call, and those of an array's stand-in, of which
-only the address of its data is set."""
+"""The words of a table before the places of arguments, those of each call, and those of an array's stand-in: an object
+whose only field is the address of its data."""
 STEPS, MOVED = 3, 4
 """The words of a table with the number of steps, and with the number of stand-ins that move with them."""
 

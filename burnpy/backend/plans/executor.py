@@ -65,7 +65,7 @@ class Number(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Where an array is in each of many steps: a part of another one."""
+    """The places of an array in each of many steps: parts of another one."""
 
     array: Any  #: C-contiguous
     offsets: Any  #: for each step the number of elements before the part, a NumPy array of ints

@@ -47,7 +47,7 @@ class Group:
 
     @property
     def whole(self) -> bool:
-        """Whether it sums whole arrays, and nothing else, so that any divisor of their size may be the columns."""
+        """True if it sums whole arrays, and nothing else, so that any divisor of their size may be the columns."""
         return bool(self.summed) and len(self.domain) in self.splits
 
     @property

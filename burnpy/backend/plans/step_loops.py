@@ -46,7 +46,7 @@ class StepLoop:
 
     @property
     def possible(self) -> bool:
-        """Whether each carried value is a result of its own or stays, and no fixed value or slice is stacked."""
+        """True if each carried value is a result of its own or stays, and no fixed value or slice is stacked."""
         pairs = [*zip(self._into, self._out, strict=True)]
         made = [name for own, name in pairs if name != own]
         still = {*self._fixed, *self._sliced, *self._storage.names, *self._objects}

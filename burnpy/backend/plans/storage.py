@@ -27,7 +27,7 @@ class Storage:
 
     @property
     def executor(self) -> Executor:
-        """What makes the arrays."""
+        """The executor, which makes the arrays."""
         assert self._executor is not None
         return self._executor
 
