@@ -175,7 +175,7 @@ class Structure:
         return self._sharing(rests)
 
     def _sharing(self, rests: dict[int, list[Any]]) -> Structure:
-        rest = next((rest for rest in rests.get(id(self.handler), ()) if rest == self.rest), self.rest)
+        rest = next((rest for rest in rests.get(id(self.handler), ()) if _same(rest, self.rest)), self.rest)
         if self.children is _leaves(len(self.children)):
             return Structure(self.handler, rest, self.children)
         return Structure(self.handler, rest, tuple([child._sharing(rests) for child in self.children]))
@@ -218,6 +218,15 @@ def children_of(tree: Any) -> Iterable[Any] | None:
     """Return the members of a tree; None for a leaf."""
     handler = _handler(tree)
     return None if handler is None else (handler.whole or handler).flatten(tree)[0]
+
+
+def _same(rest: Any, other: Any) -> bool:
+    """Return whether static data are equal and of the same types, as 1 and True are not."""
+    if type(rest) is not type(other):
+        return False
+    if isinstance(rest, tuple):
+        return len(rest) == len(other) and all(map(_same, rest, other))
+    return bool(rest == other)
 
 
 def leaves_like(tree: Any, structure: Structure) -> list[Any] | None:
