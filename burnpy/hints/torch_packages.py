@@ -225,8 +225,8 @@ _POOLED = {"return_indices": "the layer returns one tensor; for indices too call
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
-    "Convolution": {"padding_mode": "the padding is always zeros"},
-    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"), _POOLED),
+    "TransposedConvolution": {"padding_mode": "the padding is always zeros"},
+    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"), _POOLED),
     "Dropout": {"inplace": "nothing is changed in place"},
     "Relu": {"inplace": "nothing is changed in place"},
     "Silu": {"inplace": "nothing is changed in place"},

@@ -41,7 +41,7 @@ from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveMaxPool3d,
 )
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
-from burnpy.nn.layers.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Dropout, Embedding, Linear
 from burnpy.nn.layers.losses import (
     BceLoss,
@@ -73,6 +73,7 @@ from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshu
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
+from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
@@ -103,8 +104,10 @@ __all__ = [
     "ConstantPad",
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "DecoderCache",

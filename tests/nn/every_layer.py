@@ -76,7 +76,9 @@ EVERY: dict[str, Example] = {
     "ReplicationPad": Example((2,), {"dims": 1}, _SEQUENCES),
     "ZeroPad": Example((2,), {"dims": 1}, _SEQUENCES),
     "Conv1d": Example(
-        (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
+        (4, 6, 3),
+        {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False, "padding_mode": "circular"},
+        _SEQUENCES,
     ),
     "ConvTranspose1d": Example(
         (4, 6, 3),
@@ -88,8 +90,27 @@ EVERY: dict[str, Example] = {
         {"stride": 2, "padding": (1, 0), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
         _POOLED,
     ),
+    "Conv3d": Example(
+        (4, 6, (3, 2, 1)),
+        {
+            "stride": 2,
+            "padding": (1, 0, 2),
+            "dilation": 2,
+            "groups": 2,
+            "bias": False,
+            "padding_mode": "reflect",
+        },
+        _VOLUMES,
+    ),
+    "ConvTranspose3d": Example(
+        (4, 6, (3, 2, 1)),
+        {"stride": 2, "padding": (1, 0, 1), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _VOLUMES,
+    ),
     "Conv2d": Example(
-        (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False, "padding_mode": "circular"},
+        _POOLED,
     ),
     "CosineEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3, 4), (3, 4), [1, -1, 1])),
     "CrossEntropyLoss": Example(

@@ -39,6 +39,22 @@ def norms(dims: int, x: Any) -> Case:
     )
 
 
+def padded(mode: Any, padding: Any) -> Case:
+    """Convolutions of volumes, images and sequences with values around their input, one after the other."""
+    settings = {"padding": padding, "padding_mode": mode}
+
+    def layers(nn: Any, **device: Any) -> Any:
+        return nn.Sequential(
+            nn.Conv3d(4, 3, (3, 4, 3), **settings, **device),
+            nn.Flatten(2, 3),
+            nn.Conv2d(3, 2, (2, 3), **settings, **device),
+            nn.Flatten(2, 3),
+            nn.Conv1d(2, 2, 4, **settings, **device),
+        )
+
+    return Case(lambda: layers(ours, **D), lambda: layers(torch.nn), (VOLUMES,))
+
+
 CASES = {
     "conv1d": Case(lambda: ours.Conv1d(4, 6, 3, **D), lambda: torch.nn.Conv1d(4, 6, 3), (SEQUENCES,)),
     "conv1d, settings": Case(
@@ -50,6 +66,26 @@ CASES = {
         lambda: ours.Conv1d(4, 6, 4, padding="same", **D),
         lambda: torch.nn.Conv1d(4, 6, 4, padding="same"),
         (SEQUENCES[0],),
+    ),
+    "conv3d": Case(
+        lambda: ours.Conv3d(4, 6, (3, 2, 3), stride=(1, 2, 1), padding=(1, 0, 2), dilation=(2, 1, 1), groups=2, **D),
+        lambda: torch.nn.Conv3d(4, 6, (3, 2, 3), (1, 2, 1), (1, 0, 2), (2, 1, 1), 2),
+        (VOLUMES,),
+    ),
+    **{
+        f"conv, {mode} {padding}": padded(mode, padding)
+        for mode in ("reflect", "replicate", "circular", "zeros")
+        for padding in (2, "same")
+    },
+    "conv_transpose3d": Case(
+        lambda: ours.ConvTranspose3d(4, 6, (3, 2, 3), stride=2, padding=(1, 0, 1), output_padding=1, groups=2, **D),
+        lambda: torch.nn.ConvTranspose3d(4, 6, (3, 2, 3), 2, (1, 0, 1), 1, 2),
+        (VOLUMES,),
+    ),
+    "batch_norm of volumes": Case(lambda: ours.BatchNorm(4, **D), lambda: torch.nn.BatchNorm3d(4), (VOLUMES,)),
+    "group_norm of volumes": Case(lambda: ours.GroupNorm(2, 4, **D), lambda: torch.nn.GroupNorm(2, 4), (VOLUMES,)),
+    "instance_norm of volumes": Case(
+        lambda: ours.InstanceNorm(4, affine=True, **D), lambda: torch.nn.InstanceNorm3d(4, affine=True), (VOLUMES,)
     ),
     "conv_transpose1d": Case(
         lambda: ours.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2, **D),
@@ -157,6 +193,7 @@ def test_values_and_gradients(case: Case) -> None:
 LAYERS: dict[str, Any] = {
     "bilinear": (lambda g: ours.Bilinear(30, 40, 60, device=NumPy, generator=g), lambda: torch.nn.Bilinear(30, 40, 60)),
     "conv1d": (lambda g: ours.Conv1d(40, 60, 3, device=NumPy, generator=g), lambda: torch.nn.Conv1d(40, 60, 3)),
+    "conv3d": (lambda g: ours.Conv3d(20, 30, 3, device=NumPy, generator=g), lambda: torch.nn.Conv3d(20, 30, 3)),
     "conv_transpose1d": (
         lambda g: ours.ConvTranspose1d(40, 60, 3, groups=2, device=NumPy, generator=g),
         lambda: torch.nn.ConvTranspose1d(40, 60, 3, groups=2),

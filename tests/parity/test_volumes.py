@@ -110,6 +110,57 @@ def test_indices_and_unpooling(dims: int, seed: int) -> None:
         np.testing.assert_array_equal(indices.to_numpy(), places.numpy())
 
 
+CONV3D: list[dict[str, Any]] = [
+    {},
+    {"stride": 2, "padding": 1},
+    {"stride": (3, 1, 2), "padding": (2, 0, 1), "dilation": (1, 2, 1), "groups": 2},
+    {"padding": "same", "dilation": (2, 1, 3)},
+    {"padding": "valid", "groups": 4},
+]
+TRANSPOSED: list[dict[str, Any]] = [
+    {},
+    {"stride": 2, "padding": 1, "output_padding": 1},
+    {"stride": (3, 1, 2), "padding": (2, 0, 1), "dilation": 2, "groups": 2, "output_padding": (2, 1, 0)},
+    {"stride": 1, "padding": 1, "dilation": 3, "output_padding": 2, "groups": 4},
+]
+
+
+@every_row("settings", CONV3D)
+@every_row("shape", [(2, 4, 5, 6, 7), (4, 5, 4, 6), (0, 4, 5, 6, 7)])
+def test_conv3d(settings: dict[str, Any], shape: tuple[int, ...]) -> None:
+    weight = data(8, 4 // settings.get("groups", 1), 3, 2, 2)
+    agree(
+        lambda x, w, b: F.conv3d(x, w, b, **settings),
+        lambda x, w, b: T.conv3d(x, w, b, **settings),
+        data(*shape),
+        weight,
+        data(8),
+    )
+    agree(lambda x, w: F.conv3d(x, w, **settings), lambda x, w: T.conv3d(x, w, **settings), data(*shape), weight)
+
+
+@every_row("settings", TRANSPOSED)
+@every_row("shape", [(2, 4, 3, 4, 3), (4, 3, 2, 4)])
+def test_conv_transpose3d(settings: dict[str, Any], shape: tuple[int, ...]) -> None:
+    groups = settings.get("groups", 1)
+    agree(
+        lambda x, w, b: F.conv_transpose3d(x, w, b, **settings),
+        lambda x, w, b: T.conv_transpose3d(x, w, b, **settings),
+        data(*shape),
+        data(4, 8 // groups, 3, 2, 2),
+        data(8),
+    )
+
+
+def test_conv3d_with_uneven_padding() -> None:
+    agree(
+        lambda x, w: F.conv3d(x, w, padding=((0, 1), 2, (3, 0)), stride=2),
+        lambda x, w: T.conv3d(T.pad(x, (3, 0, 2, 2, 0, 1)), w, stride=2),
+        data(2, 3, 4, 5, 4),
+        data(4, 3, 2, 3, 2),
+    )
+
+
 def test_a_root_of_zeros_has_gradient_0() -> None:
     x = Tensor[Train].zeros((1, 1, 4)).require_grad()
     assert F.lp_pool1d(x, 2, 2).sum().backward()[x].tolist() == [[[0.0] * 4]]

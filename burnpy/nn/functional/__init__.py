@@ -31,7 +31,8 @@ _LATER = {
         "threshold",
     ),
     "burnpy.nn.functional.attention": ("rotary_encoding", "scaled_dot_product_attention"),
-    "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"),
+    "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv3d"),
+    "burnpy.nn.functional.transposed_convolution": ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     "burnpy.nn.functional.dense": ("bilinear", "dropout", "embedding", "linear"),
     "burnpy.nn.functional.normalization": (
         "BatchNormed",

@@ -29,7 +29,7 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool3d,
 )
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
-from burnpy.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear
 from burnpy.nn.functional.losses import (
     binary_cross_entropy,
@@ -69,6 +69,7 @@ from burnpy.nn.functional.resampling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
 from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
@@ -95,8 +96,10 @@ __all__ = [
     "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",

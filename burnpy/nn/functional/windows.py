@@ -140,6 +140,11 @@ def dims_of(operation: str) -> int:
     return int(operation[-2])
 
 
+def form_of(dims: int) -> str:
+    """Return the names of the sizes of sequences (``dims`` 1), images (2) or volumes (3)."""
+    return _FORMS[dims][0]
+
+
 def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int, ...]:
     """Convert a size to ints for images, sequences being images of height 1, or for volumes.
 
