@@ -81,6 +81,8 @@ _FOUND: WeakKeyDictionary[type, Handler | None] = WeakKeyDictionary()
 _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
 _OF_PARTS = Handler(lambda x: (x._tree_parts, type(x)), lambda parts, cls: cls(*parts))
 """For complex tensors, whose parts are tensors."""
+_OF_ITS_OWN = Handler(lambda x: x._flatten_tree(), lambda children, rest: rest[0]._unflatten_tree(children, rest))
+"""For classes of packages beneath this one, with both methods: metrics and batches. ``rest[0]`` is the class."""
 
 
 def register_whole(cls: type, handler: Handler) -> None:
@@ -109,6 +111,8 @@ def _handler_of(cls: type) -> Handler | None:
         return _NAMED
     if hasattr(cls, "_tree_parts"):
         return _OF_PARTS
+    if hasattr(cls, "_flatten_tree"):
+        return _OF_ITS_OWN
     return next((_REGISTERED[each] for each in cls.__mro__ if each in _REGISTERED), None)
 
 
