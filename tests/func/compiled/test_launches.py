@@ -52,7 +52,6 @@ def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> N
 def test_a_large_array_is_summed_in_the_program_that_makes_it() -> None:
     plan = compiled(lambda x: (x.tanh() * x).sum()).explain(data(1_000_000))
     assert [part.operations for part in plan.programs] == [("tanh", "mul", "sum")]
-    assert plan.programs[0].rows * plan.programs[0].columns == 1_000_000
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
