@@ -148,11 +148,15 @@ hfftn | fftn(z).real | not yet
 ihfftn | ifftn(x) | not yet
 """
 
+SPECIAL = """
+modified_bessel_i0 | i0(x)
+modified_bessel_i1 | i1(x)
+"""
+
 LINALG = """
 eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 cholesky_ex | cholesky(x) | which raises an error
-inv_ex | inv(x) | which raises an error
 solve_ex | solve(x, y) | which raises an error
 lu_factor_ex | lu_factor(x) | which does not raise
 ldl_factor | lu_factor(x) | not yet
@@ -161,8 +165,6 @@ ldl_solve | lu_solve(*lu_factor(x), y) | not yet
 householder_product | qr(x) | not yet
 tensorinv | inv(x.reshape(6, 6)) | not yet
 tensorsolve | solve(x.reshape(6, 6), v) | not yet
-vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
-vecdot | (x * y).sum(-1)
 matmul | x @ y
 """
 
