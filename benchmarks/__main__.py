@@ -12,6 +12,7 @@ from benchmarks import (
     chains,
     checkpointing,
     clipping,
+    compiled,
     data,
     distributed,
     full_size,
@@ -26,6 +27,7 @@ from benchmarks import (
     spectra,
     tiny,
     training,
+    vmap,
 )
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.report import Section, draw, machine, to_terminal
@@ -38,6 +40,7 @@ GROUPS = {
     "chains": chains.sections,
     "training": training.sections,
     "inference": inference.sections,
+    "compiled": compiled.sections,
     "kernels": kernels.sections,
     "clipping": clipping.sections,
     "checkpointing": checkpointing.sections,
@@ -46,6 +49,7 @@ GROUPS = {
     "distributed": distributed.sections,
     "linalg": linalg.sections,
     "spectra": spectra.sections,
+    "vmap": vmap.sections,
     "networks": networks.sections,
     "operations": operations.sections,
 }

@@ -136,6 +136,10 @@ stack_module_state | stack_models([model, model]) | the same, as one model
 rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
 debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
+jit | compiled(f) | the same, as jax.jit
+fori_loop | scan(lambda x, k: (f(x), k), x, Tensor.arange(3, device=device)) | with a fixed number of steps
+switch | cond(x.sum() > 0.0, f, f, x) | of two functions; nest it for more
+map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
 """
 
 FFT = """
@@ -145,11 +149,15 @@ hfftn | fftn(z).real | not yet
 ihfftn | ifftn(x) | not yet
 """
 
+SPECIAL = """
+modified_bessel_i0 | i0(x)
+modified_bessel_i1 | i1(x)
+"""
+
 LINALG = """
 eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 cholesky_ex | cholesky(x) | which raises an error
-inv_ex | inv(x) | which raises an error
 solve_ex | solve(x, y) | which raises an error
 lu_factor_ex | lu_factor(x) | which does not raise
 ldl_factor | lu_factor(x) | not yet
@@ -158,8 +166,6 @@ ldl_solve | lu_solve(*lu_factor(x), y) | not yet
 householder_product | qr(x) | not yet
 tensorinv | inv(x.reshape(6, 6)) | not yet
 tensorsolve | solve(x.reshape(6, 6), v) | not yet
-vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
-vecdot | (x * y).sum(-1)
 matmul | x @ y
 """
 

@@ -13,6 +13,7 @@ import pytest
 from benchmarks import (
     chains,
     clipping,
+    compiled,
     data,
     distributed,
     full_size,
@@ -27,6 +28,7 @@ from benchmarks import (
     spectra,
     tiny,
     training,
+    vmap,
 )
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, NETWORKS, load
@@ -73,6 +75,14 @@ def test_spectra(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
+def test_vmap(peer: str) -> None:
+    notebook = Notebook()
+    vmap.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert {*vmap.BUDGETS, vmap.CALLS, vmap.LOOP} <= notebook.values.keys()
+
+
+@pytest.mark.parametrize("peer", PEERS)
 def test_inference_and_large_rows(peer: str) -> None:
     models, rows, lists = Notebook(), Notebook(), Notebook()
     inference.work(load(peer), SMOKE, models, {})
@@ -82,6 +92,19 @@ def test_inference_and_large_rows(peer: str) -> None:
     assert set(lists.values) == set(clipping.CASES)
     assert set(models.values) == {f"{model}/{batch}" for model in TASKS for batch in inference.BATCHES}
     assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
+
+
+@pytest.mark.parametrize("peer", [*PEERS, "burnpy, compiled"])
+def test_compiled(peer: str) -> None:
+    for what in ("steps", "formulas", "inference"):
+        notebook = Notebook()
+        compiled.work(load(peer), SMOKE, notebook, {"what": what, "threads": 1})
+        assert not notebook.errors
+        assert notebook.values
+    first = Notebook()
+    compiled.work(load(peer), SMOKE, first, {"what": "first"})
+    assert first.values
+    assert not first.errors
 
 
 def test_roofline() -> None:

@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.graph import Sharing, simplified
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import Recording, alike, refs_in
+from burnpy.backend.plans.step_loops import StepLoop
 from burnpy.backend.primitives import Value
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Block:
             plans = [Plan(recording, device) for recording in self.recordings]
             self._plans[device] = plans
         return plans
+
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        raise NotImplementedError
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Return the results for values, in memory that nothing else shares."""
@@ -87,11 +93,18 @@ class Loop(Block):
     def __init__(self, body: Recording, carried: int, sliced: int, length: int, reverse: bool) -> None:
         super().__init__([body])
         self.carried, self.sliced, self.length, self.reverse = carried, sliced, length, reverse
+        self._loops: dict[Backend, StepLoop | None] = {}
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run all steps."""
         (plan,) = self.plans(device)
         count = self.carried
+        if device not in self._loops:
+            self._loops[device] = plan.steps(count, self.sliced)
+        loop = self._loops[device]
+        if loop is not None:
+            results, owning = loop.run(values, self.length, self.reverse)
+            return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
         fixed = list(values[: len(values) - count - self.sliced])
         xs = values[len(values) - self.sliced :]
         state = list(values[len(fixed) : len(fixed) + count])
@@ -107,6 +120,11 @@ class Loop(Block):
             for stack in stacks:
                 stack.reverse()
         return (*self._own(device, 0, state), *[stacked(device, stack) for stack in stacks])
+
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return f"scan of {self.length} steps"
 
     def _settings(self) -> tuple[Any, ...]:
         return self.carried, self.sliced, self.length, self.reverse
@@ -138,6 +156,11 @@ class WhileLoop(Block):
             return tuple([_copied(device, x) for x in state])
         return tuple(self._own(device, 1, state))
 
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return "while_loop: the condition and the body"
+
     def _settings(self) -> tuple[Any, ...]:
         return (self.carried,)
 
@@ -164,6 +187,11 @@ class Choice(Block):
         chosen = 0 if device.to_numpy(values[0]).item() else 1
         own = values[1:middle] if chosen == 0 else values[middle:end]
         return tuple(self._own(device, chosen, plans[chosen]([*own, *values[end:]])))
+
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return "cond: the branches for True and False"
 
     def _settings(self) -> tuple[Any, ...]:
         return (self.common,)
