@@ -84,26 +84,6 @@ scalars."""
 class NumPyPointwise(ArrayBackend):
     """Functions that NumPy lacks as kernels of their defaults, and ``where`` on the bits of large arrays."""
 
-    def erfc(self, x: Any) -> Any:
-        kernel = elementwise_kernel("erfc", (), x)
-        return super().erfc(x) if kernel is None else kernel.alike((x,))
-
-    def erfinv(self, x: Any) -> Any:
-        kernel = elementwise_kernel("erfinv", (), x)
-        return super().erfinv(x) if kernel is None else kernel.alike((x,))
-
-    def lgamma(self, x: Any) -> Any:
-        kernel = elementwise_kernel("lgamma", (), x)
-        return super().lgamma(x) if kernel is None else kernel.alike((x,))
-
-    def digamma(self, x: Any) -> Any:
-        kernel = elementwise_kernel("digamma", (), x)
-        return super().digamma(x) if kernel is None else kernel.alike((x,))
-
-    def sinc(self, x: Any) -> Any:
-        kernel = elementwise_kernel("sinc", (), x)
-        return super().sinc(x) if kernel is None else kernel.alike((x,))
-
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
         if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):  # the bounds may be others at each call

@@ -18,6 +18,7 @@ from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
+from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
@@ -32,6 +33,7 @@ from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
+from burnpy.backend.operations.volume_convolution import VolumeConvolution
 from burnpy.backend.primitives import DType, Float, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
@@ -52,6 +54,7 @@ class Backend(
     Elementary,
     Binary,
     SpecialFunctions,
+    IncompleteGamma,
     Integers,
     Activation,
     Reduction,
@@ -62,6 +65,7 @@ class Backend(
     Ordering,
     Random,
     Convolution,
+    VolumeConvolution,
     Dense,
     Pooling,
     Resampling,
@@ -112,6 +116,9 @@ class Backend(
 
     stands_for: Backend | None = None
     """The device in whose place this one records the operations of a compiled function; None if it records none."""
+
+    records: ClassVar[bool] = False
+    """True for `Recorded`, beneath which nothing of a compiled function may compute."""
 
     entry: Any = None
     """What takes values of the device that this one `stands_for` into the recording of a loop's body or a branch."""

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32, kind_of, uint16
 from burnpy.backend.primitives import Scalar
 from burnpy_array.array_base import NUMBERS, is_half
-from burnpy_cupy.kernels.kernel import CuPyPrograms, elementwise_method
+from burnpy_cupy.kernels.kernel import CuPyPrograms, broadcast_method, elementwise_method
 from burnpy_cupy.kernels.library import Elementwise, Kernels
 from burnpy_cupy.kernels.row_geometry import flat
 
@@ -54,6 +54,7 @@ class CuPyPointwise(CuPyPrograms):
 
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
+    igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
