@@ -66,12 +66,12 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 12, 38, 17), (Train, 14, 40, 21)], ids=["plain", "tracked"]
+    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 12, 37, 17), (Train, 14, 39, 21)], ids=["plain", "tracked"]
 )
 def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int, layer_norm: int) -> None:
     images, x = Tensor.ones((1, 1, 5, 5), device=device), Tensor.ones((2, 4), device=device)
     conv, dense, norm = Conv2d(1, 2, 3, device=device), Linear(4, 3, device=device), LayerNorm(4, device=device)
-    limits = 0 if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 2  # calls that keep OpenBLAS to one thread
+    limits = 0 if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 5  # calls that keep OpenBLAS to one thread
     assert frames(lambda: conv(images)) <= conv2d + limits
     assert frames(lambda: dense(x)) <= linear
     assert frames(lambda: norm(x)) <= layer_norm + (0 if kernels_enabled() else 26)  # one operation after the other
