@@ -148,6 +148,11 @@ hfftn | fftn(z).real | not yet
 ihfftn | ifftn(x) | not yet
 """
 
+SPECIAL = """
+modified_bessel_i0 | i0(x)
+modified_bessel_i1 | i1(x)
+"""
+
 LINALG = """
 eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
