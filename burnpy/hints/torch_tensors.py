@@ -167,7 +167,7 @@ vmap | func.vmap(f)(x.inner()) | from burnpy import func
 # torch itself
 save | record.save("run.safetensors", model=model, step=3)
 load | record.load("run.safetensors")
-compile | – | operations run as they are called
+compile | burnpy.compiled(f)(x.inner()) | records f once, and refuses code that depends on values
 torch.cuda | burnpy.backend | CuPy computes on the GPU, and Autodiff[CuPy] trains there
 torch.device | Train.device() | a device is an instance of a backend
 torch.dtype | np.dtype | dtypes are NumPy's
