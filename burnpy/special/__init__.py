@@ -1,8 +1,8 @@
 """Special functions of float tensors, named as in ``torch.special``.
 
 All are elementwise, but for softmax, log_softmax and logsumexp. They are differentiable by every float argument, at
-every order, in reverse and forward mode. Values are exact to a few roundings, also where they are tiny: most are computed
-in float64 and rounded to the dtype of the argument. On NumPy and CuPy each is one kernel.
+every order, in reverse and forward mode. Values are exact to a few roundings, also where they are tiny: most are
+computed in float64 and rounded to the dtype of the argument. On NumPy and CuPy each is one kernel.
 
 >>> from burnpy import Tensor, special
 >>> from burnpy.backend import NumPy
