@@ -44,17 +44,19 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     functions = import_module(f"{peer.package}.special")
     rng = np.random.default_rng(0)
     for name, ranges in RANGES.items():
+        f = getattr(functions, name)
         for dtype in DTYPES:
             count = COUNT if effort.seconds else 64
             arrays = {str(k): rng.uniform(*ends, count).astype(dtype) for k, ends in enumerate(ranges)}
-            plain = list(peer.untracked(arrays).values())
-            *fixed, leaf = peer.tracked(arrays).values()
+            untracked, tracked = peer.untracked(arrays), peer.tracked(arrays)
+            plain = [untracked[key] for key in arrays]
+            *fixed, leaf = [tracked[key] for key in arrays]
             fixed = [x.detach() for x in fixed]
 
-            def total(x: Any, fixed: list[Any] = fixed, f: Callable[..., Any] = getattr(functions, name)) -> Any:
+            def total(x: Any, fixed: list[Any] = fixed, f: Callable[..., Any] = f) -> Any:
                 return f(*fixed, x).sum()
 
-            forward = partial(getattr(functions, name), *plain)
+            forward = partial(f, *plain)
             notebook.enter(f"{name} of {dtype}, forward", partial(best, forward, effort.seconds))
             both = partial(peer.gradients, total, [leaf])
             notebook.enter(f"{name} of {dtype}, gradients", partial(best, both, effort.seconds))
