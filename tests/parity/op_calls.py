@@ -257,6 +257,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     ),
     "nn.functional.batch_norm": without(functional.batch_norm, "momentum"),
     "nn.functional.embedding": lambda weight, index, **kwargs: functional.embedding(index, weight, **kwargs),
+    "nn.functional.embedding_bag": lambda weight, index, **kwargs: functional.embedding_bag(
+        index, weight, **{k: v for k, v in kwargs.items() if k not in ("sparse", "max_norm", "scale_grad_by_freq")}
+    ),
     "nn.functional.instance_norm": without(functional.instance_norm, "momentum"),
     "nn.functional.linear": lambda x, weight, bias=None: functional.linear(
         x, weight.mT if weight.ndim > 1 else weight, bias
