@@ -48,11 +48,12 @@ def _import_line(module: str, names: list[str]) -> str:
     return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
 
 
-FACTORIES = Path(__file__).parents[1] / "tensor" / "factories.py"
-FACTORIES_STUB = FACTORIES.with_suffix(".pyi")
+_TENSOR = Path(__file__).parents[1] / "tensor"
+FACTORIES = (_TENSOR / "random_factories.py", _TENSOR / "factories.py")
+FACTORIES_STUB = _TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\
-"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.stubs``."""
+"""The signatures of the factories, made from the factories' source by ``python -m burnpy.docs.stubs``."""
 
 from typing import Any, Self, overload
 
@@ -81,8 +82,8 @@ class _Overload(NamedTuple):
 
 def factories_stub() -> str:
     """Return the text of the stub."""
-    tree = ast.parse(FACTORIES.read_text(encoding="utf-8"))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FACTORIES]
+    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     return _FACTORIES_HEAD + "".join(_class_of(kind, classes[f"{kind}Factories"], classes) for kind in _NUMBERS)
 
 
@@ -102,13 +103,18 @@ def _factories(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator
 
 def _factory(kind: str, function: ast.FunctionDef) -> str:
     """Return the overloads of one factory; the first has the docstring."""
-    number = {"Number": _NUMBERS[kind]}
-    here, there = _Overload(number, "Self", False), _Overload(number, f"{kind}[B2]", True)
+    here = _Overload(_meanings(kind, "B"), "Self", False)
+    there = _Overload(_meanings(kind, "B2"), f"{kind}[B2]", True)
     if any(a.annotation and ast.unparse(a.annotation) == "OnInner" for a in function.args.args):
         here = _Overload({"OnInner": f"{kind}[I]"}, f"{kind}[Autodiff[I]]", False)
         there = _Overload({"OnInner": f"{kind}[Any]"}, f"{kind}[B2]", True)
     docstring = ast.get_docstring(function, clean=False) or ""
     return f'{_signature(function, here)}\n        """{docstring}"""\n{_signature(function, there, " ...")}\n'
+
+
+def _meanings(kind: str, backend: str) -> dict[str, str]:
+    parameter = f"float | Tensor[{backend}]"
+    return {"Number": _NUMBERS[kind], "Parameter": parameter, "Count": f"{parameter} | IntTensor[{backend}]"}
 
 
 def _signature(function: ast.FunctionDef, overload: _Overload, body: str = "") -> str:

@@ -17,13 +17,13 @@ EVERYBODY_NEEDS = {
     "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
         "activation attention binary convolution creation decompositions dense distances elementary foreach fourier "
-        "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
+        "indexing linalg normalization ordering padding pointwise pooling programs random recurrence "
         "recurrence_steps reduction resampling scans shape special windows"
     ),
     "burnpy.hints": "numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
-        "integers joining levels operands pointwise protocols reduction shape template tensor tensor_base"
+        "integers joining levels operands pointwise protocols random_factories reduction shape template tensor tensor_base"
     ),
     "burnpy.tensor.methods": "",
 }

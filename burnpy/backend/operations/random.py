@@ -110,9 +110,7 @@ class Random(OperationsBase):
         """Sample x from beta distributions, as log(x / (1 - x)), which has all digits of x next to 0 and next to 1."""
         return _drawn(self, _logit_beta, generator, alike, a, b)
 
-    @derived(
-        GENERAL, like="concentration", flops=0, vjp=log_dirichlet_vjp, jvp=log_dirichlet_jvp, batch=DRAWN
-    )
+    @derived(GENERAL, like="concentration", flops=0, vjp=log_dirichlet_vjp, jvp=log_dirichlet_jvp, batch=DRAWN)
     def random_log_dirichlet(self, generator: np.random.Generator, concentration: Float, alike: Dims) -> Float:
         """Sample from Dirichlet distributions over the last dimension; the logarithms, which do not underflow."""
         return _drawn(self, _log_dirichlet, generator, alike, concentration)

@@ -30,7 +30,7 @@ def _lgamma(x: float) -> float:
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
 
 
-def _polygamma(x: Any, n: int) -> Any:
+def polygamma(x: Any, n: int) -> Any:
     """Compute polygamma by 30 steps of the recurrence and then the asymptotic series, in the widest float dtype."""
     start = np.asarray(x).astype(np.longdouble)
     sign, factorial = -1.0 if n % 2 == 0 else 1.0, float(math.factorial(n))
@@ -55,10 +55,10 @@ elementwise(
     "erfinv", np.vectorize(_erfinv, [float]), x=(-0.9, 0.9), special=(*SPECIAL, 0.875, -0.9375, 2.0**-14), loose=2
 )
 elementwise("lgamma", np.vectorize(_lgamma, [float]), x=(0.3, 3.0), special=(*SPECIAL, 9.0, 30.0, -2.75, 1e3), loose=2)
-elementwise("digamma", lambda x: _polygamma(x, 0), x=(0.4, 3.0), special=_WITHOUT_POLES, loose=4)
+elementwise("digamma", lambda x: polygamma(x, 0), x=(0.4, 3.0), special=_WITHOUT_POLES, loose=4)
 elementwise(
     "polygamma",
-    _polygamma,
+    polygamma,
     x=(0.5, 3.0),
     options=[(1,), (2,)],
     special=_WITHOUT_POLES,
