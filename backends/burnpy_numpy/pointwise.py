@@ -105,11 +105,13 @@ class NumPyPointwise(ArrayBackend):
         return super().sinc(x) if kernel is None else kernel.alike((x,))
 
     def gamma_slope(self, x: Any, concentration: Any, log: bool) -> Any:
-        kernel = elementwise_kernel("gamma_slope", (log,), x, concentration)
+        kernel = None
+        if x.size >= MANY:  # compiling it takes seconds
+            kernel = elementwise_kernel("gamma_slope", (log,), x, concentration)
         return super().gamma_slope(x, concentration, log) if kernel is None else kernel.alike((x, concentration))
 
     def logit_beta_slope(self, x: Any, a: Any, b: Any) -> Any:
-        kernel = elementwise_kernel("logit_beta_slope", (), x, a, b)
+        kernel = elementwise_kernel("logit_beta_slope", (), x, a, b) if x.size >= MANY else None
         return super().logit_beta_slope(x, a, b) if kernel is None else kernel.alike((x, a, b))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:

@@ -106,8 +106,8 @@ def truncated_normal(
 ) -> Any:
     """Implement ``Tensor.truncated_normal``, by the inverse of its distribution function in float64.
 
-    That is μ + σ · √2 · erfinv(c), c being uniform between the erf of both ends. An interval above the mean is mirrored,
-    as erf has more digits next to -1.
+    That is μ + σ · √2 · erfinv(c), c being uniform between the erf of both ends. An interval above the mean is
+    mirrored, as erf has more digits next to -1.
     """
     draw = Draw(
         cls, "truncated_normal", shape, dtype, generator, device,

@@ -6,12 +6,12 @@ import math
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import DEFAULT, float64, result_type
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, DType, Float, Shape
 from burnpy.tensor.creation import Factory, Size, factory_shape
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.host_data import fitting
-from burnpy.tensor.levels import common_device, drawing_device, levels_between, raised
+from burnpy.tensor.levels import common_device, levels_between, raised
 from burnpy.tensor.operands import broadcast_shape, refuse_unless
 from burnpy.tensor.tensor_base import TensorBase, describe
 
@@ -102,7 +102,7 @@ class Draw:
         """Return the device of the tensors, which may be a level above the one that is named."""
         for name, x in tensors.items():
             if x.kind == "bool":
-                raise KindError(f"{factory}() got {name}={describe(x)}; expected a number or a Tensor")
+                raise KindError(f"Tensor.{factory}() got {name}={describe(x)}; expected a number or a Tensor")
         floats = [x.device for x in tensors.values() if x.kind == "float"]
         ints = [x.device for x in tensors.values() if x.kind != "float"]
         top = common_device(factory, floats, ints)
@@ -114,7 +114,7 @@ class Draw:
         if levels_between(named, top) is not None or not floats:
             return named
         raise DeviceError(
-            f"{factory}() got {' and '.join(tensors)} on {top} for numbers on {named}; move the parameters with "
+            f"Tensor.{factory}() got {' and '.join(tensors)} on {top} for numbers on {named}; move the parameters with "
             ".to_device(...), or leave the device out: Tensor." + f"{factory}(...)"
         )
 
@@ -125,7 +125,10 @@ class Draw:
         return result_type(*floats) if floats else DEFAULT["float"]
 
     def _number(self, name: str, value: Any, bound: Bound) -> float:
-        number: float = fitting(value, "float", self.dtype, self.factory)
+        try:
+            number: float = fitting(value, "float", self.dtype, self.factory)
+        except DTypeError:
+            raise KindError(f"{self.factory}() got {name}={describe(value)}; expected a number or a Tensor") from None
         if not bound.has(number):
             raise ArgumentError(f"{self.factory}() got {name}={value!r:.80}; expected {bound.words}")
         return number

@@ -306,7 +306,7 @@ class TensorFactories(TensorBase[B]):
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
     ) -> Self:
-        """Random numbers from the gamma distribution, whose density is proportional to x^(concentration-1) · e^(-rate·x).
+        """Random numbers from the gamma distribution, with a density proportional to x^(concentration-1) · e^(-rate·x).
 
         The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
         each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
@@ -361,7 +361,7 @@ class TensorFactories(TensorBase[B]):
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
     ) -> Self:
-        """Random numbers in [0, 1] from the beta distribution, whose density is proportional to x^(a-1) · (1-x)^(b-1).
+        """Random numbers in [0, 1] from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1).
 
         The arguments, errors and gradients are as of `gamma`.
 

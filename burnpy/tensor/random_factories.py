@@ -146,7 +146,7 @@ class RandomFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Random numbers from the gamma distribution, whose density is proportional to x^(concentration-1) · e^(-rate·x).
+        """Random numbers from the gamma distribution, with a density proportional to x^(concentration-1) · e^(-rate·x).
 
         The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
         each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
@@ -192,7 +192,7 @@ class RandomFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Random numbers in [0, 1] from the beta distribution, whose density is proportional to x^(a-1) · (1-x)^(b-1).
+        """Random numbers in [0, 1] from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1).
 
         The arguments, errors and gradients are as of `gamma`.
 

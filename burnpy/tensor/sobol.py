@@ -55,8 +55,8 @@ def sobol(cls: Any, shape: Size, start: int, seed: int | None, dtype: Any, devic
         first = -1
     if not 0 <= first <= (1 << _BITS) - sizes[0]:
         raise ArgumentError(
-            f"{target.factory}() got start={describe(start)} for {sizes[0]} points; expected an int from 0, and at most "
-            f"2**{_BITS} points"
+            f"{target.factory}() got start={describe(start)} for {sizes[0]} points; expected an int from 0, and "
+            f"at most 2**{_BITS} points"
         )
     bits = points(first, *sizes, seed, target.factory)
     kept = _KEPT[target_dtype.name]

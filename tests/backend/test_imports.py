@@ -23,7 +23,8 @@ EVERYBODY_NEEDS = {
     "burnpy.hints": "numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
-        "integers joining levels operands pointwise protocols random_factories reduction shape template tensor tensor_base"
+        "integers joining levels operands pointwise protocols random_factories reduction shape template "
+        "tensor tensor_base"
     ),
     "burnpy.tensor.methods": "",
 }

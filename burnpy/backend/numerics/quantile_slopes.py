@@ -44,7 +44,7 @@ class _Precision(NamedTuple):
     @classmethod
     def of(cls, dtype: DType) -> _Precision:
         """Return that of results of a dtype."""
-        return cls(28, 32, 36.0) if dtype == float64 else cls(20, 16, 27.0)
+        return cls(28, 36, 36.0) if dtype == float64 else cls(20, 16, 27.0)
 
 
 def gamma_slope(b: Any, x: Float, concentration: Float, log: bool) -> Float:

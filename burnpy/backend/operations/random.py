@@ -17,7 +17,7 @@ import numpy as np
 
 from burnpy.backend.batch_rules import DRAWN
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Dims, DType, Float, Int, Shape
+from burnpy.backend.primitives import Dims, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, POINTWISE, derived
 
 
@@ -124,7 +124,7 @@ class Random(OperationsBase):
 
     @derived(POINTWISE, flops=900)
     def logit_beta_slope(self, x: Float, a: Float, b: Float) -> Float:
-        """The derivative of a quantile of the beta distribution by a; both are given as log(quantile / (1 - quantile))."""
+        """The derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
         from burnpy.backend.numerics.quantile_slopes import logit_beta_slope
 
         return logit_beta_slope(self, x, a, b)
@@ -139,11 +139,11 @@ def _drawn(
 ) -> Float:
     """Return ``draw(generator, *parameters)``, of arrays of float64, as a primitive of the parameters' dtype."""
     dtype = device.promote(*parameters)[0].dtype
-    arrays = np.broadcast_arrays(*[np.asarray(device.to_numpy(x), np.float64) for x in parameters])
+    given = np.broadcast_arrays(*[np.asarray(device.to_numpy(x), np.float64) for x in parameters])
     if not alike:
-        return device.from_numpy(np.asarray(draw(generator, *arrays)).astype(dtype))
+        return device.from_numpy(np.asarray(draw(generator, *given)).astype(dtype))
     seed, front = int(generator.integers(0, 1 << 63)), tuple(range(len(alike)))
-    arrays = [np.moveaxis(x, alike, front) for x in arrays]
+    arrays = [np.moveaxis(x, alike, front) for x in given]
     out = np.empty(arrays[0].shape, dtype)
     for index in np.ndindex(out.shape[: len(alike)]):
         out[index] = draw(np.random.Generator(np.random.PCG64(seed)), *[x[index] for x in arrays])

@@ -154,9 +154,10 @@ row(
     "gamma_slope",
     _gamma_slope,
     [
-        *[(x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE), log) for log in (False, True)],
+        (x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE), False),
+        (x(2, 3), x(2, 3, **_POSITIVE), True),
         *[(x(*s, **_POSITIVE), x(*t, **_POSITIVE), False) for s, t in (((), ()), ((0, 3), (0, 3)), ((2, 1), (3,)))],
-        (Large((96, 100), 0.5, 3.0), Large((96, 100), 0.5, 3.0), True),
+        (Large((96, 100)), Large((96, 100), 0.5, 3.0), True),
         (Values((0.25, 0.5, 2.0, 4.0, 8.0, 6.0)), Values((3.0, 0.5, 2.0, 4.0, 8.0, 0.75)), False),
     ],
     loose=4096,
