@@ -64,6 +64,9 @@ BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtyp
 """The int dtypes by size in bytes."""
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
+LEAST_OF_SLOPES = {2: MANY, 4: 4 * MANY, 8: 32 * MANY}
+"""The number of elements, by the size of one, from which the derivatives of random numbers run as kernels, which take
+seconds to compile."""
 _where: Any = np.where
 _putmask: Any = np.putmask
 
@@ -106,12 +109,14 @@ class NumPyPointwise(ArrayBackend):
 
     def gamma_slope(self, x: Any, concentration: Any, log: bool) -> Any:
         kernel = None
-        if x.size >= MANY:  # compiling it takes seconds
-            kernel = elementwise_kernel("gamma_slope", (log,), x, concentration)
+        if x.size >= LEAST_OF_SLOPES[x.dtype.itemsize]:
+            kernel = elementwise_kernel("slope_of_gamma", (log,), x, concentration)
         return super().gamma_slope(x, concentration, log) if kernel is None else kernel.alike((x, concentration))
 
     def logit_beta_slope(self, x: Any, a: Any, b: Any) -> Any:
-        kernel = elementwise_kernel("logit_beta_slope", (), x, a, b) if x.size >= MANY else None
+        kernel = None
+        if x.size >= LEAST_OF_SLOPES[x.dtype.itemsize]:
+            kernel = elementwise_kernel("slope_of_logit_beta", (), x, a, b)
         return super().logit_beta_slope(x, a, b) if kernel is None else kernel.alike((x, a, b))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:

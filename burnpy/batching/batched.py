@@ -162,7 +162,7 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
                 raise exception
 
     def _rows(self, inner: Any, xs: Sequence[BatchedValue]) -> Iterator[tuple[Value, ...]]:
-        """Yield the 0-d values of each example; of a single bool, the least and the greatest, which are all there are."""
+        """Yield the 0-d values of each example; of a single bool the least and the greatest, which are all."""
         if not any(x.batched for x in xs):
             yield tuple([x.value for x in xs])
         elif len(xs) == 1 and xs[0].dtype.kind == "b":

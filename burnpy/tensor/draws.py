@@ -98,7 +98,7 @@ class Draw:
         self._generator = generator
 
     @staticmethod
-    def _device(cls: Any, factory: str, device: Any, tensors: dict[str, TensorBase[Any]]) -> Any:
+    def _device(alias: Any, factory: str, device: Any, tensors: dict[str, TensorBase[Any]]) -> Any:
         """Return the device of the tensors, which may be a level above the one that is named."""
         for name, x in tensors.items():
             if x.kind == "bool":
@@ -106,9 +106,9 @@ class Draw:
         floats = [x.device for x in tensors.values() if x.kind == "float"]
         ints = [x.device for x in tensors.values() if x.kind != "float"]
         top = common_device(factory, floats, ints)
-        if device is None and not hasattr(cls, "__args__"):
+        if device is None and not hasattr(alias, "__args__"):
             return top
-        named = Factory(cls, device, factory).device
+        named = Factory(alias, device, factory).device
         if levels_between(top, named) is not None:
             return top
         if levels_between(named, top) is not None or not floats:

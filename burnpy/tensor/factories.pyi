@@ -152,11 +152,11 @@ class TensorFactories(TensorBase[B]):
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def uniform(
+    def uniform(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        low: float | Tensor[B] = 0.0,
-        high: float | Tensor[B] = 1.0,
+        low: float = 0.0,
+        high: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -179,15 +179,15 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def normal(
+    def normal(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        mean: float | Tensor[B] = 0.0,
-        std: float | Tensor[B] = 1.0,
+        mean: float = 0.0,
+        std: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -215,17 +215,17 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def truncated_normal(
+    def truncated_normal(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        mean: float | Tensor[B] = 0.0,
-        std: float | Tensor[B] = 1.0,
-        low: float | Tensor[B] = -2.0,
-        high: float | Tensor[B] = 2.0,
+        mean: float = 0.0,
+        std: float = 1.0,
+        low: float = -2.0,
+        high: float = 2.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -258,17 +258,12 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def exponential(
-        cls,
-        shape: Size,
-        rate: float | Tensor[B] = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
+    def exponential(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls, shape: Size, rate: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
         """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
 
@@ -292,15 +287,15 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def gamma(
+    def gamma(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        concentration: float | Tensor[B],
-        rate: float | Tensor[B] = 1.0,
+        concentration: float,
+        rate: float = 1.0,
         *,
         log: bool = False,
         dtype: DTypeLike | None = None,
@@ -347,15 +342,15 @@ class TensorFactories(TensorBase[B]):
         log: bool = False,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def beta(
+    def beta(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        a: float | Tensor[B],
-        b: float | Tensor[B],
+        a: float,
+        b: float,
         *,
         log: bool = False,
         dtype: DTypeLike | None = None,
@@ -382,14 +377,14 @@ class TensorFactories(TensorBase[B]):
         log: bool = False,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def dirichlet(
+    def dirichlet(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        concentration: float | Tensor[B],
+        concentration: float,
         *,
         log: bool = False,
         dtype: DTypeLike | None = None,
@@ -416,16 +411,16 @@ class TensorFactories(TensorBase[B]):
         log: bool = False,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def student_t(
+    def student_t(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        df: float | Tensor[B],
-        loc: float | Tensor[B] = 0.0,
-        scale: float | Tensor[B] = 1.0,
+        df: float,
+        loc: float = 0.0,
+        scale: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -452,15 +447,15 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def gumbel(
+    def gumbel(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        loc: float | Tensor[B] = 0.0,
-        scale: float | Tensor[B] = 1.0,
+        loc: float = 0.0,
+        scale: float = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -485,12 +480,12 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def poisson(
-        cls, shape: Size, rate: float | Tensor[B], *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    def poisson(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls, shape: Size, rate: float, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
         """Random whole numbers from the Poisson distribution with mean ``rate``, which is at most 9e18.
 
@@ -513,15 +508,15 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def binomial(
+    def binomial(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
-        count: float | Tensor[B] | IntTensor[B],
-        prob: float | Tensor[B],
+        count: float,
+        prob: float,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
@@ -547,7 +542,7 @@ class TensorFactories(TensorBase[B]):
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
