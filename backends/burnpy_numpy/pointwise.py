@@ -64,9 +64,6 @@ BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtyp
 """The int dtypes by size in bytes."""
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
-LEAST_OF_SLOPES = {2: MANY, 4: 4 * MANY, 8: 32 * MANY}
-"""The number of elements, by the size of one, from which the derivatives of random numbers run as kernels, which take
-seconds to compile."""
 _where: Any = np.where
 _putmask: Any = np.putmask
 
@@ -86,38 +83,6 @@ scalars."""
 
 class NumPyPointwise(ArrayBackend):
     """Functions that NumPy lacks as kernels of their defaults, and ``where`` on the bits of large arrays."""
-
-    def erfc(self, x: Any) -> Any:
-        kernel = elementwise_kernel("erfc", (), x)
-        return super().erfc(x) if kernel is None else kernel.alike((x,))
-
-    def erfinv(self, x: Any) -> Any:
-        kernel = elementwise_kernel("erfinv", (), x)
-        return super().erfinv(x) if kernel is None else kernel.alike((x,))
-
-    def lgamma(self, x: Any) -> Any:
-        kernel = elementwise_kernel("lgamma", (), x)
-        return super().lgamma(x) if kernel is None else kernel.alike((x,))
-
-    def digamma(self, x: Any) -> Any:
-        kernel = elementwise_kernel("digamma", (), x)
-        return super().digamma(x) if kernel is None else kernel.alike((x,))
-
-    def sinc(self, x: Any) -> Any:
-        kernel = elementwise_kernel("sinc", (), x)
-        return super().sinc(x) if kernel is None else kernel.alike((x,))
-
-    def gamma_slope(self, x: Any, concentration: Any, log: bool) -> Any:
-        kernel = None
-        if x.size >= LEAST_OF_SLOPES[x.dtype.itemsize]:
-            kernel = elementwise_kernel("slope_of_gamma", (log,), x, concentration)
-        return super().gamma_slope(x, concentration, log) if kernel is None else kernel.alike((x, concentration))
-
-    def logit_beta_slope(self, x: Any, a: Any, b: Any) -> Any:
-        kernel = None
-        if x.size >= LEAST_OF_SLOPES[x.dtype.itemsize]:
-            kernel = elementwise_kernel("slope_of_logit_beta", (), x, a, b)
-        return super().logit_beta_slope(x, a, b) if kernel is None else kernel.alike((x, a, b))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None

@@ -27,7 +27,7 @@ def uniform(cls: Any, shape: Size, low: Any, high: Any, dtype: Any, generator: A
         return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
     draw = Draw(cls, "uniform", shape, dtype, generator, device, low=(low, FINITE), high=(high, FINITE))
     d, first, last = draw.device, draw.full("low"), draw.full("high")
-    message = f"{draw.factory}() got an element of low above that of high; expected low <= high"
+    message = f"{draw.factory}() got an element of low above the one of high; expected low <= high"
     refuse_unless(d, d.le(d.detach(first), d.detach(last)), ArgumentError(message))
     samples = d.add(d.mul(d.random_uniform(draw.rng(), draw.shape, draw.dtype), d.sub(last, first)), first)
     return draw.wrap(d.where(d.lt(d.detach(samples), d.detach(last)), samples, first))  # rounding must not reach high

@@ -157,7 +157,7 @@ class RandomFactories(TensorBase[B]):
             concentration: the shape parameter.
             rate: the inverse of the scale.
             log: whether to return the logarithms of the numbers, which do not underflow.
-            dtype: the dtype of the result; by default that of the parameters that are tensors, else float32.
+            dtype: the dtype of the result; by default the dtype of the parameters that are tensors, else float32.
             generator: the source of random numbers; by default `burnpy.default_generator` of the device.
             device: a backend class, an alias or a device, instead of ``Tensor[backend]``; neither is needed where a
                 parameter is a tensor.
@@ -220,7 +220,7 @@ class RandomFactories(TensorBase[B]):
         """Random probabilities from the Dirichlet distribution: rows over the last dimension, whose sums are 1.
 
         The arguments, errors and gradients are as of `gamma`. ``shape`` includes the last dimension, and a number as
-        concentration is that of each component.
+        concentration stands for each component.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy
@@ -244,10 +244,10 @@ class RandomFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Random numbers from Student's t distribution with ``df`` degrees of freedom, times ``scale`` plus ``loc``.
+        """Random numbers from Student's t distribution with ``df`` degrees of freedom, scaled and shifted.
 
-        The arguments, errors and gradients are as of `gamma`. The gradient by ``df`` is that of a normal number divided
-        by the root of one of the gamma distribution.
+        The arguments, errors and gradients are as of `gamma`. The gradient by ``df`` passes through a number of the gamma
+        distribution, by whose root a normal number is divided.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy

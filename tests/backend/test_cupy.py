@@ -89,6 +89,7 @@ def draw(device: CuPy) -> list[Any]:
         device.random_uniform(generator, (1000,), float16),
         device.random_normal(generator, (3,), float64),
         device.random_normal(generator, (3,), float16),
+        device.random_exponential(generator, (3,), float32),
         device.random_integers(generator, -2, 3, (50,), int8),
         device.random_permutation(generator, 9, int32),
     ]

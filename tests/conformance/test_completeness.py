@@ -19,8 +19,8 @@ from tests.rows import every_row
 
 BY_DEFAULT = {
     "run": "its default executes a program with operations that have rules",
-    "gamma_slope": "its default is a quadrature, whose derivative is that of its operations",
-    "logit_beta_slope": "its default is a quadrature, whose derivative is that of its operations",
+    "gamma_slope": "its default is a quadrature, whose derivatives follow from its operations",
+    "logit_beta_slope": "its default is a quadrature, whose derivatives follow from its operations",
     "foreach_add": "its default adds each, and gradients are rarely differentiated",
     "foreach_cast": "its default converts each, and gradients are rarely differentiated",
     "foreach_clamp": "its default clamps each, and gradients are rarely differentiated",

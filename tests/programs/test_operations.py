@@ -54,6 +54,12 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
     **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
+    "gamma_slope": ("gamma_slope", (x(200, 90, low=0.1), x(200, 90, low=0.1), False), ("slope_of_gamma",)),
+    "logit_beta_slope": (
+        "logit_beta_slope",
+        (x(200, 90), x(200, 90, low=0.1), x(200, 90, low=0.1)),
+        ("slope_of_logit_beta",),
+    ),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),

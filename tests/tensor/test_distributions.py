@@ -21,7 +21,7 @@ from tests.rows import every_row
 
 T = Tensor[NumPy]
 Train = Autodiff[NumPy]
-COUNT = 20_000
+COUNT = 16_000
 LEAST = 1e-4
 """The probability of a sample as far off as it may be. All tests have fixed seeds, so none fails by chance."""
 
@@ -181,7 +181,7 @@ def test_sampling_without_replacement() -> None:
 
 
 def slopes(f: Callable[..., Any], *parameters: Any) -> list[Any]:
-    """The gradients of the sum of f by its parameters, each of which has the shape of the result."""
+    """The gradients of the sum of f by its parameters, which have the shape of the result."""
     leaves = [Tensor[Train].from_data(p, dtype="float64").require_grad() for p in parameters]
     grads = f(*leaves).sum().backward()
     return [grads[leaf].to_numpy() for leaf in leaves]
@@ -223,7 +223,7 @@ def test_gradients_are_those_of_quantiles() -> None:
 
 
 def test_gradients_of_means_of_components() -> None:
-    """The mean gradient is that of the mean: of the Dirichlet, Student's t and truncated normal distribution."""
+    """The mean gradient is the gradient of the mean of Dirichlet, Student's t and truncated normal numbers."""
     from scipy import stats
 
     a = Tensor[Train].from_data([0.5, 2.0, 4.0], dtype="float64").require_grad()

@@ -53,6 +53,8 @@ class CuPyPointwise(CuPyPrograms):
     _kernels: Kernels
 
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
+    gamma_slope = elementwise_method("gamma_slope", 2, "slope_of_gamma")
+    logit_beta_slope = elementwise_method("logit_beta_slope", 3, "slope_of_logit_beta")
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:

@@ -78,21 +78,19 @@ _formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
 _programs: dict[Program, Kernel | None] = lookup()
 _families: dict[str, Any] = lookup()
 _templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
-_FULL = (("full",), ("full", "full"), ("full", "full", "full"))
-"""The extents of arrays of one shape, by how many follow the first."""
+_ONE, _TWO = ("full",), ("full", "full")
 
 
-def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, *others: Any) -> Kernel | None:
+def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
     if x.size < LEAST or not (dtype is float32 or dtype is float64):
         return None
-    if not others:
-        return operation_kernel(name, _FULL[0], dtype, rest)
-    for y in others:
-        if y.dtype is not dtype or y.shape != x.shape:
-            return None
-    return operation_kernel(name, _FULL[len(others)], dtype, rest)
+    if y is None:
+        return operation_kernel(name, _ONE, dtype, rest)
+    if y.dtype is not dtype or y.shape != x.shape:
+        return None
+    return operation_kernel(name, _TWO, dtype, rest)
 
 
 def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:

@@ -1,8 +1,8 @@
 """The derivatives of quantiles of the gamma and beta distribution by their parameters, made of a backend's operations.
 
 Let F(x; a) be a distribution function, with the density p and the quantile x(a) of a fixed probability. Then dx/da is
--∂F/∂a / p(x), where ∂F/∂a is the integral of p · ∂log p/∂a from the lower end to x, or that with the opposite sign from
-x to the upper end. With t = log x for the gamma distribution, and t = log(x / (1 - x)) for the beta distribution, the
+-∂F/∂a / p(x), where ∂F/∂a is the integral of p · ∂log p/∂a from the lower end to x, or with the opposite sign from x to
+the upper end. With t = log x for the gamma distribution, and t = log(x / (1 - x)) for the beta distribution, the
 derivative dt/da is, for either end,
 
     dt/da = ∫ w(v) · exp(e(v)) dv for v from 0 to ±∞,    e(v) = log(p(t + v) / p(t)),    w(v) = ∂log p(t + v)/∂a.
@@ -13,7 +13,7 @@ taken off and integrated exactly. Against integrals of 30 digits the relative er
 float32 or less, which have fewer nodes and terms, below 2e-5 and mostly below 1e-7.
 
 All is computed in float64. The ends of the integrals are constants, as the integral does not depend on them: so
-derivatives of all orders are those of the operations.
+derivatives of all orders follow from the operations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Precision(NamedTuple):
 
     @classmethod
     def of(cls, dtype: DType) -> _Precision:
-        """Return that of results of a dtype."""
+        """Return the precision for results of a dtype."""
         return cls(28, 36, 36.0) if dtype == float64 else cls(20, 16, 27.0)
 
 
@@ -52,7 +52,7 @@ def gamma_slope(b: Any, x: Float, concentration: Float, log: bool) -> Float:
 
     Args:
         b: a backend.
-        x: the quantile or, with ``log``, its logarithm, of which the derivative is then returned.
+        x: the quantile; with ``log`` its logarithm, whose derivative is returned then.
         concentration: the parameter; the rate is 1.
         log: whether x is a logarithm.
     """
@@ -66,7 +66,7 @@ def gamma_slope(b: Any, x: Float, concentration: Float, log: bool) -> Float:
 
 
 def _gamma_series(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
-    """-Σ xⁿ / (a · (a + 1) ⋯ (a + n)) · (log x - ψ(a + n + 1)), from that of the incomplete gamma function."""
+    """-Σ xⁿ / (a · (a + 1) ⋯ (a + n)) · (log x - ψ(a + n + 1)), from the series of the incomplete gamma function."""
     t = b.minimum(t, math.log(_SERIES))
     x, inverse = b.exp(t), b.reciprocal(a)
     coefficient, difference = inverse, b.sub(t, b.add(b.digamma(a), inverse))
@@ -106,9 +106,9 @@ def _gamma_integral(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
 def logit_beta_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Float:
     """Compute the derivative of the logit of a quantile of the beta distribution by ``alpha``.
 
-    It is computed in terms of the smaller one of x and 1 - x, which is called the small side: its parameter is a, and
-    its logarithm at a distance v is log p + v - λ(v), with λ(v) = log(1 + p · (e^v - 1)); that of the other side is
-    log(1 - p) - λ(v).
+    It is computed in terms of the smaller one of x and 1 - x, the small side, which is p. Its parameter is a, and its
+    logarithm at a distance v is log p + v - λ(v), with λ(v) = log(1 + p · (e^v - 1)); the logarithm of the other side
+    is log(1 - p) - λ(v).
     """
     dtype = b.promote(logit, alpha, beta)[0].dtype
     precision = _Precision.of(dtype)

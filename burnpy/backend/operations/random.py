@@ -1,11 +1,10 @@
-"""Operations that draw random numbers, and the derivatives of random numbers by the parameters of their distribution.
+"""Operations that draw random numbers, and the derivatives of such numbers by the parameters of their distribution.
 
-All state is in the NumPy generator argument, so that it can be saved, restored and shared. The defaults draw in
-float64 on the CPU; a device may draw one seed and sample with its own generator.
+All state is in the NumPy generator argument, so that it can be saved, restored and shared.
 
 A draw of a gamma, beta or Dirichlet distribution is differentiable, by implicit reparametrization: its derivative is
-that of the quantile at the probability that was drawn. Source: Figurnov, Mohamed and Mnih, Implicit Reparameterization
-Gradients, 2018.
+the derivative of the quantile at the probability that was drawn. Source: Figurnov, Mohamed and Mnih, Implicit
+Reparameterization Gradients, 2018.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _component_slope(i: Any, out: Float, concentration: Float) -> Float:
 
 
 class Random(OperationsBase):
-    """Random sampling.
+    """Random sampling. The defaults sample on the CPU; a device may draw one seed and sample with its own generator.
 
     Parameters of distributions are valid, and broadcast. Along the dimensions ``alike``, all slices are drawn from the
     same state of the generator, as `burnpy.func.vmap` does for ``randomness="same"``.
@@ -171,7 +170,7 @@ def _logit_beta(generator: np.random.Generator, a: Any, b: Any) -> Any:
 
 
 def _log_dirichlet(generator: np.random.Generator, concentration: Any) -> Any:
-    """Sample the logarithms of gamma variables less that of their sum, with all digits of one that is nearly 1."""
+    """Sample the logarithms of gamma variables less the logarithm of their sum, with all digits where x is nearly 1."""
     logs = _log_gamma(generator, concentration)
     if not logs.size:
         return logs
