@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from burnpy.backend.backend import Backend
@@ -48,6 +49,16 @@ class ArrayBase(Backend):
         elif x.dtype is not y.dtype:
             x, y = self.promote(x, y)
         return self._call(f, x, y)
+
+    def _of_one_shape(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Broadcast a float primitive and another or a number; as they are, if their shapes or dtypes do not fit."""
+        if type(y) in NUMBERS:
+            return x, self.full(x.shape, y, x.dtype)
+        if x.dtype is not y.dtype or x.shape == y.shape:
+            return x, y
+        with suppress(ValueError):  # the operation tells the user
+            x, y = self._call(self.xp.broadcast_arrays, x, y)
+        return x, y
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         """Convert a Python number for use as the second operand of a primitive of ``dtype``."""

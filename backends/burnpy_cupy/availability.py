@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from os import environ
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, BackendUnavailableError
@@ -16,8 +17,14 @@ def load() -> Any:
     """Import and return the module cupy.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, or its installation is incomplete.
+        BackendUnavailableError: cupy is not installed, its installation is incomplete, or it is set to use a default
+            stream for each thread.
     """
+    if environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0").strip() not in ("", "0"):
+        raise BackendUnavailableError(
+            "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set, which leaves the work of threads on shared tensors unordered; "
+            "unset it, and use device.stream() for work in parallel"
+        )
     try:
         return import_module("cupy")
     except ImportError as error:
@@ -52,11 +59,18 @@ def count() -> int:
             "or use NumPy on the CPU"
         )
     for name, purpose, probe in (
-        ("NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
-        ("cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
+        ("library NVRTC", "compiles its kernels", lambda: cupy.cuda.nvrtc.getVersion()),
+        ("library cuBLAS", "multiplies matrices", lambda: cupy.cuda.cublas),
+        ("headers", "its kernels include", _headers),
     ):
         with_library(cupy, name, purpose, probe)
     return gpus
+
+
+def _headers() -> None:
+    """Find CUDA's headers, as CuPy does before it compiles a kernel."""
+    if import_module("cuda.pathfinder").find_nvidia_header_directory("cudart") is None:
+        raise OSError("no headers")
 
 
 def _insufficient_driver(cupy: Any) -> BackendUnavailableError:
@@ -75,7 +89,7 @@ def _insufficient_driver(cupy: Any) -> BackendUnavailableError:
 
 
 def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> Any:
-    """Return ``f()``, which needs a CUDA library; CuPy's wheels do not include them.
+    """Return ``f()``, which needs a CUDA library or its headers; CuPy's wheels do not include them.
 
     Raises:
         BackendUnavailableError: the library is missing.
@@ -87,7 +101,7 @@ def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> An
             raise
         release = cupy.cuda.runtime.runtimeGetVersion() // 1000
         raise BackendUnavailableError(
-            f"CuPy found a GPU, but not CUDA's library {name}, which {purpose}; install CUDA's libraries with: "
+            f"CuPy found a GPU, but not CUDA's {name}, which {purpose}; install CUDA's libraries with: "
             f'pip install "cupy-cuda{release}x[ctk]"'
         ) from error
 

@@ -188,9 +188,25 @@ class CuPy(
         return copied
 
     def transfer_from(self, x: Any, source: Backend) -> Any:
-        if source is not self and isinstance(source, CuPy):
-            return self._call(self.xp.asarray, x)  # from GPU to GPU
-        return super().transfer_from(x, source)
+        if source is self or not isinstance(source, CuPy):
+            return super().transfer_from(x, source)
+        whole, ready = source._call(source._sent, x)
+        received, done = self._call(self._received, whole, ready)
+        source._call(source._wait, done)  # so that the memory of ``whole`` is not used again before it is read
+        return received
+
+    def _sent(self, x: Any) -> tuple[Any, Any]:
+        """Return x in row-major order, as CuPy copies nothing else to another GPU, and an event after it."""
+        return self.xp.ascontiguousarray(x), self._streams.event(self._streams.current())
+
+    def _received(self, x: Any, ready: Any) -> tuple[Any, Any]:
+        """Return a copy of another GPU's array, made after an event there, and an event after the copy."""
+        self._wait(ready)
+        return self.xp.asarray(x), self._streams.event(self._streams.current())
+
+    def _wait(self, event: Any) -> None:
+        """Have the current stream wait for an event."""
+        self._streams.current().wait_event(event)
 
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int":
@@ -213,12 +229,14 @@ class CuPy(
         compute = super()._lapack
         with import_module("cupyx").errstate(linalg="raise"):
             return availability.with_library(
-                self.xp, "cuSOLVER", "decomposes matrices", lambda: compute(function, *args)
+                self.xp, "library cuSOLVER", "decomposes matrices", lambda: compute(function, *args)
             )
 
     def _transformed(self, function: Callable[..., Any], *args: Any) -> Any:
         compute = super()._transformed
-        return availability.with_library(self.xp, "cuFFT", "transforms signals", lambda: compute(function, *args))
+        return availability.with_library(
+            self.xp, "library cuFFT", "transforms signals", lambda: compute(function, *args)
+        )
 
 
 def _event(xp: Any) -> Any:

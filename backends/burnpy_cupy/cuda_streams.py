@@ -51,23 +51,28 @@ class Streams:
         """Implement `Backend.ahead`; called with the device as the current one.
 
         The copies go to a stream of this thread that is not ordered with the default stream, and so run in parallel
-        with it. That stream waits for the work queued now, which may still use the memory that the copies get, such as
-        earlier batches.
+        with it. That stream waits for the work queued now, here and on the streams that took earlier copies, as it may
+        still use the memory that the new copies get.
         """
         stream = getattr(self._copying, "stream", None)
         if stream is None:
             stream = self._copying.stream = self._xp.cuda.Stream(non_blocking=True)
-        self.follow(stream, self.current())
+            self._copying.takers = {}
+        takers, current = self._copying.takers, self.current()
+        for user in {current.ptr: current, **takers}.values():
+            self.follow(stream, user)
+        takers.clear()
         token = self.entered.set(Entered(stream, self.entered.get()))
         try:
             made = make()
         finally:
             self.entered.reset(token)
-        done = self._xp.cuda.Event(disable_timing=True)
-        done.record(stream)
+        done = self.event(stream)
 
         def take() -> T:
-            self.current().wait_event(done)
+            current = self.current()
+            current.wait_event(done)
+            takers[current.ptr] = current
             return made
 
         return take
@@ -75,9 +80,13 @@ class Streams:
     def follow(self, later: Any, earlier: Any) -> None:
         """Have one stream wait for the work queued on another, on the GPU."""
         if later.ptr != earlier.ptr:
-            event = self._xp.cuda.Event(disable_timing=True)
-            event.record(earlier)
-            later.wait_event(event)
+            later.wait_event(self.event(earlier))
+
+    def event(self, stream: Any) -> Any:
+        """Return an event that occurs when the work queued on a stream is done."""
+        event = self._xp.cuda.Event(disable_timing=True)
+        event.record(stream)
+        return event
 
     def current(self) -> Any:
         """Return the stream that work goes to; called with the device as the current one."""

@@ -1,6 +1,6 @@
 """Matrix products by cuBLAS: operands of 16, 32 or 64 bits, results of the same dtype or of float32.
 
-Sums are never accumulated in 16 bits.
+Sums are never accumulated in 16 bits, not even those of parts of a product that cuBLAS divides among blocks.
 
 cuBLAS reads an operand row by row or column by column, with any distance between the rows or columns and between the
 matrices of a batch. So transposed views, parts of matrices and broadcast batches are multiplied where they lie; only
@@ -9,6 +9,7 @@ operands that it cannot address so are copied first.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +27,19 @@ _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 """cublasComputeType_t: CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 and CUBLAS_COMPUTE_64F."""
 
 _DEFAULT_ALGORITHM = -1
+
+_NO_REDUCED_PRECISION = 16
+"""cublasMath_t: CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, without which cuBLAS may add
+partial sums of a product with a 16-bit result in 16 bits."""
+
+_CANNOT_ALLOCATE = (1, 3)
+"""cublasStatus_t of a handle that cannot be made: CUBLAS_STATUS_NOT_INITIALIZED and CUBLAS_STATUS_ALLOC_FAILED."""
+
+_HANDLE_BYTES = 32 << 20
+"""About the memory that a handle takes."""
+
+_set_up = threading.local()
+"""The devices whose handles of this thread have their mode. CuPy keeps a handle for each thread and device, too."""
 
 _NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64)}
 """The factors of the product and of the result's previous content, which cuBLAS reads on the CPU."""
@@ -77,7 +91,7 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
     # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
     sizes = (int(by_y.transposed), int(by_x.transposed), columns, rows, size, factor.ctypes.data)
     operand, type_y, type_out = _TYPES[x.dtype.name], _TYPES[y.dtype.name], _TYPES[out.dtype.name]
-    handle, cublas = xp.cuda.device.get_cublas_handle(), xp.cuda.cublas
+    handle, cublas = _handle(xp, out.device.id), xp.cuda.cublas
     batch = out.size // (rows * columns)
     if batch == 1:
         cublas.gemmEx(
@@ -98,6 +112,25 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
             *(batch, compute, _DEFAULT_ALGORITHM),
         )
     return out
+
+
+def _handle(xp: Any, device: int) -> Any:
+    """Return cuBLAS's handle of this thread for the current device, which adds partial sums in full precision.
+
+    Raises:
+        cupy.cuda.memory.OutOfMemoryError: the GPU has no memory left for a new one.
+    """
+    try:
+        handle = xp.cuda.device.get_cublas_handle()
+    except xp.cuda.cublas.CUBLASError as error:
+        if error.status not in _CANNOT_ALLOCATE:
+            raise
+        raise xp.cuda.memory.OutOfMemoryError(_HANDLE_BYTES, -1) from error
+    devices = vars(_set_up).setdefault("devices", set())
+    if device not in devices:
+        xp.cuda.cublas.setMathMode(handle, _NO_REDUCED_PRECISION)
+        devices.add(device)
+    return handle
 
 
 def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
@@ -136,7 +169,7 @@ def _layout(x: Any) -> _Layout | None:
     *outer, line, element = [stride // x.itemsize for stride in x.strides]
     *lead, rows, columns = x.shape
     matrix = batch_stride(lead, outer)
-    if matrix is None:
+    if matrix is None or matrix < 0:
         return None
     if (columns == 1 or element == 1) and (rows == 1 or line >= columns):
         return _Layout(False, columns if rows == 1 else line, matrix)

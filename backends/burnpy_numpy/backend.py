@@ -33,6 +33,8 @@ from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyShape
+from burnpy_numpy.special import NumPySpecial
+from burnpy_numpy.volume_convolution import NumPyVolumes
 
 if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
@@ -60,7 +62,9 @@ class NumPy(
     NumPyScans,
     NumPyShape,
     NumPySoftmax,
+    NumPySpecial,
     NumPyForeach,
+    NumPyVolumes,
 ):
     """A backend that computes with NumPy arrays on the CPU.
 

@@ -29,6 +29,9 @@ MIN_BIAS_FIRST_COMPILED = 1 << 10
 MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 
+MIN_OUTER = 1 << 12
+"""The number of elements from which outer products take less time as a kernel."""
+
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import TemplateKernel
 
@@ -49,6 +52,10 @@ class NumPyDense(ArrayBackend):
                     return quietly(product, x, y)
             if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
+        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("dense")):
+            out = kernels.run_outer_products(x, y)
+            if out is not None:
+                return out
         return super().matmul(x, y)
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
@@ -105,6 +112,18 @@ class NumPyDense(ArrayBackend):
         chosen = (np.arange(index.size), index.reshape(-1))
         out[chosen] = self._call(np.subtract, out[chosen], grad.reshape(-1))  # an infinite gradient gives NaN
         return out.reshape(x.shape)
+
+
+def _are_outer(x: Any, y: Any) -> bool:
+    """Return whether a kernel computes the products of a column and a row for each member of a batch."""
+    dtype, shape = x.dtype, x.shape
+    return (
+        shape[-1] == 1
+        and (dtype is float32 or dtype is float64)
+        and y.dtype is dtype
+        and y.shape[:-1] == (*shape[:-2], 1)
+        and x.size * y.shape[-1] >= MIN_OUTER
+    )
 
 
 def product(x: Any, y: Any) -> Any:

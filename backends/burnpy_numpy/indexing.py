@@ -33,7 +33,7 @@ _MIN_ELEMENTS = 512
 
 
 class NumPyIndexing(ArrayBackend):
-    """Operations at indices by kernels, which add one element after the other, else by few calls of NumPy.
+    """Operations at indices by kernels, which move one element after the other, else by few calls of NumPy.
 
     Gradients are accumulated in the memory of ``total``; if it is a NumPy scalar or read-only, the sum is a new array.
     """
@@ -50,9 +50,16 @@ class NumPyIndexing(ArrayBackend):
             return super().gather(x, dim, index)
         return self._call(_gather, x, dim, index)
 
+    def scatter(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
+            out = kernels.scattered(x, dim, index, src, "set")
+            if out is not None:
+                return out
+        return super().scatter(x, dim, index, src)
+
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
-            out = kernels.scattered(x, dim, index, src)
+            out = kernels.scattered(x, dim, index, src, "add")
             if out is not None:
                 return out
         return super().scatter_add(x, dim, index, src)

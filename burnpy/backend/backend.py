@@ -18,6 +18,7 @@ from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
+from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.normalization import Normalization
@@ -33,6 +34,7 @@ from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
+from burnpy.backend.operations.volume_convolution import VolumeConvolution
 from burnpy.backend.primitives import DType, Float, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
@@ -53,6 +55,7 @@ class Backend(
     Elementary,
     Binary,
     SpecialFunctions,
+    IncompleteGamma,
     Integers,
     Activation,
     Reduction,
@@ -63,6 +66,7 @@ class Backend(
     Ordering,
     Random,
     Convolution,
+    VolumeConvolution,
     Dense,
     Pooling,
     Resampling,
@@ -113,6 +117,9 @@ class Backend(
 
     stands_for: Backend | None = None
     """The device in whose place this one records the operations of a compiled function; None if it records none."""
+
+    records: ClassVar[bool] = False
+    """True for `Recorded`, beneath which nothing of a compiled function may compute."""
 
     entry: Any = None
     """What takes values of the device that this one `stands_for` into the recording of a loop's body or a branch."""

@@ -51,6 +51,13 @@ class Subscriptable:
         return BoundAlias(cls, item if type(item) is tuple else (item,))
 
 
+def innermost(device: Any) -> Any:
+    """Return the device beneath all that a device wraps: a plain one, or the one that records a compiled function."""
+    while device.inner is not None and not device.records:
+        device = device.inner
+    return device
+
+
 class DeviceMeta(ABCMeta):
     """The metaclass of backends, which makes devices singletons: ``NumPy() is NumPy()``, ``CuPy() is CuPy(0)``."""
 

@@ -108,8 +108,8 @@ def _drawn(op: Operation) -> Method:
         if shapes:
             (k,) = shapes
             return self.batched(draw(*values[:k], (self.size, *values[k]), *values[k + 1 :]))
-        draws = [draw(*values) for _ in range(self.size)]
-        return self.batched(i.cat([i.reshape(x, (1, *x.shape)) for x in draws], 0))
+        draws = [i.reshape(x, (1, *x.shape)) for x in (draw(*values) for _ in range(max(self.size, 1)))]
+        return self.batched(i.slice(i.cat(draws, 0), (slice(0, self.size, 1),)))
 
     return drawn
 
@@ -151,7 +151,8 @@ def _lifter(op: Operation) -> Callable[[Any, list[Any]], bool]:
             elif x.__class__ is BatchedValue and x.device is self:
                 batched = batched or x.batched
             elif hasattr(x, "dtype") and hasattr(x, "shape"):
-                args[k] = BatchedValue(self, x, False)
+                args[k] = own = self.own(x)
+                batched = batched or own.batched
         return batched
 
     return lift
@@ -256,6 +257,19 @@ def _shifted(op: Operation) -> Method:
     lift, choose = _lifter(op), _chooser(op)
     primitives = [k for k, a in enumerate(op.arguments) if a.kind is not None]
     shifts = [(k, SHIFTS[a.role]) for k, a in enumerate(op.arguments) if a.role in SHIFTS]
+
+    if primitives == [0] and not op.arguments[0].sequence:
+
+        def shifted_unary(self: Any, *args: Any, **keywords: Any) -> Any:
+            x, *rest = complete(op, args, keywords) if keywords or len(args) != count else args
+            x = self.own(x)
+            operate = getattr(choose(self, (x,)), name)
+            if x.batched:
+                for k, shift in shifts:
+                    rest[k - 1] = shift(self, rest[k - 1])
+            return _wrapped(self, operate(x.value, *rest), x.batched)
+
+        return shifted_unary
 
     def shifted(self: Any, *args: Any, **keywords: Any) -> Any:
         values = list(complete(op, args, keywords) if keywords or len(args) != count else args)

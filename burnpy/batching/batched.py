@@ -74,7 +74,12 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
 
     def own(self, x: Any) -> BatchedValue:
         """Return x as a primitive of this device; a primitive of a device beneath is shared by all examples."""
-        return x if x.__class__ is BatchedValue and x.device is self else BatchedValue(self, x, False)
+        if x.__class__ is BatchedValue:
+            if x.device is self:
+                return x
+            if x.device is self.stands_for:
+                return self.entry(x.device, x)  # type: ignore[no-any-return]  # set with ``stands_for``
+        return BatchedValue(self, x, False)
 
     def batched(self, value: Value) -> BatchedValue:
         """Wrap an inner primitive whose first dimension is the batch."""
@@ -135,7 +140,7 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
     def unreadable(self, x: BatchedValue) -> str:
         """Return the message of the error for reading a tensor that differs between examples."""
         if self.api == "vmap":
-            hint = "choose between values with burnpy.where(...), or return the tensor"
+            hint = "choose between values with burnpy.where(...) or burnpy.func.cond(...), or return the tensor"
         else:
             hint = "compute with operations on tensors, or take jacrev() or jacfwd() with chunk_size=1"
         return (

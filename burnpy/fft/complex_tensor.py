@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import DTypeError, ImmutableError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, DTypeError, ImmutableError, KindError, MissingNameError, ShapeError
 from burnpy.fft.complex_arithmetic import ComplexArithmetic
 from burnpy.fft.complex_base import made
 from burnpy.fft.complex_shape import ComplexShape
@@ -119,6 +119,17 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         out.real, out.imag = real, imag
         return out
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The array for ``np.asarray(z)``, a copy of the numbers.
+
+        Raises:
+            ArgumentError: ``copy=False``.
+        """
+        if copy is False:
+            raise ArgumentError("np.asarray(z, copy=False) got a ComplexTensor, a pair of arrays, which takes a copy")
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
+
     def tolist(self) -> Any:
         """The elements as Python's complex numbers, in nested lists."""
         return self.to_numpy().tolist()
@@ -141,7 +152,10 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
             )
         return bool(self.item())
 
-    if not TYPE_CHECKING:  # to type checkers, no complex number is a float
+    if not TYPE_CHECKING:  # to type checkers, it has no other attributes, and no complex number is a float
+
+        def __getattr__(self, name):
+            raise MissingNameError(f"ComplexTensor has no {name}; compute with its parts, z.real and z.imag")
 
         def __float__(self):
             raise KindError(f"float() got a ComplexTensor of shape {self.shape}; take z.real, z.imag or z.abs()")

@@ -12,7 +12,7 @@ from burnpy.batching.batched import Batched, Randomness
 from burnpy.batching.batched_value import BatchedValue
 from burnpy.func.batch_dims import BatchDims, batch_at, dims_for
 from burnpy.func.derivative_levels import Level, primitive_on
-from burnpy.func.pytree import Structure, describe_tree, flatten, holds_none
+from burnpy.func.pytree import Structure, describe_tree, flatten
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
@@ -67,8 +67,7 @@ class BatchCall:
             )
             output = self.f(*args, **self.kwargs)
             outputs, structure = flatten(output)
-            missing = not outputs or (holds_none(structure) and not holds_none(self.structure))
-            if missing or not all(isinstance(x, TensorBase) for x in outputs):
+            if not outputs or not all(isinstance(x, TensorBase) for x in outputs):
                 _refuse_output(output, outputs)
             dims = dims_for("out_dims", self.out_dims, structure, output)
             primitives = [level.own(primitive_on("vmap", x, level)) for x in outputs]

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.func.loop_trees import paths
 from burnpy.func.pytree import Structure, describe_tree, flatten
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import TensorBase
@@ -66,45 +69,62 @@ def batch_of(args: tuple[Any, ...], in_dims: BatchDims) -> Batch:
     by_argument = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
     if len(by_argument) != len(args):
         raise ArgumentError(
-            f"vmap() got in_dims={in_dims!r:.80} for {len(by_argument)} arguments, and the function was called with "
-            f"{len(args)} by position; name a dimension, or None, for each"
+            f"vmap() got in_dims={in_dims!r:.80} of length {len(by_argument)}, and the function was called with "
+            f"{len(args)} by position; name a dimension, or None, for each argument"
         )
     leaves, structure = flatten(args)
     dims: list[int | None] = []
-    sizes: dict[int, str] = {}
+    sizes: dict[int, int] = {}  # the number of the first leaf with a size of the batch
     members = iter(leaves)
     for position, (parts, prefix) in enumerate(zip(structure.children, by_argument, strict=True)):
-        wanted = dims_for(f"in_dims of argument {position}", prefix, parts, args[position])
+        wanted = dims_for("in_dims", prefix, parts, args[position], f" in argument {position}")
         for leaf, dim in zip(islice(members, len(wanted)), wanted, strict=True):
-            if dim is None:
-                dims.append(None)
-                continue
-            place = _checked_dim(position, leaf, dim)
+            place = None if dim is None else _checked_dim(position, leaf, dim)
+            if place is not None:
+                sizes.setdefault(leaf.shape[place], len(dims))
             dims.append(place)
-            size = leaf.shape[place]
-            if size not in sizes:
-                sizes[size] = f"{size} in dim {place} of argument {position}"
     if len(sizes) > 1:
+        names = paths(structure, "argument ")
+        found = ", ".join([f"{size} in dim {dims[k]} of {_name(names[k])}" for size, k in sizes.items()])
         raise ShapeError(
-            f"vmap() got batches of different sizes: {', '.join(sizes.values())}; they must be equal, and in_dims has "
-            "None for an argument that all examples share"
+            f"vmap() got batches of different sizes: {found}; they must be equal, and in_dims has None for an argument "
+            "that all examples share"
         )
     if not sizes:
         raise ArgumentError(
             f"vmap() got no argument with a batch: in_dims={in_dims!r:.80} for {describe_tree(args)}; name the "
-            "dimension of at least one tensor"
+            "dimension of at least one tensor, and pass it by position, as arguments by keyword are shared"
         )
     return Batch(leaves, dims, structure, next(iter(sizes)))
 
 
-def dims_for(what: str, prefix: BatchDims, structure: Structure, tree: Any) -> list[int | None]:
+def _name(path: str) -> str:
+    """Return the name of a leaf of the arguments in messages.
+
+    >>> _name("argument [1]['a']")
+    "argument 1, ['a']"
+    """
+    number, rest = path.removeprefix("argument [").split("]", 1)
+    return f"argument {number}, {rest}" if rest else f"argument {number}"
+
+
+def dims_for(option: str, prefix: BatchDims, structure: Structure, tree: Any, where: str = "") -> list[int | None]:
     """Return a dimension for each leaf of a tree, from one for the tree or a tree of them with its structure.
+
+    Args:
+        option: the name of the option, for messages.
+        prefix: the dimension, or the tree of dimensions.
+        structure: the structure of the tree.
+        tree: the tree.
+        where: where the tree is, for messages.
 
     Raises:
         ArgumentError: ``prefix`` has another structure.
     """
-    if prefix is None or (isinstance(prefix, int) and not isinstance(prefix, bool)):
-        return [prefix] * structure.size
+    if prefix is None:
+        return [None] * structure.size
+    if isinstance(prefix, (int, np.integer)) and not isinstance(prefix, bool):
+        return [int(prefix)] * structure.size
     members: list[BatchDims]
     if isinstance(prefix, dict) and isinstance(tree, dict) and prefix.keys() == tree.keys():
         members, parts = [prefix[key] for key in tree], list(tree.values())
@@ -112,13 +132,13 @@ def dims_for(what: str, prefix: BatchDims, structure: Structure, tree: Any) -> l
         members, parts = list(prefix), list(tree)
     else:
         raise ArgumentError(
-            f"vmap() got {what} {prefix!r:.80} for {describe_tree(tree)}; write a dimension or None for all its "
+            f"vmap() got {option}={prefix!r:.80} for {describe_tree(tree)}{where}; write an int or None for all its "
             "tensors, or for each member in tuples, lists and dicts as in the tree"
         )
     return [
         dim
         for member, child, part in zip(members, structure.children, parts, strict=True)
-        for dim in dims_for(what, member, child, part)
+        for dim in dims_for(option, member, child, part, where)
     ]
 
 
@@ -126,9 +146,14 @@ def _checked_dim(position: int, leaf: Any, dim: int) -> int:
     if not isinstance(leaf, TensorBase):
         raise KindError(
             f"vmap() got {describe_tree(leaf)} in argument {position}, which has no batch dimension {dim}; write None "
-            f"for it in in_dims, or make it a tensor"
+            "for it in in_dims, or make it a tensor with Tensor.from_data(...)"
         )
     ndim = len(leaf.shape)
+    if not ndim:
+        raise ShapeError(
+            f"vmap() got in_dims={dim} for argument {position}, which holds {a(type(leaf).__name__)} of shape (), "
+            "without a dimension for the batch; write None in in_dims to share it"
+        )
     if not -ndim <= dim < ndim:
         raise ShapeError(
             f"vmap() got in_dims={dim} for argument {position}, which holds {a(type(leaf).__name__)} of shape "

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.func.batched_branches import chosen_branches, is_under_vmap, next_state
+from burnpy.func.batched_loops import looped_while
 from burnpy.func.derivative_levels import base_for
 from burnpy.func.loop_trees import kept, loop_function, paths, tensor_leaves
 from burnpy.func.nested_calls import recorder_of
 from burnpy.func.pytree import Structure, describe_tree, flatten
-from burnpy.func.recorded_branches import recorded_cond, recorded_while
+from burnpy.func.recorded_branches import recorded_cond
+from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -30,6 +33,9 @@ def cond(
     As ``jax.lax.cond``. In a function that is `compiled` both functions are recorded, and each replay runs one of them,
     by the value that the predicate has then; its gradient runs the chosen one again. Otherwise only one is called.
 
+    Under `vmap`, with a predicate that differs between examples, both are called with all examples, and each example
+    gets the result of its own; what the other one computes does not affect its gradient by the operands.
+
     Args:
         predicate: a bool, or a `BoolTensor` of shape ().
         true_f: a function of trees of tensors.
@@ -38,8 +44,8 @@ def cond(
 
     Raises:
         KindError: the predicate is no bool, or an argument is no function.
-        ShapeError: the predicate has several elements; or, in a compiled function, the results have other shapes.
-        ArgumentError, DTypeError: in a compiled function, the results have other structures, or dtypes.
+        ShapeError: the predicate has several elements; or, where both are called, the results have other shapes.
+        ArgumentError, DTypeError: where both are called, the results have other structures, or dtypes.
         RecordingError: in a compiled function, it is differentiated twice, or a branch draws random numbers.
 
     >>> from burnpy import Tensor, compiled
@@ -57,22 +63,27 @@ def cond(
     _checked_bool("cond", "predicate", predicate)
     leaves, structure = flatten(operands, whole=True)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
-    if recorder_of(base_for("cond", (predicate, *tensors))) is None:
+    is_recorded = recorder_of(base_for("cond", (predicate, *tensors))) is not None
+    for_each = differs_between_examples(predicate) or (is_recorded and any(map(is_under_vmap, (predicate, *tensors))))
+    if not is_recorded and not for_each:
         return (true_f if predicate.item() else false_f)(*operands)
-    leaves, structure = tensor_leaves("cond", "operands", operands)
     results: list[tuple[list[TensorBase[Any]], Structure]] = []
 
     def branch(f: Callable[..., Any]) -> Callable[..., list[Any]]:
         def flat(*given: Any) -> list[Any]:
-            returned = f(*structure.unflatten(given))
-            results.append(tensor_leaves("cond", "the result", returned))
+            results.append(tensor_leaves("cond", "the result", f(*given)))
             if len(results) == 2:
                 _same(results[0], results[1])
             return list(results[-1][0])
 
         return flat
 
-    outs = recorded_cond(predicate, [branch(true_f), branch(false_f)], list(leaves))
+    branches = [branch(true_f), branch(false_f)]
+    if for_each:
+        outs = chosen_branches(predicate, branches, leaves, structure)
+    else:
+        operand_leaves, structure = tensor_leaves("cond", "operands", operands)
+        outs = recorded_cond(predicate, branches, list(operand_leaves), structure)
     return results[0][1].unflatten(outs)  # type: ignore[no-any-return]  # of the functions' type
 
 
@@ -82,6 +93,9 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
     As ``jax.lax.while_loop``. In a function that is `compiled` both functions are recorded once, and each replay runs
     as many steps as its values need; there it has derivatives in forward mode only. In eager mode it is a Python loop,
     and differentiated as one.
+
+    Under `vmap`, with a condition that differs between examples, it runs until the condition is False for all of them;
+    the state of an example no longer changes once its own condition is False.
 
     Args:
         condition: takes the state and returns a `BoolTensor` of shape ().
@@ -115,10 +129,16 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
 
     leaves: list[Any] = list(first)
     if recorder_of(base_for("while_loop", first)) is not None:
-        return structure.unflatten(recorded_while(test, step, leaves))  # type: ignore[no-any-return]  # of S
-    while test(leaves).item():
-        leaves = step(leaves)
-    return structure.unflatten(leaves)  # type: ignore[no-any-return]  # of S
+        return structure.unflatten(looped_while(test, step, leaves))  # type: ignore[no-any-return]  # of S
+    while True:
+        active = test(leaves)
+        if differs_between_examples(active):
+            new = next_state(active, step, leaves)
+        else:
+            new = step(leaves) if active.item() else None
+        if new is None:
+            return structure.unflatten(leaves)  # type: ignore[no-any-return]  # of S
+        leaves = new
 
 
 def _checked_bool(api: str, name: str, value: Any) -> None:

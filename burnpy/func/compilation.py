@@ -6,13 +6,14 @@ import functools
 import warnings
 from collections.abc import Callable
 from inspect import Parameter
-from types import FunctionType, MethodType, ModuleType
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from burnpy.autodiff.recording import current_mode
-from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.func.captured import captured
 from burnpy.func.pytree import describe_tree, is_registered
 from burnpy.func.recorded_calls import Call, RecordedCall, compare, recorded
 from burnpy.tensor.levels import open_levels
@@ -32,10 +33,8 @@ class Compiled(Generic[P, T]):
         functools.update_wrapper(self, f)
         self._f, self._check = f, check
         self._module: Any = f if is_registered(f) else None
-        self._donate = donate
-        self._positions = () if not donate else _positions(f, donate)
-        self._names = _captured_names(f)
-        self._known: dict[Any, list[tuple[Any, RecordedCall]]] = {}
+        self._donated = {} if not donate else _positions(f, donate)
+        self._known: dict[Any, list[RecordedCall]] = {}
         self._warned = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -58,7 +57,7 @@ class Compiled(Generic[P, T]):
     @property
     def plans(self) -> tuple[PlanExplanation, ...]:
         """The explanations of all plans, in the order in which they were made."""
-        return tuple([plan.explanation() for plans in list(self._known.values()) for _, plan in plans])
+        return tuple([plan.explanation() for plans in list(self._known.values()) for plan in plans])
 
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> PlanExplanation:
         """Return what the plan for these arguments does, which is made if there is none; nothing is computed by it."""
@@ -75,27 +74,51 @@ class Compiled(Generic[P, T]):
         """Return the call with these arguments; a call of a module gets the module itself as its first one."""
         if self._module is not None:
             args = (self._module, *args)
-        return Call(args, kwargs, self._positions)
+        return Call(args, kwargs, self._donated)
 
     def _plan(self, call: Call) -> RecordedCall:
         """Return the plan for a call; recorded if there is none."""
-        captured = tuple([_identity(find()) for find in self._names])
-        key = (call.key, current_mode(), captured)
+        key = (call.key, current_mode())
         known = self._known.setdefault(key, [])
-        for structure, plan in known:
-            if structure == call.structure:
+        for plan in known:
+            if plan.structure == call.structure and plan.captured.holds():
                 return plan
         f: Any = _called if self._module is not None else self._f
-        plan = recorded(f, call)
+        plan = self._recorded(f, call)
         if self._check:
             compare(f, call, plan)
-        plan.captured = [find() for find in self._names]  # kept, as the key has the ids of some
-        known.append((call.structure, plan))
+        known.append(plan)
         count = sum(map(len, self._known.values()))
         if count > MANY_PLANS and not self._warned:
             self._warned = True
             warnings.warn(f"{self!r} has {count} plans; {self._changed(key, call)}", RuntimeWarning, stacklevel=3)
         return plan
+
+    def _recorded(self, f: Any, call: Call) -> RecordedCall:
+        """Record a call.
+
+        Raises:
+            RecordingError: the function changes what it reads from outside.
+        """
+        change = None
+        for _ in range(2):  # the second time with caches filled that the function keeps
+            state = captured(self._f, (call.args, call.kwargs))
+            plan = recorded(f, call)
+            drawn = state.drawn()
+            if drawn is not None:
+                raise RecordingError(
+                    f"{self!r} draws random numbers by {drawn}, which would be the same in each replay; draw with a "
+                    "factory on the argument's device, as Tensor.uniform(shape, device=x.device), or pass them"
+                )
+            change = state.changed()
+            if change is None:
+                plan.captured = state
+                return plan
+        assert change is not None
+        raise RecordingError(
+            f"{self!r} changes {change[0]}, which {change[1]}, and its replays would not; pass it as an argument, and "
+            "return the next value"
+        )
 
     def _changed(self, key: Any, call: Call) -> str:
         """Return the sentence that says how the last call differs from the one before."""
@@ -124,8 +147,8 @@ def _said(part: Any) -> str:
     return repr(part[1])
 
 
-def _positions(f: Any, donate: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the positions of the parameters whose arguments are donated.
+def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
+    """Return the positions of the parameters whose arguments are donated, by name.
 
     Raises:
         ArgumentError: the function has no such parameter, or it is not passed by position.
@@ -138,32 +161,7 @@ def _positions(f: Any, donate: tuple[str, ...]) -> tuple[int, ...]:
             f"compiled(donate={donate!r}) names {wrong[0]!r}, which is no positional parameter of "
             f"{getattr(f, '__qualname__', f)}({', '.join(names)})"
         )
-    return tuple(names.index(name) for name in donate)
-
-
-def _captured_names(f: Any) -> list[Callable[[], Any]]:
-    """Return functions that find the values of the variables outside of a function that its code reads."""
-    f = getattr(f, "__func__", f)
-    if not isinstance(f, FunctionType):
-        return []
-    finders: list[Callable[[], Any]] = [functools.partial(_content, cell) for cell in f.__closure__ or ()]
-    space = f.__globals__
-    for name in f.__code__.co_names:
-        if name in space and not isinstance(space[name], (ModuleType, FunctionType, type)):
-            finders.append(functools.partial(space.get, name))
-    return finders
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
-
-
-def _identity(value: Any) -> Any:
-    """Return what a plan depends on of a captured value: a number or text, and otherwise the object itself."""
-    return (type(value), value) if isinstance(value, (bool, int, float, str)) else id(value)
+    return {name: names.index(name) for name in donate}
 
 
 @overload

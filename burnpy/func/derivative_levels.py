@@ -66,9 +66,10 @@ class ClosedLevel(
         Raises:
             EscapedError: always.
         """
+        beside = "" if self.api == "vmap" else " or beside it (has_aux=True)"
         raise EscapedError(
             f"{operation}() got a tensor from inside of a function that {self.api}() called and that "
-            "has returned; return it from the function, as part of its result or beside it (has_aux=True)"
+            f"has returned; return it from the function, as part of its result{beside}"
         )
 
     def lift(self, value: Value) -> NoReturn:

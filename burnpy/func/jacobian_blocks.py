@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import is_array, kept_of
 from burnpy.autodiff.tools.graph_views import walk
-from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue
@@ -163,9 +162,9 @@ def _columns_in_memory(x: Tensor[Any], known: PushedFunction | None) -> int:
 
 def _units(base: Any, start: int, count: int, x: Tensor[Any]) -> Float:
     """Return a batch of ``count`` tensors of x's shape: 1 at one element, from number ``start`` on, and 0 elsewhere."""
-    d = base.discrete
-    rows = d.reshape(d.arange(start, start + count, 1, int64), (count, 1))
-    units = base.to_float(d.eq(rows, d.arange(0, x.numel(), 1, int64)), x.dtype)
+    size = x.numel()
+    ones = slice(start, count * (size + 1), size + 1)  # of row k element start + k, as in the flattened matrix
+    units = base.accumulate_slice(base.full((count * size,), 0.0, x.dtype), (ones,), base.full((count,), 1.0, x.dtype))
     return base.reshape(units, (count, *x.shape))
 
 

@@ -187,6 +187,12 @@ def _flatten_into(tree: Any, leaves: list[Any], whole: bool) -> Structure:
     return Structure(handler, rest, tuple([_flatten_into(child, leaves, whole) for child in children]))
 
 
+def children_of(tree: Any) -> Iterable[Any] | None:
+    """Return the members of a tree; None for a leaf."""
+    handler = _handler(tree)
+    return None if handler is None else (handler.whole or handler).flatten(tree)[0]
+
+
 @cache
 def _leaves(count: int) -> tuple[Structure, ...]:
     """Return the structures of so many leaves, the same tuple each time."""

@@ -26,23 +26,27 @@ from burnpy.func.nested_calls import (
     recorder_of,
     tangent_of,
 )
+from burnpy.func.pytree import Structure
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("cond")
 _SEVERAL = (
-    "a compiled function differentiates {}() on several levels, as second derivatives do; choose between values with "
-    "burnpy.where(), or repeat with func.scan()"
+    "a compiled function differentiates {}() on several levels, as second derivatives do, or inside of vmap(); choose "
+    "between values with burnpy.where(), or repeat with func.scan()"
 )
 
 
-def recorded_cond(predicate: Any, branches: Sequence[Callable[..., list[Any]]], operands: list[Any]) -> list[Any]:
+def recorded_cond(
+    predicate: Any, branches: Sequence[Callable[..., list[Any]]], operands: list[Any], structure: Structure
+) -> list[Any]:
     """Record both branches of a `cond` as one operation, and return the leaves of its result.
 
     Args:
         predicate: the bool that chooses.
         branches: the functions of the operands, which return the leaves of their results, of the same shapes.
-        operands: the tensors that both take.
+        operands: the leaves of the operands.
+        structure: their structure.
 
     Raises:
         RecordingError: it is differentiated on several levels, or in reverse with a branch that draws random numbers.
@@ -50,7 +54,7 @@ def recorded_cond(predicate: Any, branches: Sequence[Callable[..., list[Any]]], 
     device = base_for("cond", (predicate, *operands))
     operands = [raised(x, device) for x in operands]
     try:
-        sides = [_Side(f, device, operands) for f in branches]
+        sides = [_Side(f, device, operands, structure) for f in branches]
     except UnsupportedLevelsError:
         raise RecordingError(_SEVERAL.format("cond")) from None
     levels = {side.call.level for side in sides} - {None}
@@ -72,11 +76,11 @@ def recorded_cond(predicate: Any, branches: Sequence[Callable[..., list[Any]]], 
 class _Side:
     """A recorded branch."""
 
-    def __init__(self, f: Callable[..., list[Any]], device: Any, operands: list[Any]) -> None:
+    def __init__(self, f: Callable[..., list[Any]], device: Any, operands: list[Any], structure: Structure) -> None:
         call = self.call = NestedCall(device)
         inside = [call.tensor(x) for x in operands]
         self.entered = list(call.entered)
-        self.left: list[Left] = call.call(f, inside)
+        self.left: list[Left] = call.call(f, structure.unflatten(inside))
         self.forward = list(call.recorder.recording.nodes)
 
     def outputs(self) -> list[Ref]:

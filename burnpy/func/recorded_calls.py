@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import enum
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from burnpy.autodiff.graph import Leaf
+from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.decorators.recorded import RecordedDevices, Traced
-from burnpy.backend.errors import KindError, RecordingError
+from burnpy.backend.errors import KindError, RecordingError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
+from burnpy.func.captured import Captured
 from burnpy.func.donation import Donated, unshared
 from burnpy.func.pytree import Structure, flatten
 from burnpy.tensor.generator import Generator, default_generator, recorders
@@ -22,18 +27,23 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 _STATIC = (int, bool, str, bytes, type(None))
+_RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
+"""The classes of constants that a result may hold."""
 
 
 class Call:
     """The arguments of one call: the leaves of their trees, and what distinguishes plans."""
 
-    __slots__ = ("donated", "inline", "key", "leaves", "structure")
+    __slots__ = ("args", "donated", "inline", "key", "kwargs", "leaves", "structure")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self.args, self.kwargs = args, kwargs
         self.leaves, self.structure = flatten((args, kwargs), whole=True)
         self.inline = False
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
-        self.donated = donated  #: the positions of donated arguments
+        self.donated = donated  #: the names and positions of the parameters whose arguments are donated
 
     def _key(self, leaf: Any) -> Any:
         """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
@@ -86,11 +96,19 @@ class RecordedCall:
     """A plan of a function, with the ways from its arguments to the plan and from there to its result."""
 
     def __init__(
-        self, plan: Plan, name: str, inputs: list[int], results: list[Any], structure: Structure, donated: Set[int]
+        self,
+        plan: Plan,
+        name: str,
+        call: Call,
+        inputs: list[int],
+        results: list[Any],
+        structure: Structure,
+        donated: Set[int],
     ) -> None:
         self.plan, self.inputs = plan, inputs
-        self.captured: list[Any] = []  #: values that the function reads from outside
-        self._results, self._structure, self._gone = results, structure, Donated(name)
+        self.structure = call.structure  #: of the arguments
+        self.captured = Captured(())  #: what the function reads besides its arguments
+        self._results, self._result_structure, self._gone = results, structure, Donated(name)
         kept = {leaf.input for leaf in results if leaf.__class__ is _Result}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
@@ -113,23 +131,26 @@ class RecordedCall:
             else leaf.tensor(results[leaf.position])
             for leaf in self._results
         ]
-        return self._structure.unflatten(made)
+        return self._result_structure.unflatten(made)
 
     def explanation(self) -> PlanExplanation:
         """Return what the plan does."""
         return self.plan.explanation()
 
 
-def _donated_leaves(structure: Structure, positions: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of the leaves of the arguments at some positions."""
+def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[int]:
+    """Return the numbers of the leaves of donated arguments, which are passed by position or by name."""
+    by_position, by_name = structure.children
+    arguments = [*enumerate(by_position.children), *zip(by_name.rest, by_name.children, strict=True)]
+    chosen = {*donated, *donated.values()}
     numbers: list[int] = []
     start = 0
-    for position, child in enumerate(structure.children[0].children):
+    for key, child in arguments:
         count = child.size
-        if position in positions:
+        if key in chosen:
             numbers += range(start, start + count)
         start += count
-    return tuple(numbers)
+    return numbers
 
 
 def primitive_of(leaf: Any) -> Any:
@@ -161,7 +182,7 @@ def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
     free = {k for k, number in enumerate(inputs) if number in donated}
     plan = Plan(recorder.recording, recorder.inner, donated=free)
     plan.seconds = perf_counter() - start
-    return RecordedCall(plan, name, inputs, results, structure, donated)
+    return RecordedCall(plan, name, call, inputs, results, structure, donated)
 
 
 def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:
@@ -210,8 +231,7 @@ def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[A
     for leaf in tensors:
         devices.of(leaf._device)
     recorder = devices.recorder
-    plain = recorder.inner
-    recorder.default = DefaultGenerator(lambda: default_generator(plain)._numpy)
+    recorder.defaults = [DefaultGenerator(partial(_default_of, device)) for device in devices]
     inputs: list[int] = []
     traced: list[Any] = []
     for number, leaf in enumerate(leaves):
@@ -234,7 +254,19 @@ def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[A
     out, structure = flatten(result, whole=True)
     by_id = {id(tensor): number for number, tensor in enumerate(traced)}
     results = [_result(recorder, leaf, by_id) for leaf in out]
+    for leaf in results:
+        known = isinstance(leaf, (*_RETURNED, _Result, TensorBase)) or any(leaf is x for x in leaves)
+        if not known:
+            raise KindError(
+                f"a compiled function returned {a(type(leaf).__name__)}, which its replays cannot make; return "
+                "tensors, numbers and text in tuples, lists, dicts and modules, or register its class with "
+                "func.register_tree"
+            )
     return recorder, inputs, results, structure
+
+
+def _default_of(device: Any) -> np.random.Generator:
+    return default_generator(device)._numpy
 
 
 def _input(devices: RecordedDevices, leaf: Any) -> Any:

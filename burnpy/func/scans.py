@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.func.batched_loops import looped_scan
 from burnpy.func.loop_trees import kept, loop_function, paths, tensor_leaves
 from burnpy.func.pytree import Structure, describe_tree
-from burnpy.func.recorded_scans import is_recorded, recorded_scan
+from burnpy.func.recorded_scans import is_recorded
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -145,7 +146,7 @@ def _count(name: str, value: Any) -> int:
 def _run(body: _Body, carry: list[Any], xs: list[Any], reverse: bool, again: bool = False) -> tuple[Any, Any]:
     """Run the steps for all slices of xs; return the leaves of the last carry and of the stacked results."""
     if is_recorded((*carry, *xs)):
-        found = recorded_scan(body, carry, xs, xs[0].shape[0] if xs else body.length, reverse, again)
+        found = looped_scan(body, carry, xs, xs[0].shape[0] if xs else body.length, reverse, again)
         if found is not None:
             return found
     slices = list(zip(*[x.unbind(0) for x in xs], strict=True)) if xs else [()] * body.length

@@ -55,7 +55,8 @@ def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
         )
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
-        raise KindError(f"{api}() takes a function to differentiate, got {describe_tree(f)}{other}")
+        purpose = "of one example" if api == "vmap" else "to differentiate"
+        raise KindError(f"{api}() takes a function {purpose}, got {describe_tree(f)}{other if api != 'vmap' else ''}")
 
 
 def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> ChosenArguments:

@@ -84,8 +84,8 @@ lgamma | x.lgamma()
 mvlgamma | – | not yet
 digamma | x.digamma()
 polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
-igamma | – | not yet
-igammac | – | not yet
+igamma | x.igamma(y) | has a gradient by x, too
+igammac | x.igammac(y) | has a gradient by x, too
 i0 | – | not yet
 floor | x.floor()
 ceil | x.ceil()

@@ -49,6 +49,9 @@ CircularPad2d | CircularPad
 CircularPad3d | CircularPad | with dims=3
 UpsamplingNearest2d | Upsample
 UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
+LPPool1d | LpPool1d
+LPPool2d | LpPool2d
+LPPool3d | LpPool3d
 SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
 NLLLoss | NllLoss
 MSELoss | MseLoss
@@ -222,8 +225,8 @@ _POOLED = {"return_indices": "the layer returns one tensor; for indices too call
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
-    "Convolution": {"padding_mode": "the padding is always zeros"},
-    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"), _POOLED),
+    "TransposedConvolution": {"padding_mode": "the padding is always zeros"},
+    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"), _POOLED),
     "Dropout": {"inplace": "nothing is changed in place"},
     "Relu": {"inplace": "nothing is changed in place"},
     "Silu": {"inplace": "nothing is changed in place"},

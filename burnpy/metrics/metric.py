@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, dataclass_transf
 
 import numpy as np
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -62,6 +63,11 @@ class Metric(ABC):
         dataclass(frozen=True, eq=False, repr=False)(cls)
         cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+    @property
+    def _tree_parts(self) -> tuple[Any, ...]:
+        """The fields: to `burnpy.func` a metric is a tree, which compiled functions may return."""
+        return tuple([value for _, value in self._named_fields()])
 
     @abstractmethod
     def value(self) -> Any:
@@ -169,10 +175,7 @@ def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:
     >>> plain(Tensor[Autodiff[NumPy]].zeros((2,)).require_grad()).device
     NumPy
     """
-    device = x.device
-    while (inner := device.inner) is not None:
-        device = inner
-    return x.detach().to_device(device)
+    return x.detach().to_device(innermost(x.device))
 
 
 def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:

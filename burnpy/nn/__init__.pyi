@@ -32,8 +32,16 @@ from burnpy.nn.layers.activation import (
     Tanhshrink,
     Threshold,
 )
+from burnpy.nn.layers.adaptive_pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
-from burnpy.nn.layers.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Dropout, Embedding, Linear
 from burnpy.nn.layers.losses import (
     BceLoss,
@@ -48,6 +56,7 @@ from burnpy.nn.layers.losses import (
     PoissonNllLoss,
     SmoothL1Loss,
 )
+from burnpy.nn.layers.lp_pooling import LpPool1d, LpPool2d, LpPool3d
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -58,21 +67,14 @@ from burnpy.nn.layers.margin_losses import (
 )
 from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
-from burnpy.nn.layers.pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AvgPool1d,
-    AvgPool2d,
-    MaxPool1d,
-    MaxPool2d,
-)
+from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
+from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_paths import Where
@@ -82,10 +84,13 @@ from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BatchNorm",
     "BceLoss",
     "BceWithLogitsLoss",
@@ -99,8 +104,10 @@ __all__ = [
     "ConstantPad",
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "DecoderCache",
@@ -134,12 +141,19 @@ __all__ = [
     "Linear",
     "LogSigmoid",
     "LogSoftmax",
+    "LpPool1d",
+    "LpPool2d",
+    "LpPool3d",
     "Lstm",
     "LstmCell",
     "LstmState",
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "MseLoss",

@@ -18,12 +18,14 @@ from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
 Pair: TypeAlias = int | Sequence[int]
 """A size for height and width: one number for both, or two."""
+Triple: TypeAlias = int | Sequence[int]
+"""A size for depth, height and width: one number for all, or three."""
 Single: TypeAlias = int | Sequence[int]
 """A size for the length of sequences: a number, or a sequence of one."""
-OutputPair: TypeAlias = int | Sequence[int | None]
-"""A height and width of an output: one number for both, or two; None keeps the size of the input."""
-Size: TypeAlias = Single | Pair
-"""A size of a layer that is for sequences or for images."""
+OutputSize: TypeAlias = int | Sequence[int | None] | None
+"""The size of an output: one number for all dimensions, or one for each; None keeps the size of the input."""
+Size: TypeAlias = Single | Pair | Triple
+"""A size of a layer that is for sequences, images or volumes."""
 
 _MOST = 1 << 62
 
@@ -128,23 +130,37 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
         high, wide = sizes
         if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
             return high, wide
-    return _checked_pair(operation, name, value, least)
+    return _checked_sizes(operation, name, value, least, 2)  # type: ignore[return-value]  # two ints
 
 
-def output_pair(operation: str, value: OutputPair) -> tuple[int | None, int | None]:
-    """Convert ``output_size`` to two positive ints, or None for the size of the input.
+def triple(operation: str, name: str, value: Triple, least: int = 1) -> tuple[int, int, int]:
+    """Convert a size for depth, height and width to three ints of at least ``least``.
 
     Raises:
-        ArgumentError: it is neither one int nor two, or one is too small.
+        ArgumentError: it is neither one int nor three, or one is too small.
 
-    >>> output_pair("adaptive_avg_pool2d", 2), output_pair("adaptive_avg_pool2d", (None, 2))
+    >>> triple("max_pool3d", "kernel_size", 2), triple("max_pool3d", "stride", (1, 2, 2))
+    ((2, 2, 2), (1, 2, 2))
+    """
+    return _checked_sizes(operation, name, value, least, 3)  # type: ignore[return-value]  # three ints
+
+
+def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | None, ...]:
+    """Convert ``output_size`` to a positive int for each dimension, or None for the size of the input.
+
+    Raises:
+        ArgumentError: it is neither one int nor one for each dimension, or one is not positive.
+
+    >>> output_sizes("adaptive_avg_pool2d", 2, 2), output_sizes("adaptive_avg_pool2d", (None, 2), 2)
     ((2, 2), (None, 2))
     """
-    if isinstance(value, Sequence) and len(value) == 2 and None in value:
-        high, wide = (None if n is None else single(operation, "output_size", n) for n in value)
-        return high, wide
+    each: tuple[int | None, ...] = tuple(value) if isinstance(value, Sequence) else (value,) * dims
+    if len(each) == dims and None in each:
+        return tuple(None if n is None else single(operation, "output_size", n) for n in each)
     size: Any = value
-    return pair(operation, "output_size", size)
+    if dims == 1:
+        return (single(operation, "output_size", size),)
+    return pair(operation, "output_size", size) if dims == 2 else triple(operation, "output_size", size)
 
 
 def single(operation: str, name: str, value: Single, least: int = 1) -> int:
@@ -175,16 +191,21 @@ def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, 
     return least, single(operation, name, value, least)
 
 
-def _checked_pair(operation: str, name: str, value: Any, least: int) -> tuple[int, int]:
-    """Convert a size as `pair` does: the slow path, for other sequences and integers, and for errors."""
+_NAMES = {2: ("two", "(height, width)"), 3: ("three", "(depth, height, width)")}
+"""The numbers of sizes, and what they are for."""
+
+
+def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int) -> tuple[int, ...]:
+    """Convert a size to ``count`` ints, from any sequence and any kind of integers."""
     size = _int(value)
-    sizes = (size, size) if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
-    if len(sizes) != 2 or any(n is None or n < least for n in sizes):
+    sizes = (size,) * count if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
+    if len(sizes) != count or any(n is None or n < least for n in sizes):
+        word, form = _NAMES[count]
         raise ArgumentError(
-            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or two of them: "
-            "(height, width)"
+            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or {word} of them: "
+            f"{form}"
         )
-    return sizes  # type: ignore[return-value]  # two ints
+    return sizes  # type: ignore[return-value]  # ints
 
 
 def _int(value: Any) -> int | None:

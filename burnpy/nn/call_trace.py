@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.decorators.profile import Profile
 from burnpy.backend.decorators.profiled import Profiled
+from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, a
 from burnpy.nn.tree import Rebuild, joined, new_module
@@ -42,7 +43,7 @@ class Calls:
     def run(self, model: ModuleBase[Any], input: Input | Sequence[Input]) -> int:
         """Run a copy of the model and return the FLOPs of the run."""
         inputs = _inputs(model, input)
-        device: Any = Profiled(_plain(_device(model, inputs)))
+        device: Any = Profiled(innermost(_device(model, inputs)))
         copy = _Watched(self, device)(model)
         float_dtypes = [variable.dtype for variable in copy._variables().values() if variable.kind == "float"]
         dtype = float_dtypes[0] if float_dtypes else float32
@@ -154,18 +155,11 @@ def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
             f"summary() got a shape, but this {type(model).__name__} has no parameters, and so no device; pass a tensor"
         )
     for other in devices[1:]:
-        if _plain(other) is not _plain(devices[0]):
+        if innermost(other) is not innermost(devices[0]):
             raise DeviceError(
                 f"summary() got a tensor on {other} for a model on {devices[0]}; move one: x.to_device(device)"
             )
     return devices[0]
-
-
-def _plain(device: Any) -> Any:
-    """Return the innermost backend of a device."""
-    while device.inner is not None:
-        device = device.inner
-    return device
 
 
 def _shapes(value: Any) -> Any:

@@ -6,29 +6,36 @@ that are compiled as a whole, it is a tree of all its tensors, buffers included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from burnpy.func.pytree import Handler, register_tree, register_whole
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild
-from burnpy.nn.variable import Param, Variable
+from burnpy.nn.variable import Variable
 
 
 class ModuleStructure:
     """The structure of a module without its parameters' values. Equal if classes, paths and shapes are equal."""
 
-    __slots__ = ("_key", "module")
+    __slots__ = ("_known", "module", "params")
 
-    def __init__(self, module: ModuleBase[Any]) -> None:
-        self.module = module
-        self._key = (
-            tuple((path, type(part)) for path, part in module.named_modules().items()),
-            tuple((path, variable.shape) for path, variable in module.named_params().items()),
-        )
+    def __init__(self, module: ModuleBase[Any], params: tuple[Variable[Any], ...]) -> None:
+        self.module, self.params = module, params
+        self._known: tuple[Any, ...] | None = None
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        if self._known is None:
+            self._known = (
+                tuple((path, type(part)) for path, part in self.module.named_modules().items()),
+                tuple((path, variable.shape) for path, variable in self.module.named_params().items()),
+            )
+        return self._known
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModuleStructure) and self._key == other._key
+        return isinstance(other, ModuleStructure) and (self.module is other.module or self._key == other._key)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -40,17 +47,21 @@ def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]
     Shared parameters are there once; buffers and everything else are constants of the structure, so that a derivative
     is a module with gradients in place of parameters and the same buffers.
     """
-    return [param.value for param in module.params()], ModuleStructure(module)
+    params = module.params()
+    return [param._value for param in params], ModuleStructure(module, params)
 
 
 def unflatten_module(values: Sequence[Any], structure: ModuleStructure) -> Any:
     """Rebuild a module from parameter values, unchecked, and a structure returned by `flatten_module`."""
-    new = dict(zip(map(id, structure.module.params()), values, strict=True))
+    if all(map(is_, values, [param._value for param in structure.params])):
+        return structure.module
+    return _with_values(structure.module, structure.params, values)
 
-    def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
-        return variable._unchecked(new[id(variable)]) if isinstance(variable, Param) else variable
 
-    return Rebuild(valued)(structure.module)
+def _with_values(module: ModuleBase[Any], variables: Iterable[Variable[Any]], values: Sequence[Any]) -> Any:
+    """Rebuild a module with other values of some of its variables, unchecked."""
+    known = {id(variable): variable._unchecked(value) for variable, value in zip(variables, values, strict=True)}
+    return Rebuild(known=known)(module)
 
 
 class WholeStructure:
@@ -109,8 +120,7 @@ def flatten_whole(module: ModuleBase[Any]) -> tuple[list[Any], WholeStructure]:
 
 def unflatten_whole(values: Sequence[Any], structure: WholeStructure) -> Any:
     """Rebuild a module from the values of its parameters and buffers, unchecked."""
-    new = dict(zip(map(id, structure.module._variables().values()), values, strict=True))
-    module = Rebuild(lambda path, variable: variable._unchecked(new[id(variable)]))(structure.module)
+    module = _with_values(structure.module, structure.module._variables().values(), values)
     object.__setattr__(module, "_whole", ([*values], structure.of(module)))
     return module
 

@@ -242,7 +242,7 @@ def _setting(module: TreeNode, p: Parameter) -> Any:
 def _short(value: Any, annotation: str) -> Any:
     """Shorten a tuple of equal sizes to one number where the parameter accepts one."""
     if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
-        pair = any(name in annotation for name in ("Pair", "Size", "Padding"))
-        if (pair and len(value) == 2 and value[0] == value[1]) or (len(value) == 1 and "int" in annotation):
+        sizes = any(name in annotation for name in ("Pair", "Triple", "Size", "Padding"))
+        if (sizes and len(value) > 1 and len({*value}) == 1) or (len(value) == 1 and "int" in annotation):
             return value[0]
     return value

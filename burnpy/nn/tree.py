@@ -135,6 +135,7 @@ class Rebuild:
         module: a function from path and module to a replacement, or None to rebuild the module from its parts; called
             before its parts are visited.
         override: a function from a module to the train/eval override of its rebuilt copy, which by default is the same.
+        known: new parts by the ids of the parts that they replace, for which no function is called.
     """
 
     def __init__(
@@ -143,9 +144,10 @@ class Rebuild:
         *,
         module: Callable[[str, Any], Any] | None = None,
         override: Callable[[Any], bool | None] | None = None,
+        known: dict[int, Any] | None = None,
     ) -> None:
         self.variable, self.module, self.override = variable, module, override
-        self.memo: dict[int, Any] = {}  # the rebuilt part by the id of the part
+        self.memo: dict[int, Any] = {} if known is None else known  # the rebuilt part by the id of the part
 
     def __call__(self, tree: Any, path: str = "") -> Any:
         """Return the rebuilt tree; the same object if nothing in it changes."""

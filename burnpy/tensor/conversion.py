@@ -11,7 +11,15 @@ import numpy as np
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
-from burnpy.backend.errors import ArgumentError, BurnpyError, DTypeError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DTypeError,
+    NotTrackedError,
+    RecordingError,
+    ShapeError,
+    a,
+)
 from burnpy.tensor.host_data import DTypeLike, notify, readonly, watches
 from burnpy.tensor.operands import explain_memory
 from burnpy.tensor.tensor_base import TensorBase, class_name, new_tensor
@@ -196,8 +204,17 @@ def moved(x: TensorBase[Any], device: Any) -> Any:
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
     backend = target if x.kind == "float" else target.discrete
-    while source.inner is not None:
+    while source.inner is not None and not source.records:
+        if source.stands_for is target:
+            return new_tensor(type(x), source, primitive)
         source, primitive = source.inner, source.lower(primitive)
+    if source.records and target.stands_for is None:
+        if source.stands_for is not target:
+            raise RecordingError(
+                f"to_device({target}) got a tensor of shape {x.shape} on {x.device} inside of a compiled function, "
+                "which computes on one device; move it before the call"
+            )
+        return new_tensor(type(x), source, primitive)
     levels = []
     while backend.differentiates:
         levels.append(backend)
@@ -279,7 +296,7 @@ class Exchange(Conversion[B]):
         """The values as an object that exports them from a GPU; None if they are on the CPU."""
         device: Any = self._backend
         primitive = self._primitive
-        while device.inner is not None:
+        while device.inner is not None and not device.records:
             device, primitive = device.inner, device.lower(primitive)
         return device.exported(primitive)
 

@@ -425,7 +425,7 @@ class TensorFactories(TensorBase[B]):
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
     ) -> Self:
-        """Random numbers from Student's t distribution with ``df`` degrees of freedom, scaled and shifted.
+        """Random numbers from Student's t distribution with ``df`` degrees of freedom.
 
         The arguments, errors and gradients are as of `gamma`. The gradient by ``df`` passes through a number of the gamma
         distribution, by whose root a normal number is divided.

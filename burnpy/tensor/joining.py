@@ -196,7 +196,8 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
-        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}; one of them must be a tensor")
+        way_out = by_parts("where", x) or "; one of them must be a tensor"
+        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}{way_out}")
     mask = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -292,6 +293,13 @@ def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
     return resolved
 
 
+def by_parts(operation: str, x: Any) -> str:
+    """Return the advice for a complex tensor, whose parts an operation takes; empty for anything else."""
+    if not hasattr(x, "_tree_parts"):
+        return ""
+    return f"; call {operation}() on the real and on the imaginary parts, and make ComplexTensor(real, imag) of both"
+
+
 def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """Return the first tensor and the primitives of all, cast to their common dtype.
 
@@ -306,6 +314,7 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
         if not isinstance(x, TensorBase):
             raise ArgumentError(
                 f"{operation}() takes a list or tuple of tensors, at least one, got {describe(x)} as number {k + 1}"
+                f"{by_parts(operation, x)}"
             )
     tensors = together(operation, *sequence)
     first = tensors[0]

@@ -8,6 +8,7 @@ function has returned is closed, and has a method ``refuse`` that raises an erro
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # part of the interpreter, unlike threading, which `import burnpy` does without
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,9 +44,7 @@ class Door:
     __slots__ = ("_closed", "_count", "_kind", "_lock")
 
     def __init__(self, kind: type, closed: type) -> None:
-        from threading import Lock  # imported late: only derivatives need it, not `import burnpy`
-
-        self._kind, self._closed, self._count, self._lock = kind, closed, 0, Lock()
+        self._kind, self._closed, self._count, self._lock = kind, closed, 0, allocate_lock()
 
     def open(self, level: Any) -> None:
         """Open the level, so that its operations work."""
@@ -98,6 +97,11 @@ class _Replaced:
 
     def __init__(self, high: Any, low: Any) -> None:
         self.high, self.low = high, low
+
+    @property
+    def lifts_discrete(self) -> bool:
+        """True if ints and bools are primitives of the device, too."""
+        return self.low.lifts_discrete  # type: ignore[no-any-return]  # as declared
 
     def lift(self, primitive: Any) -> Any:
         """Return a primitive of the device as a constant of the other one.

@@ -244,7 +244,7 @@ class RandomFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Random numbers from Student's t distribution with ``df`` degrees of freedom, scaled and shifted.
+        """Random numbers from Student's t distribution with ``df`` degrees of freedom.
 
         The arguments, errors and gradients are as of `gamma`. The gradient by ``df`` passes through a number of the gamma
         distribution, by whose root a normal number is divided.

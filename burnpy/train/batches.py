@@ -98,14 +98,18 @@ class MicroBatches:
         self._model: Any = model
         self._scaler = scaler
         self._total = GradientsAccumulator[Any]() if several else None
+        self._ready: GradientsParams[Any] | None = None  # the gradients of a single batch, if they are computed already
 
-    def add(self, measured: Measured) -> None:
-        """Add a batch."""
+    def add(self, measured: Measured, grads: GradientsParams[Any] | None = None) -> None:
+        """Add a batch, and its gradients if they are computed already."""
         self.measured.append(measured)
-        if self._total is not None and measured.step is not None:
-            loss = measured.step.loss
-            scaled = loss if self._scaler is None else self._scaler.scale(loss)
-            grads = GradientsParams.from_grads(scaled.backward(), self._model)
+        if self._total is None:
+            self._ready = grads
+        elif measured.step is not None:
+            if grads is None:
+                loss = measured.step.loss
+                scaled = loss if self._scaler is None else self._scaler.scale(loss)
+                grads = GradientsParams.from_grads(scaled.backward(), self._model)
             self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
@@ -113,6 +117,8 @@ class MicroBatches:
         if self._total is not None:
             return group.mean(self._total.mean() if self._total else None, weight=self._total.weight)
         ((step, size, _),) = self.measured
+        if self._ready is not None:
+            return group.mean(self._ready, weight=size)
         loss = None if step is None else step.loss
         if loss is not None and self._scaler is not None:
             loss = self._scaler.scale(loss)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
+from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.nn.module import Module
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.grad_scaler import GradScaler
@@ -16,6 +17,7 @@ from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
 from burnpy.train.batches import Batches
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
+from burnpy.train.compiled_steps import CompiledSteps
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
 from burnpy.train.strategy import OneDevice, Strategy, checked_strategy
@@ -112,6 +114,17 @@ def _loggers_of(given: Any) -> tuple[Logger, ...]:
     return tuple(given)
 
 
+def _flag(compiled: object) -> bool:
+    """Return whether the steps of a learner are compiled.
+
+    Raises:
+        KindError: the setting is no bool.
+    """
+    if not isinstance(compiled, bool):
+        raise KindError(f"Learner(compiled=) takes True or False, got {compiled!r:.60}")
+    return compiled
+
+
 def _trainable(model: object) -> Module[Any]:
     if not isinstance(model, Module):
         hint = "; make one of the class" if isinstance(model, type) else ""
@@ -147,6 +160,9 @@ class Learner(Generic[M, T, V, W]):
             gradients are infinite or NaN changes nothing. The scale is part of checkpoints.
         strategy: `burnpy.distributed.DataParallel` or `burnpy.distributed.Elastic`, by which several processes train
             together: each on its part of every batch, of loaders that are the same on all.
+        compiled: whether the steps are recorded and planned, as `burnpy.compiled` does: the training step with its
+            gradients, the update, and the validation step. They must be functions of model and batch, so that a
+            value that they read, or change outside, is refused; batches are trees of tensors.
 
     Raises:
         ArgumentError, KindError: a setting is invalid.
@@ -182,6 +198,7 @@ class Learner(Generic[M, T, V, W]):
         grad_norm: bool = False,
         scaler: GradScaler[Any] | None = None,
         strategy: Strategy | None = None,
+        compiled: bool = False,
     ) -> None:
         functions: dict[str, object] = {"train_step": train_step, "valid_step": valid_step, "clip": clip}
         for name, function in functions.items():
@@ -212,6 +229,12 @@ class Learner(Generic[M, T, V, W]):
         self.grad_norm = grad_norm
         self.scaler = scaler
         self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
+        self._steps: CompiledSteps | None = CompiledSteps(self) if _flag(compiled) else None
+
+    @property
+    def plans(self) -> tuple[PlanExplanation, ...]:
+        """The explanations of the plans of compiled steps: training, then updates, then validation."""
+        return () if self._steps is None else self._steps.plans
 
     @explained
     def fit(

@@ -22,12 +22,13 @@ from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.batches import Feed, MicroBatches, batches_of, check_batches, check_device, count_of
 from burnpy.train.callback import Replace, Save, Stop, decided, names_of
+from burnpy.train.compiled_steps import CompiledOptimizer, check_batch
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.loggers import values_of
 from burnpy.train.run_file import Position, Writer, parts_of, restored
 from burnpy.train.standard_callbacks import Checkpoints
 from burnpy.train.strategy import Ranks, from_leader, of_rank, random_states, set_random_states, shared, summed
-from burnpy.train.train_step import Measured, Running, added, batch_size, checked_step, finite_loss
+from burnpy.train.train_step import Measured, Running, Step, added, batch_size, checked_step, finite_loss
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Loop:
         self.states = {name: callback.initial() for name, callback in self.callbacks.items()}
         self.strategy = learner.strategy
         self.position = Position(model=self._begun(model), optim=copy.copy(learner.optim), scaler=learner.scaler)
+        self.steps = learner._steps
+        self.compiled: CompiledOptimizer | None = None  # the optimizer, if steps are compiled
         self.writer = Writer()
         self.stopped: str | None = None
         self.save: list[Save] = []
@@ -151,6 +154,8 @@ class Loop:
     def all(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:
         """Yield all events of the run."""
         at = self.position
+        if self.steps is not None:
+            self.compiled = CompiledOptimizer(at.optim, self.steps)
         yield self._noted(
             FitStart(
                 model=at.model,
@@ -171,7 +176,7 @@ class Loop:
             yield from self._epoch(interrupts)
         result = Result(
             model=at.model,
-            optim=at.optim,
+            optim=at.optim if self.compiled is None else self.compiled.settled(at.model),
             scaler=at.scaler,
             history=tuple(at.history),
             stopped=self.stopped,
@@ -261,18 +266,26 @@ class Loop:
         if batch is None:
             micro.add(Measured(None, 0, None))
         else:
-            step = checked_step(self.learner.train_step(at.model, batch), "train_step")
+            step, grads = self._computed(batch)
             number = at.batch
             value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {number}, step {at.step}")
             size = batch_size(batch) if step.weight is None else step.weight
             if size == 0:
                 raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
-            micro.add(Measured(step, size, value))
+            micro.add(Measured(step, size, value), grads)
         if self.limit is None:
             feed.advance()
         else:
             feed.end()
         return feed.has_next
+
+    def _computed(self, batch: Any) -> tuple[Step[Any], GradientsParams[Any] | None]:
+        """Return the training step of a batch, and its gradients if they are computed at once."""
+        at = self.position
+        if self.steps is None:
+            return checked_step(self.learner.train_step(at.model, batch), "train_step"), None
+        check_batch(batch)
+        return self.steps.gradients(at.model, batch, at.scaler)
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
         """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged.
@@ -293,6 +306,10 @@ class Loop:
             return micro.mean(group)
 
         grads = self.strategy.run(mean)
+        if self.compiled is not None:
+            at.model, at.scaler, norm = self.compiled.step(rate, at.model, grads, at.scaler)
+            at.step += 1
+            return micro, norm
         if at.scaler is not None:
             grads, at.scaler = at.scaler.unscale(grads)
         norm = grads.norm() if learner.grad_norm else None
@@ -315,7 +332,7 @@ class Loop:
 
     def _validated_part(self, group: Ranks, limit: int | None) -> dict[str, Metric]:
         model, metrics = self.position.model.valid(), dict[str, Metric]()
-        valid_step: Any = self.learner.valid_step
+        valid_step: Any = self.learner.valid_step if self.steps is None else self.steps.validate
         for number, batch in enumerate(batches_of(shared(self.valid, group, "validation batches"), 0, 0)):
             if number == limit:
                 break
@@ -377,7 +394,7 @@ class Loop:
             return
         at = self.position
         own = (at.running.metrics, random_states(at.model))
-        optim = at.optim.into_record()  # by all ranks, which may each have a part of its states
+        optim = (self.compiled or at.optim).into_record()  # by all ranks, which may each have a part of its states
         metrics, random = zip(*self.strategy.run(lambda group: group.gather(own)), strict=True)
         if self.strategy.group.rank:
             return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
+from burnpy.func.pytree import register_tree
 from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
 from burnpy.tensor.tensor import Tensor
@@ -66,6 +68,20 @@ class Step(Generic[B]):
             value = metric.value()
             parts.append(f"{name}={f'{value:.6g}' if isinstance(value, float) else value}")
         return f"Step({', '.join(parts)})"
+
+
+def _flatten(step: Step[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    return [step.loss, *step.metrics.values()], (step.weight, tuple(step.metrics))
+
+
+def _unflatten(children: Sequence[Any], rest: tuple[Any, ...]) -> Step[Any]:
+    step: Step[Any] = object.__new__(Step)
+    (step.loss, *metrics), (step.weight, names) = children, rest
+    step.metrics = MappingProxyType(dict(zip(names, metrics, strict=True)))
+    return step
+
+
+register_tree(Step, _flatten, _unflatten)
 
 
 def batch_size(batch: object) -> int:
@@ -161,9 +177,7 @@ class Running:
         """The metrics by name."""
         if self._loss is None:
             return dict(self._metrics)
-        device = self._device
-        while device.inner is not None:
-            device = device.inner
+        device = innermost(self._device)
         total, weight = (Tensor.full((), x, dtype="float64", device=device) for x in self._loss)
         return {"loss": Mean(sum=total, weight=weight), **self._metrics}
 

@@ -261,10 +261,15 @@ def stand_ins(
     fft = RecordingModule(journal, "fft.", np.fft)
     tricks = RecordingModule(journal, "lib.stride_tricks.", np.lib.stride_tricks)
     special = RecordingModule(journal, "cupyx.scipy.special.", None, {"erf": erf, "erfc": erfc, "erfinv": erfinv})
+    stream = types.SimpleNamespace(ptr=0, wait_event=lambda event: None)
+    event = types.SimpleNamespace(record=lambda stream: None)
+    headers = None if missing == "headers" else "include"
     parts = {
         "runtime": runtime,
         "Device": Device,
         "Stream": types.SimpleNamespace(null=nullcontext()),
+        "Event": lambda disable_timing: event,
+        "get_current_stream": lambda: stream,
         "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
     }
     if missing == "cuBLAS":
@@ -277,6 +282,7 @@ def stand_ins(
         "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **rooms, **kernels}),
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
+        "cuda.pathfinder": types.SimpleNamespace(find_nvidia_header_directory=lambda name: headers),
     }
 
 

@@ -228,13 +228,30 @@ def test_there_is_no_gpu(how: Any, message: str, monkeypatch: pytest.MonkeyPatch
     assert not CuPy.is_available()
 
 
-@pytest.mark.parametrize(("missing", "purpose"), [("NVRTC", "compiles its kernels"), ("cuBLAS", "multiplies matrices")])
-def test_a_library_of_cuda_is_missing(missing: str, purpose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("NVRTC", "library NVRTC, which compiles its kernels"),
+        ("cuBLAS", "library cuBLAS, which multiplies matrices"),
+        ("headers", "headers, which its kernels include"),
+    ],
+)
+def test_a_library_of_cuda_is_missing(missing: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, missing=missing)
-    words = rf'found a GPU, but not CUDA\'s library {missing}, which {purpose}; .*pip install "cupy-cuda13x\[ctk\]"'
+    words = rf'found a GPU, but not CUDA\'s {said}; .*pip install "cupy-cuda13x\[ctk\]"'
     with fresh_devices(), pytest.raises(BackendUnavailableError, match=words):
         CuPy()
     assert not CuPy.is_available()
+
+
+def test_a_default_stream_for_each_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch)
+    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
+    with (
+        fresh_devices(),
+        pytest.raises(BackendUnavailableError, match=r"PER_THREAD_DEFAULT_STREAM is set, .*; unset it"),
+    ):
+        CuPy()
 
 
 def test_a_library_is_missed_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:

@@ -139,6 +139,7 @@ FLOPS: list[tuple[str, list[Any], tuple[int, ...], int]] = [
     ("conv2d_bias", [X, W, (4,), None, None, None, None], (2, 4, 6, 6), (2 * 27 + 1) * (2 * 4 * 6 * 6)),
     ("conv2d", [(2, 4, 8, 8), (4, 1, 3, 3), None, None, None, None], (2, 4, 6, 6), 2 * (2 * 4 * 6 * 6) * 9),
     ("conv2d_input", [(2, 4, 6, 6), W, None, None, None, None, None], X, 2 * (2 * 4 * 6 * 6) * 27),
+    ("conv3d", [(2, 3, 5, 8, 8), (4, 3, 2, 3, 3), None, None, None, None], (2, 4, 4, 6, 6), 2 * (2 * 4 * 144) * 54),
     ("conv2d_weight", [(2, 4, 6, 6), X, None, None, None, None, None], W, 2 * (2 * 4 * 6 * 6) * 27),
     # for each of 2 · 5 · 7 scores: 2 · 8 of q kᵀ, 1 of the scale, 7 of the softmax, 2 · 6 of the weighted sum
     ("attention", [(2, 5, 8), (2, 7, 8), (2, 7, 6), None, None, None], (2, 5, 6), 70 * (16 + 1 + 7 + 12)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, func
+from burnpy import Autodiff, IntTensor, Tensor, cat, func, stack, where
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, ImmutableError, KindError, ShapeError
 from burnpy.fft import ComplexTensor, polar, view_as_complex, view_as_real
@@ -47,6 +47,28 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+
+
+def test_numpy_reads_the_numbers() -> None:
+    z = number(2, 3)
+    assert np.asarray(z).dtype == np.complex128
+    np.testing.assert_array_equal(np.asarray(z), z.to_numpy())
+    assert np.asarray(z, np.complex64).dtype == np.complex64
+    with pytest.raises(ArgumentError, match="takes a copy"):
+        np.asarray(z, copy=False)
+
+
+def test_what_complex_tensors_lack_names_the_parts() -> None:
+    z = number(2)
+    calls: list[Callable[[], Any]] = [
+        lambda: z.sinh(),
+        lambda: cat([z, z]),
+        lambda: stack([z]),
+        lambda: where(z.real > 1.0, z, z),
+    ]
+    for call in calls:
+        with pytest.raises((AttributeError, ArgumentError, KindError), match="real"):
+            call()
 
 
 @every_row("name", BINARY)

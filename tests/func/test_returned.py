@@ -54,8 +54,8 @@ async def awaited(x: Any) -> Any:
 
 
 NONE = "; a function without a return statement returns None"
-NUMBER = "; a number has no derivative: return the tensor itself, without .item() or float()"
-ARRAY = "; an array has no derivative: compute with tensors, without to_numpy()"
+NUMBER = "; return the tensor itself, without .item() or float()"
+ARRAY = "; compute with tensors, without to_numpy()"
 KIND = "; only float tensors have derivatives"
 RETURNED: list[tuple[str, F, str, str]] = [
     ("nothing", nothing, "None", NONE),
@@ -65,7 +65,7 @@ RETURNED: list[tuple[str, F, str, str]] = [
     ("an array", lambda x: x.to_numpy() ** 2, "ndarray", ARRAY),
     ("text", str, "str", ""),
     ("a generator", generated, "generator", "; a function with yield in it returns a generator: write return, or coll"),
-    ("a function", lambda x: np.sin, "ufunc", "; a function has no derivative: return its result, as in f(x)"),
+    ("a function", lambda x: np.sin, "ufunc", "; return the function's result, as in f(x)"),
     ("ints", lambda x: x.argmax(), "IntTensor()", KIND),
     ("truth values", lambda x: (x > 0).all(), "BoolTensor()", KIND),
     ("a list with None in it", lambda x: [x.sum(), nothing(x)], "[Tensor(), None]", NONE),

@@ -282,7 +282,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "no batch": (lambda: vmap(lambda x: x, in_dims=None)(X), ArgumentError, "no argument with a batch"),
     "a dim too many": (lambda: vmap(lambda x: x, in_dims=2)(X), ShapeError, r"in_dims=2 .* shape \(5, 3\)"),
-    "in_dims of more arguments": (lambda: vmap(lambda x: x, in_dims=(0, 0))(X), ArgumentError, "2 arguments"),
+    "in_dims of more arguments": (lambda: vmap(lambda x: x, in_dims=(0, 0))(X), ArgumentError, "of length 2"),
     "in_dims of another tree": (lambda: vmap(lambda x: x[0], in_dims=((0, 0),))((X,)), ArgumentError, "in_dims"),
     "a number with a batch": (lambda: vmap(lambda x, y: x)(X, 3.0), KindError, "None"),
     "out_dims=None": (lambda: vmap(lambda x: x, out_dims=None)(X), BatchedError, "out_dims=None"),

@@ -2,7 +2,7 @@
 
     python -m tests.hostcuda.nvrtc ARCHITECTURE < a JSON list of sources
 
-It writes the size of the compiled code, or the compiler's errors.
+It writes a JSON list of the kernels' resources (`cubin.Resources`), or the compiler's errors.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from tests.hostcuda import compile as kernels
+from tests.hostcuda.cubin import resources
 from tests.hostcuda.places import CUDA_HEADERS, CUPY_HEADERS
 
 _INCLUDED = ("cub", "libcudacxx", "thrust")
@@ -23,7 +24,7 @@ OPTIONS = (  # as CuPy gives them
 
 
 def main(architecture: str, texts: list[str]) -> str:
-    """Compile sources in one go, each in a namespace of its own."""
+    """Compile sources in one go, each in a namespace of its own. Return what is written."""
     from cupy.cuda import nvrtc
 
     included = dict.fromkeys(line for text in texts for line in re.findall(r"^\s*#\s*include.*$", text, re.MULTILINE))
@@ -32,7 +33,7 @@ def main(architecture: str, texts: list[str]) -> str:
     program: Any = nvrtc.createProgram("\n".join([*included, *spaced]), "kernels.cu", (), ())
     try:
         nvrtc.compileProgram(program, (*OPTIONS, f"-arch=sm_{architecture}"))
-        return str(len(nvrtc.getCUBIN(program)))
+        return json.dumps(resources(nvrtc.getCUBIN(program)))
     except nvrtc.NVRTCError:
         return "\n".join([line for line in nvrtc.getProgramLog(program).splitlines() if "error" in line][:5])
 

@@ -464,3 +464,31 @@ def test_a_loader_copies_the_next_batch_beside_the_work_of_this_one(order: Order
         assert third.x.tolist() == [[4.0, 5.0]]
     assert (loss.item(), total.item()) == (2.0, 10.0)
     assert [batch.x.tolist() for batch in epoch] == [[[6.0, 7.0]]]
+
+
+def test_a_copy_to_another_gpu_is_ordered_on_both(order: Order) -> None:
+    """It waits for the array's work there, and the memory that it reads is not used again before it is read."""
+    x = Tensor[CuPy].from_data(np.arange(12.0, dtype=np.float32).reshape(3, 4))
+    views = {"slice": x[:, 1:3], "expanded": x[:1].expand(5, 4), "transposed": x.mT, "whole": x}
+    for name, view in views.items():
+        order.log.clear()
+        with CuPy(0).stream():
+            there, here = current(CuPy(0)), current(CuPy(1))
+            order.log.clear()
+            moved = view.to_device(CuPy(1))
+            assert order.waits() == [(here, there), (there, here)], name
+        np.testing.assert_array_equal(moved.to_numpy(), view.to_numpy())
+
+
+def test_copies_ahead_wait_for_streams_that_took_earlier_ones(order: Order) -> None:
+    made = CuPy().ahead(lambda: kept((3,)))
+    with CuPy().stream():
+        user = current()
+        made()
+    order.log.clear()
+    CuPy().ahead(lambda: kept((3,)))
+    copying = order.waits()[0][0]
+    assert order.waits() == [(copying, current()), (copying, user)]
+    order.log.clear()
+    CuPy().ahead(lambda: kept((3,)))
+    assert order.waits() == [(copying, current())]

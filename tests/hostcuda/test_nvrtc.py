@@ -1,6 +1,7 @@
 """NVRTC, CUDA's compiler, takes every kernel that CuPy generates for the conformance suite, and ours; it needs no GPU.
 
-Kernels that differ in the number of dimensions alone are taken once.
+Kernels that differ in the number of dimensions alone are taken once. The compiled code says what a launch needs, and so
+which launches a GPU would refuse.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
+from tests.hostcuda.cubin import Resources
 from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
@@ -32,6 +34,10 @@ from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 ARCHITECTURES = (90, *(pytest.param(other, marks=pytest.mark.long) for other in (80, 100)))
 """One architecture by default; the long form compiles for the others too."""
 PARTS = 6
+REGISTERS, SHARED = 1 << 16, 48 << 10
+"""The registers of a multiprocessor, and the shared memory that a block can have without asking for more."""
+OF_CUPY = 512
+"""The threads of the largest block that CuPy launches its elementwise kernels and reductions with."""
 
 
 @cache
@@ -48,7 +54,7 @@ def sources() -> dict[str, str]:
             CuPy().cat([CuPy().full((2,), 1.0, float32)] * count, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
-        names = re.findall(r'extern "C" __global__ void (\w+)', text)
+        names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\(\d+\) )?void (\w+)', text)
         key = " ".join([*names, *sorted(set(re.findall(r"typedef [^;]+;", text)))])
         if len(text) > len(found.get(key, "")):
             found[key] = text
@@ -59,7 +65,7 @@ def large_programs() -> list[str]:
     """Kernels for arrays too large for a test, whose positions have 64 bits, by all divisions among threads."""
     program = trace(Backend.logsumexp, (Input(Extent.FULL, "float16"),), (1,), True)
     return [
-        emit(program, f"burnpy_large_{address}_{kind}_{chunked:d}", address, kind, wide=True, chunked=chunked)
+        emit(program, f"burnpy_large_{address}_{kind}_{chunked:d}", address, kind, 1024, wide=True, chunked=chunked)
         for address in ("plain", "transposed", "planes")
         for kind in ("warp", "block", "lanes")
         for chunked in (False, True)
@@ -68,14 +74,39 @@ def large_programs() -> list[str]:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_compiler_takes_programs_of_large_arrays(architecture: int) -> None:
-    said = compiled(large_programs(), architecture)
-    assert said.isdigit(), said
+    check_launches(compiled(large_programs(), architecture))
 
 
-def compiled(texts: list[str], architecture: int) -> str:
-    """The size of the code that the compiler makes from sources, or its errors."""
+def compiled(texts: list[str], architecture: int) -> list[Resources]:
+    """The resources of the kernels that the compiler makes from sources; an error says what it refuses."""
     command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture)]
-    return subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
+    assert said.startswith("["), said
+    return [Resources(*each) for each in json.loads(said)]
+
+
+def check_launches(kernels: list[Resources]) -> None:
+    """Check that a GPU launches kernels: a block's registers, given to warps by 256, and its shared memory fit."""
+    assert kernels
+    for kernel in kernels:
+        warps = -(-(kernel.block or OF_CUPY) // 32)
+        assert warps * -(-32 * kernel.registers // 256) * 256 <= REGISTERS, kernel
+        assert kernel.shared <= SHARED, kernel
+
+
+def test_a_launch_that_a_gpu_would_refuse_is_noticed() -> None:
+    """A kernel that keeps 48 numbers: without bounds it takes more registers than a block of 1,024 threads has."""
+    load = [f"a[{k}] = x[{k} * 4096 + threadIdx.x];" for k in range(48)]
+    work = [f"a[{k}] = a[{k}] * a[{(k * 7 + 1) % 48}] + n;" for k in range(48)]
+    store = [f"x[{k} * 4096 + threadIdx.x] = a[{k}];" for k in range(48)]
+    body = "\n".join(["double a[48];", *load, "for (int n = 0; n < x[0]; n++) {", *work, "}", *store])
+    text = f'extern "C" __global__ BOUNDS void burnpy_many(double* x) {{ {body} }}'
+    (free,) = compiled([text.replace("BOUNDS", "")], 90)
+    (bounded,) = compiled([text.replace("BOUNDS", "__launch_bounds__(1024)")], 90)
+    assert (free.block, bounded.block) == (0, 1024)
+    check_launches([bounded])
+    with pytest.raises(AssertionError, match="registers"):
+        check_launches([free._replace(block=1024)])
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -83,13 +114,20 @@ def compiled(texts: list[str], architecture: int) -> str:
 def test_the_compiler_takes_every_kernel(architecture: int, part: int) -> None:
     texts = [text for key, text in sources().items() if zlib.crc32(key.encode()) % PARTS == part]
     assert len(texts) > 50
-    said = compiled(texts, architecture)
-    assert said.isdigit(), said
-    assert int(said) > 1000 * len(texts)
+    found = compiled(texts, architecture)
+    assert len(found) >= sum('extern "C"' in text for text in texts)  # the others are templates
+    check_launches(found)
+    ours = [
+        text
+        for text in texts
+        if re.search(r"__global__ .*void burnpy_", text) and not re.search("CUPY_FOR|_type_reduce", text)
+    ]
+    assert all("__launch_bounds__" in text for text in ours)
 
 
 def test_the_compiler_can_refuse() -> None:
-    assert "absent" in compiled(['extern "C" __global__ void wrong(float* x) { x[0] = absent; }'], 90)
+    with pytest.raises(AssertionError, match="absent"):
+        compiled(['extern "C" __global__ void wrong(float* x) { x[0] = absent; }'], 90)
 
 
 def test_ours_are_among_them() -> None:

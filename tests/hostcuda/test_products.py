@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.errors import OutOfMemoryError
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -69,6 +71,45 @@ def test_what_cublas_cannot_read_is_copied(view: Callable[[Any], Any]) -> None:
         out = CuPy().matmul(x, y)
     assert journal.launches == ["cupy_copy__float32_float32", GEMM]
     np.testing.assert_allclose(wide(out), wide(x) @ wide(y), rtol=1e-5)
+
+
+def test_batches_from_the_end_are_copied() -> None:
+    """cuBLAS takes no negative distance between the matrices of a batch."""
+    x, y = drawn((3, 5, 4))[::-1], drawn((3, 4, 2), seed=1)
+    with simulator.watched() as journal:
+        out = CuPy().matmul(x, y)
+    assert journal.launches == ["cupy_copy__float32_float32", BATCHED]
+    np.testing.assert_allclose(wide(out), wide(x) @ wide(y), rtol=1e-5, atol=1e-6)
+
+
+def test_partial_sums_keep_their_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mode is set once for each handle: of a thread and a device."""
+    cublas: Any = CuPy().xp.cuda.cublas
+    modes: list[int] = []
+    monkeypatch.setattr(cublas, "setMathMode", lambda handle, mode: modes.append(mode))
+
+    def multiply() -> None:
+        for _ in range(2):
+            CuPy().matmul(drawn((3, 4), "float16"), drawn((4, 2), "float16"))
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    assert modes == [16]
+
+
+def test_no_memory_for_cublas_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    cublas: Any = CuPy().xp.cuda.cublas
+    x = Tensor[CuPy].ones((2, 2))
+
+    for status, error in ((1, OutOfMemoryError), (3, OutOfMemoryError), (13, cublas.CUBLASError)):
+
+        def refused(status: int = status) -> Any:
+            raise cublas.CUBLASError(status)
+
+        monkeypatch.setattr(CuPy().xp.cuda.device, "get_cublas_handle", refused)
+        with pytest.raises(error, match=r"cannot allocate 32\.00 MiB" if error is OutOfMemoryError else None):
+            x @ x
 
 
 def test_batches_without_one_stride_are_copied() -> None:

@@ -145,7 +145,7 @@ def test_every_kind_of_instruction() -> None:
     device, numbers = CuPy(), (0.25,)
     found = explain(lambda: device.run(program, [*map(device.from_numpy, (x, row, column, mask))], numbers))
     assert [kernel.program.name for kernel in found.kernels] == ["everything", "everything, sums over rows"]
-    assert "__global__ void burnpy_everything(" in found.code
+    assert "__global__ __launch_bounds__(256) void burnpy_everything(" in found.code
     for got, want in zip(found.result, execute(NumPy(), program, [x, row, column, mask], numbers), strict=True):
         np.testing.assert_allclose(device.to_numpy(got), want, rtol=3e-6, atol=1e-6)
 

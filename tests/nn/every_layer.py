@@ -21,6 +21,7 @@ class Example(NamedTuple):
 
 _POOLED = ((2, 4, 9, 9),)
 _SEQUENCES = ((2, 4, 9),)
+_VOLUMES = ((2, 4, 6, 5, 7),)
 _TRANSFORMER = {"feedforward": 12, "dropout": 0.25, "activation": "gelu", "norm_first": True, "eps": 0.125}
 
 EVERY: dict[str, Example] = {
@@ -28,10 +29,24 @@ EVERY: dict[str, Example] = {
     "AdaptiveAvgPool1d": Example((4,), {}, _SEQUENCES),
     "AdaptiveMaxPool1d": Example((4,), {}, _SEQUENCES),
     "AdaptiveMaxPool2d": Example((4,), {}, _POOLED),
+    "AdaptiveAvgPool3d": Example(((2, None, 3),), {}, _VOLUMES),
+    "AdaptiveMaxPool3d": Example(((2, None, 3),), {}, _VOLUMES),
     "AvgPool1d": Example((3,), {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False}, _SEQUENCES),
     "ChannelShuffle": Example((2,), {}, _POOLED),
     "Fold": Example(((5, 6), (3, 2)), {"dilation": (1, 2), "padding": 1, "stride": 2}, ((2, 12, 9),)),
     "MaxPool1d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _SEQUENCES),
+    "MaxPool3d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _VOLUMES),
+    "AvgPool3d": Example(
+        (3,),
+        {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5},
+        _VOLUMES,
+    ),
+    "LpPool1d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _SEQUENCES),
+    "LpPool2d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _POOLED),
+    "LpPool3d": Example((3.0, 2), {"stride": 1, "ceil_mode": True}, _VOLUMES),
+    "MaxUnpool1d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2), [[0, 2]])),
+    "MaxUnpool2d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2, 2), [[[1, 2], [3, 5]]])),
+    "MaxUnpool3d": Example((3,), {"stride": 2, "padding": 1}, ((1, 2, 1, 2), [[[[1, 2]], [[3, 5]]]])),
     "PixelShuffle": Example((2,), {}, _POOLED),
     "PixelUnshuffle": Example((3,), {}, _POOLED),
     "Unfold": Example(((3, 2),), {"dilation": 2, "padding": (1, 0), "stride": 2}, _POOLED),
@@ -61,7 +76,9 @@ EVERY: dict[str, Example] = {
     "ReplicationPad": Example((2,), {"dims": 1}, _SEQUENCES),
     "ZeroPad": Example((2,), {"dims": 1}, _SEQUENCES),
     "Conv1d": Example(
-        (4, 6, 3), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _SEQUENCES
+        (4, 6, 3),
+        {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False, "padding_mode": "circular"},
+        _SEQUENCES,
     ),
     "ConvTranspose1d": Example(
         (4, 6, 3),
@@ -73,8 +90,27 @@ EVERY: dict[str, Example] = {
         {"stride": 2, "padding": (1, 0), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
         _POOLED,
     ),
+    "Conv3d": Example(
+        (4, 6, (3, 2, 1)),
+        {
+            "stride": 2,
+            "padding": (1, 0, 2),
+            "dilation": 2,
+            "groups": 2,
+            "bias": False,
+            "padding_mode": "reflect",
+        },
+        _VOLUMES,
+    ),
+    "ConvTranspose3d": Example(
+        (4, 6, (3, 2, 1)),
+        {"stride": 2, "padding": (1, 0, 1), "output_padding": 1, "dilation": 2, "groups": 2, "bias": False},
+        _VOLUMES,
+    ),
     "Conv2d": Example(
-        (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False}, _POOLED
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": (1, 0), "dilation": 2, "groups": 2, "bias": False, "padding_mode": "circular"},
+        _POOLED,
     ),
     "CosineEmbeddingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3, 4), (3, 4), [1, -1, 1])),
     "CrossEntropyLoss": Example(

@@ -11,7 +11,7 @@ import pytest
 from burnpy import Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.nn import ConstantPad, ReflectionPad, ZeroPad, functional
+from burnpy.nn import ConstantPad, Conv2d, ReflectionPad, ZeroPad, functional
 from tests.rows import every_row
 
 F: Any = functional  # untyped, for wrong calls
@@ -54,6 +54,36 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         "padding=-1; expected an int of at least 0",
     ),
+    "conv3d, weight": (
+        lambda: F.conv3d(ones(3, 4, 4, 4), ones(4, 3, 1, 1)),
+        ShapeError,
+        r"weight of shape \(out, in / groups, kernel depth, kernel height, kernel width\), got shape \(4, 3, 1, 1\)",
+    ),
+    "conv3d, padding": (
+        lambda: F.conv3d(ones(3, 4, 4, 4), ones(4, 3, 1, 1, 1), padding=(1, 2)),
+        ArgumentError,
+        r"padding=\(1, 2\); expected an int of at least 0, \(depth, height, width\), where each may be",
+    ),
+    "conv3d, kernel": (
+        lambda: F.conv3d(ones(3, 4, 4, 4), ones(4, 3, 5, 1, 1)),
+        ShapeError,
+        "volumes of 4 × 4 × 4, padded 4 × 4 × 4, and its kernel covers 5 × 1 × 1",
+    ),
+    "Conv2d, padding_mode": (
+        lambda: Conv2d(3, 4, 3, padding_mode="symmetric", device=NumPy),  # type: ignore[arg-type]  # it is wrong
+        ArgumentError,
+        "padding_mode='symmetric'; expected 'zeros', 'reflect', 'replicate' or 'circular'",
+    ),
+    "Conv2d, reflected too far": (
+        lambda: Conv2d(3, 4, 3, padding=4, padding_mode="reflect", device=NumPy)(ones(1, 3, 4, 4)),
+        ShapeError,
+        "it needs more than 4 elements there",
+    ),
+    "conv_transpose3d, nothing left": (
+        lambda: F.conv_transpose3d(ones(3, 1, 1, 2), ones(3, 2, 2, 2, 2), padding=1),
+        ShapeError,
+        r"x with shape \(3, 1, 1, 2\); its output would be empty, of size 0 × 0 × 1; use less padding",
+    ),
     "conv_transpose2d, output_padding": (
         lambda: F.conv_transpose2d(ones(3, 4, 4), ones(3, 2, 2, 2), output_padding=1),
         ArgumentError,
@@ -90,6 +120,42 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: F.adaptive_avg_pool2d(ones(3, 4, 4), (None, -2)),
         ArgumentError,
         "output_size=-2",
+    ),
+    "adaptive_avg_pool3d, two sizes": (
+        lambda: F.adaptive_avg_pool3d(ones(3, 4, 4, 4), (None, 2)),
+        ArgumentError,
+        r"output_size=\(None, 2\); expected an int of at least 1, or three of them: \(depth, height, width\)",
+    ),
+    "max_pool3d of images": (
+        lambda: F.max_pool3d(ones(4, 4, 4), 2),
+        ShapeError,
+        r"expected \(N, channels, depth, height, width\), or \(channels, depth, height, width\) for one volume",
+    ),
+    "max_pool3d, kernel": (
+        lambda: F.max_pool3d(ones(3, 4, 4, 2), 3),
+        ShapeError,
+        "got volumes of 4 × 4 × 2, padded 4 × 4 × 2, and its kernel covers 3 × 3 × 3",
+    ),
+    "max_pool3d, sizes": (
+        lambda: F.max_pool3d(ones(3, 4, 4, 2), (1, 2)),
+        ArgumentError,
+        r"kernel_size=\(1, 2\); expected an int of at least 1, or three of them: \(depth, height, width\)",
+    ),
+    "lp_pool2d, p": (lambda: F.lp_pool2d(ones(3, 4, 4), -1, 2), ArgumentError, "norm_type=-1; expected a number above"),
+    "max_unpool2d, indices": (
+        lambda: F.max_unpool2d(ones(1, 2, 2), ones(1, 2, 3).int(), 2),
+        ShapeError,
+        r"x of shape \(1, 2, 2\) and indices of shape \(1, 2, 3\); they must be equal",
+    ),
+    "max_unpool2d, out of range": (
+        lambda: F.max_unpool2d(ones(1, 2, 2), ones(1, 2, 2).int() * 16, 2),
+        errors.IndexRangeError,
+        "index 16",
+    ),
+    "max_unpool3d, output_size": (
+        lambda: F.max_unpool3d(ones(1, 2, 2, 2), ones(1, 2, 2, 2).int(), 2, output_size=(4, 6, 4)),
+        ArgumentError,
+        r"output_size=\(4, 6, 4\); expected sizes from 3 × 3 × 3 to 5 × 5 × 5, which windows",
     ),
     "unfold, vectors": (lambda: F.unfold(ones(3, 4), 2), ShapeError, "expected .N, channels"),
     "fold, windows": (
@@ -156,6 +222,12 @@ SHAPES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "rms_norm": (lambda x: F.rms_norm(x, 5), (2, 4, 5)),
     "conv_transpose1d": (lambda x: F.conv_transpose1d(x, x.ones_like()[0].unsqueeze(1), stride=2), (2, 4, 5)),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 3), (2, 3, 4, 5)),
+    "conv3d": (lambda x: F.conv3d(x, x.ones_like()[:, :, :2, :3, :2], padding=1), (2, 2, 3, 4, 5)),
+    "max_pool3d": (lambda x: F.max_pool3d(x, 2, padding=1), (2, 3, 4, 5)),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (2, 3, 4, 5)),
+    "lp_pool2d": (lambda x: F.lp_pool2d(x, 2, 2), (2, 4, 5)),
+    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x, None), (2, 4, 5)),
+    "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, (3, None, 2)), (2, 3, 4, 5)),
     "fold": (lambda x: F.fold(F.unfold(x, 2), x.shape[-2:], 2), (2, 3, 4, 5)),
 }
 

@@ -42,7 +42,7 @@ from burnpy.nn import (
     init,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
-from burnpy.nn.module_trees import ModuleStructure, unflatten_module
+from burnpy.nn.module_trees import flatten_module, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]
@@ -236,7 +236,7 @@ def test_first_and_second_derivatives_by_inputs_and_parameters(name: str) -> Non
     model = model.train(name not in ("batch_norm in use", "transformer"))
 
     def run(x: Tensor[Any], *params: Tensor[Any]) -> Tensor[Any]:
-        out = unflatten_module(params, ModuleStructure(model.to_device(x.device)))(x)
+        out = unflatten_module(params, flatten_module(model.to_device(x.device))[1])(x)
         first: Tensor[Any] = out[0] if isinstance(out, tuple) else out
         return first.tanh()
 

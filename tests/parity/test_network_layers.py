@@ -18,6 +18,7 @@ from tests.parity.test_nn import IMAGES, Case, D, data  # noqa: E402
 pytestmark = test_nn.pytestmark
 
 SEQUENCES = data(2, 4, 9)
+VOLUMES = data(2, 4, 6, 5, 7)
 
 
 def adaptive(size: Any) -> Case:
@@ -27,6 +28,31 @@ def adaptive(size: Any) -> Case:
         lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(size), torch.nn.AdaptiveMaxPool2d(size)),
         (IMAGES,),
     )
+
+
+def norms(dims: int, x: Any) -> Case:
+    """A pool by norms."""
+    return Case(
+        lambda: getattr(ours, f"LpPool{dims}d")(4, 3, stride=2),
+        lambda: getattr(torch.nn, f"LPPool{dims}d")(4, 3, 2),
+        (x,),
+    )
+
+
+def padded(mode: Any, padding: Any) -> Case:
+    """Convolutions of volumes, images and sequences with values around their input, one after the other."""
+    settings = {"padding": padding, "padding_mode": mode}
+
+    def layers(nn: Any, **device: Any) -> Any:
+        return nn.Sequential(
+            nn.Conv3d(4, 3, (3, 4, 3), **settings, **device),
+            nn.Flatten(2, 3),
+            nn.Conv2d(3, 2, (2, 3), **settings, **device),
+            nn.Flatten(2, 3),
+            nn.Conv1d(2, 2, 4, **settings, **device),
+        )
+
+    return Case(lambda: layers(ours, **D), lambda: layers(torch.nn), (VOLUMES,))
 
 
 CASES = {
@@ -40,6 +66,26 @@ CASES = {
         lambda: ours.Conv1d(4, 6, 4, padding="same", **D),
         lambda: torch.nn.Conv1d(4, 6, 4, padding="same"),
         (SEQUENCES[0],),
+    ),
+    "conv3d": Case(
+        lambda: ours.Conv3d(4, 6, (3, 2, 3), stride=(1, 2, 1), padding=(1, 0, 2), dilation=(2, 1, 1), groups=2, **D),
+        lambda: torch.nn.Conv3d(4, 6, (3, 2, 3), (1, 2, 1), (1, 0, 2), (2, 1, 1), 2),
+        (VOLUMES,),
+    ),
+    **{
+        f"conv, {mode} {padding}": padded(mode, padding)
+        for mode in ("reflect", "replicate", "circular", "zeros")
+        for padding in (2, "same")
+    },
+    "conv_transpose3d": Case(
+        lambda: ours.ConvTranspose3d(4, 6, (3, 2, 3), stride=2, padding=(1, 0, 1), output_padding=1, groups=2, **D),
+        lambda: torch.nn.ConvTranspose3d(4, 6, (3, 2, 3), 2, (1, 0, 1), 1, 2),
+        (VOLUMES,),
+    ),
+    "batch_norm of volumes": Case(lambda: ours.BatchNorm(4, **D), lambda: torch.nn.BatchNorm3d(4), (VOLUMES,)),
+    "group_norm of volumes": Case(lambda: ours.GroupNorm(2, 4, **D), lambda: torch.nn.GroupNorm(2, 4), (VOLUMES,)),
+    "instance_norm of volumes": Case(
+        lambda: ours.InstanceNorm(4, affine=True, **D), lambda: torch.nn.InstanceNorm3d(4, affine=True), (VOLUMES,)
     ),
     "conv_transpose1d": Case(
         lambda: ours.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2, **D),
@@ -72,6 +118,22 @@ CASES = {
         lambda: ours.AdaptiveMaxPool2d((3, 4)), lambda: torch.nn.AdaptiveMaxPool2d((3, 4)), (IMAGES,)
     ),
     **{f"adaptive {size}": adaptive(size) for size in ((None, 2), (3, None), [None, None])},
+    "max_pool3d": Case(
+        lambda: ours.MaxPool3d(3, stride=(2, 1, 2), padding=1, dilation=(2, 1, 1), ceil_mode=True),
+        lambda: torch.nn.MaxPool3d(3, (2, 1, 2), 1, (2, 1, 1), ceil_mode=True),
+        (VOLUMES,),
+    ),
+    "avg_pool3d": Case(
+        lambda: ours.AvgPool3d((3, 2, 2), stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        lambda: torch.nn.AvgPool3d((3, 2, 2), 2, 1, True, False),
+        (VOLUMES,),
+    ),
+    **{f"lp_pool{dims}d": norms(dims, x) for dims, x in ((1, SEQUENCES), (2, IMAGES), (3, VOLUMES))},
+    "adaptive pools of volumes": Case(
+        lambda: ours.Sequential(ours.AdaptiveAvgPool3d((5, None, 4)), ours.AdaptiveMaxPool3d((None, 2, 3))),
+        lambda: torch.nn.Sequential(torch.nn.AdaptiveAvgPool3d((5, None, 4)), torch.nn.AdaptiveMaxPool3d((None, 2, 3))),
+        (VOLUMES,),
+    ),
     "unfold": Case(
         lambda: ours.Unfold((3, 2), dilation=(1, 2), padding=1, stride=2),
         lambda: torch.nn.Unfold((3, 2), (1, 2), 1, 2),
@@ -131,6 +193,7 @@ def test_values_and_gradients(case: Case) -> None:
 LAYERS: dict[str, Any] = {
     "bilinear": (lambda g: ours.Bilinear(30, 40, 60, device=NumPy, generator=g), lambda: torch.nn.Bilinear(30, 40, 60)),
     "conv1d": (lambda g: ours.Conv1d(40, 60, 3, device=NumPy, generator=g), lambda: torch.nn.Conv1d(40, 60, 3)),
+    "conv3d": (lambda g: ours.Conv3d(20, 30, 3, device=NumPy, generator=g), lambda: torch.nn.Conv3d(20, 30, 3)),
     "conv_transpose1d": (
         lambda g: ours.ConvTranspose1d(40, 60, 3, groups=2, device=NumPy, generator=g),
         lambda: torch.nn.ConvTranspose1d(40, 60, 3, groups=2),

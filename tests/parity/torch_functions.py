@@ -98,6 +98,10 @@ def vector_norm(x: Any, p: float, dims: Any, keepdim: bool) -> Any:
     return torch.linalg.vector_norm(x, p, dims, keepdim)
 
 
+def conv3d(x: Any, weight: Any, *where: Any) -> Any:
+    return F.conv3d(x, weight, None, *where)
+
+
 def converted(x: Any, dtype: Any) -> Any:
     return x.to(dtype)
 
@@ -126,6 +130,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp_between": torch.clamp,
     "conv2d": conv2d,
     "conv2d_bias": F.conv2d,
+    "conv3d": conv3d,
+    "conv3d_bias": F.conv3d,
+    "conv3d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv3d_input(shape, weight, grad, *where),
+    "conv3d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv3d_weight(x, shape, grad, *where),
     "conv2d_input": lambda grad, weight, shape, *where: torch.nn.grad.conv2d_input(shape, weight, grad, *where),
     "conv2d_weight": lambda grad, x, shape, *where: torch.nn.grad.conv2d_weight(x, shape, grad, *where),
     "atan2": lambda x, y: torch.atan2(x, operand(y, x)),
@@ -161,6 +169,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hardswish": F.hardswish,
     "hardtanh": F.hardtanh,
     "reverse_cumsum": lambda x, dim: x.flip(dim).cumsum(dim).flip(dim),
+    "igamma": lambda x, y: torch.igamma(x.detach(), operand(y, x)),
+    "igammac": lambda x, y: torch.igammac(x.detach(), operand(y, x)),
     "index_order": lambda index, size: torch.argsort(index, stable=True),
     "index_put": torch.index_copy,
     "leaky_relu": F.leaky_relu,
@@ -219,9 +229,12 @@ NONE = {
     "accumulate_slice": "a sum, for the backward pass",
     "adjugate": "the gradient of det",
     "attention": "functional.scaled_dot_product_attention is compared in test_nn.py",
+    "bounded": "checks an index",
     "center": "a part of the variance",
     "detach": "nothing is computed",
     "resample": "functional.interpolate is compared in test_networks.py",
+    "igamma_density": "the gradient of igamma by its second operand, which is compared",
+    "igamma_slope": "the gradient of igamma by its first operand, which PyTorch lacks",
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     **dict.fromkeys(

@@ -49,7 +49,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1)
 
 
 def drawn(*shape: int) -> Any:
@@ -170,7 +170,7 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     D.conv2d(x[:, :, :3, :3], weight, *where)  # too narrow
     D.conv2d(x, weight[:, :, :1, :1], *ONE)  # a product of matrices
     assert not noted
-    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1 << 20)
+    monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
 

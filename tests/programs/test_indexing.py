@@ -51,7 +51,9 @@ def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> N
     noted.clear()
     np.testing.assert_array_equal(D.gather(x, dim, index), np.take_along_axis(x, index, dim))
     found = D.scatter_add(x, dim, index, src)
-    assert [k.program.name for k in noted] == ["gather", "scatter"]
+    written = D.scatter(x, dim, index, src)
+    assert [k.program.name for k in noted] == ["gather", "scatter", "scatter"]
+    np.testing.assert_array_equal(written, without("scatter", x, dim, index, src))
     bound = 1e-5 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(found, without("scatter_add", x, dim, index, src), rtol=bound, atol=bound)
 

@@ -63,13 +63,13 @@ def test_a_step_of_a_convolutional_network_transposes_nothing(
         np.random.default_rng(0).standard_normal((MEMBERS, 3, 16, 16)).astype(np.float32), device=device
     )
     padded: list[int] = []
-    lay_out = convolution_tables.Windows._lay_out
+    lay_out = convolution_tables.Windows.lay_out
 
     def counted(self: Any, x: Any, memory: Any) -> None:
         padded.append(x.shape[0])
         lay_out(self, x, memory)
 
-    monkeypatch.setattr(convolution_tables.Windows, "_lay_out", counted)
+    monkeypatch.setattr(convolution_tables.Windows, "lay_out", counted)
     for module in (threads, convolution):
         monkeypatch.setattr(module, "COUNT", 1)  # several threads may each lay out an input
     found: Seen = []

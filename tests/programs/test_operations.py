@@ -54,11 +54,15 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
     **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
-    "gamma_slope": ("gamma_slope", (x(200, 90, low=0.1), x(200, 90, low=0.1), False), ("slope_of_gamma",)),
-    "logit_beta_slope": (
-        "logit_beta_slope",
+    "gamma_quantile_slope": (
+        "gamma_quantile_slope",
+        (x(200, 90, low=0.1), x(200, 90, low=0.1), False),
+        ("slope_of_gamma_quantile",),
+    ),
+    "beta_quantile_slope": (
+        "beta_quantile_slope",
         (x(200, 90), x(200, 90, low=0.1), x(200, 90, low=0.1)),
-        ("slope_of_logit_beta",),
+        ("slope_of_beta_quantile",),
     ),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
@@ -148,6 +152,8 @@ def _max_pool(
 CASES |= {
     "linear": ("linear", (x(70, 90), x(90, 37), x(37)), ("affine",)),
     "linear, transposed weight": ("linear", (x(5, 14, 90), x(37, 90).T, x(37)), ("affine",)),
+    "outer products": ("matmul", (x(3, 5, 21, 1), x(3, 5, 1, 37)), ("outer_products",)),
+    "outer products of short rows": ("matmul", (x(400, 1, 9).swapaxes(1, 2), x(400, 1, 3)), ("outer_products",)),
 }
 TILES = ((2, 2), (3, 1), (1, 3), (4, 13), (5, 12))
 CASES |= {

@@ -35,6 +35,9 @@ from burnpy_cupy.gemm import batch_stride, multiply
 from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.library import Raw
 
+_WARPS = 4
+"""The number of rows of scores that a block of threads computes, one in each warp."""
+
 _ROW = """
 // A warp computes a row: it reads and writes that row alone, a thread every 32nd element, and the partial sums of the
 // threads are added in one order. So no two threads write one place, not even if the results replace the scores.
@@ -54,7 +57,8 @@ _ARGUMENTS = """
   bool is_causal, long long offset, double factor"""
 
 _FORWARD = f"""
-extern "C" __global__ void burnpy_attention_weights(const S* scores, O* weights, L* logsumexps,{_ARGUMENTS}) {{
+extern "C" __global__ __launch_bounds__({32 * _WARPS}) void burnpy_attention_weights(
+  const S* scores, O* weights, L* logsumexps,{_ARGUMENTS}) {{
 {_ROW}
 const S scale = static_cast<S>(factor);
 S largest = MINUS_INFINITY, sum = 0;
@@ -81,7 +85,7 @@ if (lane == 0) logsumexps[row] = L(static_cast<S>(any ? largest + log(sum) : S(0
 """
 
 _BACKWARD = f"""
-extern "C" __global__ void burnpy_attention_gradient(
+extern "C" __global__ __launch_bounds__({32 * _WARPS}) void burnpy_attention_gradient(
   const S* scores, const S* by_weight, O* weights, O* by_score,{_ARGUMENTS}) {{
 {_ROW}
 const S scale = static_cast<S>(factor);
@@ -124,9 +128,6 @@ ATTENTION = {
     "burnpy_attention_gradient": Raw(_BACKWARD),
 }
 """Kernels by name, for scores of the type S, results O, which may have 16 bits, and logsumexps L."""
-
-_WARPS = 4
-"""The number of rows of scores that a block of threads computes, one in each warp."""
 
 
 class CuPyAttention(CuPyDense):

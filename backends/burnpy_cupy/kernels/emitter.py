@@ -161,7 +161,9 @@ template <class T> __device__ inline T all_OP(T x) {
 """Functions that give all threads of a row the sum or the maximum of their values."""
 
 
-def emit(program: Program, name: str, address: str, kind: str, *, wide: bool = False, chunked: bool = False) -> str:
+def emit(
+    program: Program, name: str, address: str, kind: str, block: int, *, wide: bool = False, chunked: bool = False
+) -> str:
     """Return the source of a kernel.
 
     Args:
@@ -169,6 +171,7 @@ def emit(program: Program, name: str, address: str, kind: str, *, wide: bool = F
         name: the name of the kernel.
         address: see `Geometry.address`.
         kind: see `Threads.kind`.
+        block: the number of threads of a block. The compiler gives each as many registers as so many can have.
         wide: whether positions are ints of 64 bits.
         chunked: whether columns are divided among blocks; sums are stored as they are computed, in float32 if of 16
             bits, at ``chunk · stride + row``.
@@ -176,7 +179,7 @@ def emit(program: Program, name: str, address: str, kind: str, *, wide: bool = F
     Raises:
         ProgramError: kernels do not have its instructions.
     """
-    return _Emitter(program, kind, chunked).text(name, address, wide)
+    return _Emitter(program, kind, chunked).text(name, address, block, wide)
 
 
 class _Emitter:
@@ -191,7 +194,7 @@ class _Emitter:
         self.fixed: set[int] = set()
         """The values that are the same in all columns and are computed."""
 
-    def text(self, name: str, address: str, wide: bool) -> str:
+    def text(self, name: str, address: str, block: int, wide: bool) -> str:
         """Return the source."""
         row, lane, lanes = _PLACES[self.kind]
         sizes = self._sizes(address)
@@ -217,7 +220,7 @@ class _Emitter:
             f"typedef {'long long' if wide else 'int'} index_t;",
             FUNCTIONS,
             *[reduction for op in operations for reduction in self._reductions(op)],
-            f'extern "C" __global__ void {name}({", ".join(self._parameters(address))}) {{',
+            f'extern "C" __global__ __launch_bounds__({block}) void {name}({", ".join(self._parameters(address))}) {{',
             *[f"  {line}" for line in self.lines],
             "}",
             "",

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cache
+from operator import getitem
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
@@ -57,7 +58,12 @@ class CuPyForeach(ArrayBackend):
                 kernel = foreach_kernel(self.xp, formula, names, held, flags, gated)
             part = [[xs[k] for k in positions] for xs in lists]
             if kernel is None:
-                values = tuple([x if not h or not x.ndim else x[positions] for h, x in zip(held, numbers, strict=True)])
+                values = tuple(
+                    [
+                        x if not h or not x.ndim else self._call(getitem, x, positions)
+                        for h, x in zip(held, numbers, strict=True)
+                    ]
+                )
                 part_results = super().foreach(formula, part, values, flags, owned, skipped)
             else:
                 part_results = self._call(_run_foreach, self.xp, kernel, part, positions, numbers, owned, skipped)
@@ -206,7 +212,7 @@ def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], ga
         *[f"#include <{header}>" for dtype, header in HEADERS.items() if dtype in used],
         FUNCTIONS,
         table_source(columns),
-        f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
+        f'extern "C" __global__ __launch_bounds__({THREADS}) void {name}({", ".join(parameters)}) {{',
         "  BURNPY_FIND",
         *[f"  {line}" for line in before],
         f"  for (long long first = start + threadIdx.x; first < end; first += {_AHEAD * THREADS}) {{",

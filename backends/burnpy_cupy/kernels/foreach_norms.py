@@ -45,16 +45,17 @@ Source: Blue, A Portable Fortran Program to Find the Euclidean Norm of a Vector,
 Safe Scaling in the Level 1 BLAS, 2017. The kind is 2 for squares, 1 for magnitudes, 0 for the largest of them.
 """
 
-_PARTS = """
-extern "C" __global__ void burnpy_norm_parts(const burnpy_table table, double* const out) {
+_PARTS = f"""
+extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_parts(
+  const burnpy_table table, double* const out) {{
   BURNPY_FIND
   const T* const x = (const T*)arrays[0];
-  double sums[3] = {0, 0, 0};
+  double sums[3] = {{0, 0, 0}};
 #pragma unroll 4
   for (long long at = start + threadIdx.x; at < end; at += blockDim.x) burnpy_add(sums, (double)(R)x[at]);
   burnpy_all(sums);
   if (threadIdx.x < 3) out[part * 3LL + threadIdx.x] = sums[threadIdx.x];
-}
+}}
 """
 _ROOT = f"""
 __device__ void burnpy_norm(const double* const parts, const long long begin, const long long end, R* const out) {{
@@ -69,10 +70,12 @@ __device__ void burnpy_norm(const double* const parts, const long long begin, co
   else if (sums[2] > 0 && !(norm > {_SMALL} * 1e8)) norm = sqrt(sums[2] + (norm * {_UP}) * (norm * {_UP})) / {_UP};
   *out = (R)norm;
 }}
-extern "C" __global__ void burnpy_total_norm(const double* const parts, const long long count, R* const out) {{
+extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_total_norm(
+  const double* const parts, const long long count, R* const out) {{
   burnpy_norm(parts, 0, count, out);
 }}
-extern "C" __global__ void burnpy_each_norm(const burnpy_table table, const double* const parts, R* const out) {{
+extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_each_norm(
+  const burnpy_table table, const double* const parts, R* const out) {{
   const int row = blockIdx.x;
   burnpy_norm(parts, table.firsts[row], table.firsts[row + 1], out + table.positions[row]);
 }}

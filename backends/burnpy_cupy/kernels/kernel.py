@@ -94,6 +94,16 @@ def elementwise_method(name: str, arrays: int = 1, program: str | None = None) -
     return _documented(method, name)
 
 
+def broadcast_method(name: str) -> Callable[..., Any]:
+    """Return the method of an elementwise operation of two operands, which are broadcast first."""
+    alike = elementwise_method(name, 2)
+
+    def method(self: CuPyPrograms, x: Any, y: Any) -> Any:
+        return alike(self, *self._of_one_shape(x, y))
+
+    return _documented(method, name)
+
+
 def along_method(name: str, arrays: int = 1) -> Callable[..., Any]:
     """Return the method of an operation of some arrays along a dimension."""
 

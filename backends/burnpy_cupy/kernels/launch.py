@@ -25,7 +25,7 @@ from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.schedule import Schedule
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FLOATS, emit
-from burnpy_cupy.kernels.row_geometry import Geometry, transposed
+from burnpy_cupy.kernels.row_geometry import Geometry, Threads, transposed
 
 OPTIONS = ("--fmad=false",)
 _CHUNK = 128
@@ -70,7 +70,9 @@ class Kernel:
         self._passes = divide(program)
         for each in (self._passes.by_rows, self._passes.by_columns):
             if each is not None:
-                emit(each, "burnpy_program", "plain", "block")  # which raises an error now rather than when it runs
+                emit(
+                    each, "burnpy_program", "plain", "block", 256
+                )  # which raises an error now rather than when it runs
         self._sources: dict[tuple[Any, ...], Source] = {}
 
     def __call__(
@@ -155,10 +157,10 @@ class Kernel:
     def _launch(self, program: Program, args: list[Any], geometry: Geometry, chunks: int, stride: int) -> None:
         """Launch one kernel, and tell `explain`."""
         threads = geometry.threads(program.elementwise)
-        key = (program.key, geometry.address, threads.kind, geometry.wide, chunks > 1)
+        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1)
         source = self._sources.get(key)
         if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads.kind, chunks > 1)
+            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1)
         sizes = [geometry.rows, geometry.columns]
         if geometry.address == "planes":
             sizes += [*geometry.inner, *geometry.steps]
@@ -167,9 +169,9 @@ class Kernel:
         source.launch((threads.blocks(geometry), chunks), (threads.x, threads.y), (*args, *sizes))
         ran(source)
 
-    def _source(self, program: Program, geometry: Geometry, kind: str, chunked: bool) -> Source:
+    def _source(self, program: Program, geometry: Geometry, threads: Threads, chunked: bool) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
-        text = emit(program, name, geometry.address, kind, wide=geometry.wide, chunked=chunked)
+        text = emit(program, name, geometry.address, threads.kind, threads.block, wide=geometry.wide, chunked=chunked)
         return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32, kind_of, uint16
 from burnpy.backend.primitives import Scalar
 from burnpy_array.array_base import NUMBERS, is_half
-from burnpy_cupy.kernels.kernel import CuPyPrograms, elementwise_method
+from burnpy_cupy.kernels.kernel import CuPyPrograms, broadcast_method, elementwise_method
 from burnpy_cupy.kernels.library import Elementwise, Kernels
 from burnpy_cupy.kernels.row_geometry import flat
 
@@ -53,9 +53,10 @@ class CuPyPointwise(CuPyPrograms):
     _kernels: Kernels
 
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
-    gamma_slope = elementwise_method("gamma_slope", 2, "slope_of_gamma")
-    logit_beta_slope = elementwise_method("logit_beta_slope", 3, "slope_of_logit_beta")
+    gamma_quantile_slope = elementwise_method("gamma_quantile_slope", 2, "slope_of_gamma_quantile")
+    beta_quantile_slope = elementwise_method("beta_quantile_slope", 3, "slope_of_beta_quantile")
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
+    igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None

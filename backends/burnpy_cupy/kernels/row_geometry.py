@@ -68,6 +68,11 @@ class Threads(NamedTuple):
     x: int
     y: int
 
+    @property
+    def block(self) -> int:
+        """The number of threads of a block, which a kernel declares: its registers must fit in the multiprocessor's."""
+        return self.x * self.y
+
     def blocks(self, geometry: Geometry) -> int:
         """Return the number of blocks; each thread of a grid computes about four elements."""
         if self.kind == "grid":

@@ -67,6 +67,11 @@ def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, wher
     return b._call(_weight_gradient, gradient, grad, x, shape, where, groups) if many else None
 
 
+def better_by_channels(least: int, lanes: int, row: int, x: Any) -> bool:
+    """Return whether a convolution takes less time with vectors of channels; see `_by_channels`."""
+    return _by_channels(least, lanes, row, x, _FORWARD)
+
+
 def _by_channels(least: int, lanes: int, row: int, x: Any, cost: float) -> bool:
     """Return whether vectors of channels take less time than vectors of neighbours in a row.
 

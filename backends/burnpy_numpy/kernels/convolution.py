@@ -17,7 +17,7 @@ Each number is summed in an order that depends on shapes and the machine alone, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from burnpy_numpy.convolution import NumPyConvolution
 
 
-_MIN_PRODUCTS = 1 << 16
+MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
-_NARROW = 4
+NARROW = 4
 """The length of rows of the result from which vectors are neighbours in a row: none reaches into the next row."""
-_PRODUCTS = 8
+PRODUCTS_PER_ELEMENT = 8
 """The number of products that take as long as an operation of one element elsewhere."""
-_ROWS = 1 << 14
+GRADIENT_ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
 
 
@@ -67,10 +67,10 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
     out = convolve_lanes(b, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
-    if out is not None or counts[1] < _NARROW:
+    if out is not None or counts[1] < NARROW:
         return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
-    kernel = _kernel(convolution, tables.forward, x.dtype)
+    kernel = kernel_of(convolution, tables.forward, x.dtype)
     return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
 
 
@@ -88,10 +88,10 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
     out = weight_gradient_lanes(b, grad, x, shape, where, groups)
-    if out is not None or grad.shape[3] < _NARROW:
+    if out is not None or grad.shape[3] < NARROW:
         return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
-    kernel = _kernel(weight_gradient, tables.backward, x.dtype)
+    kernel = kernel_of(weight_gradient, tables.backward, x.dtype)
     return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
 
 
@@ -112,26 +112,47 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
     out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
-    if out is not None or grad.shape[3] < _NARROW or not np.isfinite(weight).all():
+    if out is not None or grad.shape[3] < NARROW or not np.isfinite(weight).all():
         return out
-    o, c, *kernel = weight.shape
-    turned = weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
-    high, wide = (_phases(shape[k], grad.shape[k], kernel[k - 2], *(pair[k - 2] for pair in where)) for k in (2, 3))
-    (down, across), whole = where[0], where[0] == (1, 1)
+    flipped, whole = turned(weight, groups), where[0] == (1, 1)
     total: Any = None if whole else np.zeros(shape, grad.dtype)
-    for (a, row), (k, column) in product(high.items(), wide.items()):
-        selected, padding = turned[:, :, row.part, column.part], (row.padding, column.padding)
-        one = (1, 1), padding, (row.dilation, column.dilation)
+    for (a, k), key, padding, dilation, inside in phases_of(shape, grad.shape, weight.shape, where):
+        selected, one = flipped[:, :, key[0], key[1]], ((1, 1), padding, dilation)
         part = convolve(b, grad, selected, None, one, groups)
         if part is None:
             if whole or not kernels_enabled():
                 return None
             part = b._conv2d_by_products(grad, selected, *one, groups)
-        part = part[:, :, row.inside, column.inside]
+        part = part[:, :, inside[0], inside[1]]
         if whole:
             return part
-        total[:, :, a::down, k::across] = part
+        total[:, :, a :: where[0][0], k :: where[0][1]] = part
     return total
+
+
+def turned(weight: Any, groups: int) -> Any:
+    """Return the weight of the transposed convolution: input and output channels of each group are exchanged."""
+    o, c, *kernel = weight.shape
+    return weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
+
+
+def phases_of(shape: Shape, result: Shape, weight: Shape, where: tuple[Shape, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the convolutions of a gradient that give the gradient by the input, for each rest of its places.
+
+    Args:
+        shape: the shape of the input.
+        result: the shape of the gradient.
+        weight: the shape of the weight.
+        where: stride, padding and dilation.
+
+    Yields:
+        The rests, the elements of the weight in the order in which they are used, padding and dilation, and the
+        elements of the convolution's result that belong to the input; each for all dimensions.
+    """
+    sizes = zip(shape[2:], result[2:], weight[2:], *where, strict=True)
+    for phases in product(*[_phases(*size).items() for size in sizes]):
+        rests, each = zip(*phases, strict=True)
+        yield rests, *zip(*each, strict=True)
 
 
 class _Phase(NamedTuple):
@@ -174,13 +195,13 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     return (
         area > 1  # without windows it is a matrix product
         and min(counts) > 0
-        and members * counts[0] * counts[1] * math.prod(weight) >= _MIN_PRODUCTS
+        and members * counts[0] * counts[1] * math.prod(weight) >= MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
     )
 
 
-def _kernel(template: Callable[..., str], tables: Tables, dtype: Any) -> TemplateKernel | None:
+def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any) -> TemplateKernel | None:
     """Return the kernel of a template; None if it cannot be compiled."""
     return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block)
 
@@ -199,7 +220,7 @@ def _forward(kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias
             sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
             kernel(table, sizes, first, last)
 
-    each = far * math.prod(weight.shape) / _PRODUCTS
+    each = far * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
     if members >= COUNT:
         shared(work, members, each)
     else:
@@ -216,7 +237,7 @@ def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> A
     columns, vectors = len(tables.elements) // wide, len(tables.places)
     sums = np.zeros((blocks, columns, size, wide), x.dtype)
     rows = np.ascontiguousarray(tables.channels * far)
-    most = max(64, _ROWS // (size * tables.width * x.itemsize))
+    most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
 
     def work(first: int, last: int) -> None:
@@ -229,7 +250,7 @@ def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> A
                 sizes = (stop - start, several, columns, whole, end - begin, windows.member, o * far, tables.left)
                 kernel(table, sizes, first, last)
 
-    shared(work, blocks, members * far * windows.length * o / blocks / _PRODUCTS)
+    shared(work, blocks, members * far * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
     kernel.note()
     out = np.empty((o, windows.length), x.dtype)
     out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]

@@ -65,7 +65,8 @@ class Windows:
         whole = padded_shape(shape, kernel, stride, padding, dilation, self.counts)[1:]
         self.in_place = whole == shape[1:] and stride == (1, 1)
         self.planes: Pair = (-(-whole[0] // stride[0]), -(-whole[1] // stride[1]))
-        self.plane = math.prod(self.planes) * math.prod(stride)  #: the elements of a channel
+        self.plane = math.prod(self.planes) * math.prod(stride)  #: the elements of an image of one channel
+        self.channel = self.plane  #: the distance of a channel and the next
         self.member = shape[0] * self.plane  #: the elements of a member
         self.length = math.prod(weight[1:])  #: the elements of a window
         self._dilation, self._registers = dilation, registers
@@ -84,7 +85,7 @@ class Windows:
         places, targets = self._places(starts)
         last = -(-vectors // block[1]) * block[1] - vectors
         places, targets = np.pad(places, (0, last), "edge"), np.pad(targets, (0, last), "edge")
-        return Tables(self._width, block, *self._blocks(block[0]), self._elements, places, targets)
+        return Tables(self._width, block, *self._blocks(block[0]), self.elements, places, targets)
 
     @cached_property
     def forward_tables(self) -> tuple[Any, ...]:
@@ -104,18 +105,22 @@ class Windows:
         whole = wide // self._width * self._width
         places, targets = self._places(np.arange(0, whole, self._width))
         after, beyond = self._places(np.arange(whole, wide, self._width) - (whole + self._width - wide))
-        elements = np.pad(self._elements, (0, -self.length % block[1]), "edge")
+        elements = np.pad(self.elements, (0, -self.length % block[1]), "edge")
         tables = np.concatenate([places, after]), np.concatenate([targets, beyond])
         return Tables(self._width, block, *self._blocks(block[0]), elements, *tables, len(places), wide - whole)
 
     @cached_property
-    def _elements(self) -> Any:
+    def elements(self) -> Any:
         """The distances of the elements of a window: by channel, row and column."""
+        return np.add.outer(np.arange(self.weight[1]) * self.channel, self.window.reshape(-1)).reshape(-1)
+
+    @cached_property
+    def window(self) -> Any:
+        """The distances of the elements of a window in one channel, by row and column."""
         (high, wide), (down, across) = self.planes, self.stride
         rows, columns = (np.arange(k) * d for k, d in zip(self.weight[2:], self._dilation, strict=True))
         places = (rows % down * across * high + rows // down)[:, None] * wide
-        places = places + columns % across * high * wide + columns // across
-        return (np.arange(self.weight[1])[:, None, None] * self.plane + places).reshape(-1)
+        return places + columns % across * high * wide + columns // across
 
     def _places(self, starts: Any) -> tuple[Any, Any]:
         """Return the places of vectors that begin at some columns in each row: in x, and in the result."""
@@ -128,7 +133,7 @@ class Windows:
         starts = np.minimum(np.arange(0, per, size), per - size)  # the last one may overlap
         first = np.arange(self.groups)
         channels = (first[:, None] * per + starts).reshape((-1, 1)) + np.arange(size)
-        return channels, np.repeat(first * self.weight[1] * self.plane, len(starts))
+        return channels, np.repeat(first * self.weight[1] * self.channel, len(starts))
 
     def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
         """Yield start and stop of parts of the batch from ``begin`` to ``end``, and the array that a kernel reads.
@@ -143,10 +148,10 @@ class Windows:
         memory = np.zeros((step, self.shape[0], down, across, high, wide), x.dtype)
         for start in range(begin, end, step):
             stop = min(start + step, end)
-            self._lay_out(x[start:stop], memory)
+            self.lay_out(x[start:stop], memory)
             yield start, stop, memory
 
-    def _lay_out(self, x: Any, memory: Any) -> None:
+    def lay_out(self, x: Any, memory: Any) -> None:
         """Copy members of x to ``memory``, between the zeros of the padding."""
         (down, across), (_, rows, columns) = self.stride, self.shape
         for a in range(down):

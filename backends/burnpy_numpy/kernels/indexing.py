@@ -22,7 +22,7 @@ _BYTES = 32
 _CHECKED = 8
 """The number of indices that are compared with the size at a time."""
 _DTYPES = frozenset({float32, float64, int64})
-"""The dtypes of kernels; int64 is gathered and added only."""
+"""The dtypes of kernels; int64 is gathered, added and written only."""
 _COMBINE = {"add": "add", "prod": "mul", "amin": "min", "amax": "max"}
 """The combinations of templates by those of operations."""
 COMBINE = {"add": "fadd", "mul": "fmul", "max": "maximum", "min": "minimum"}
@@ -36,11 +36,11 @@ def gathered(x: Any, dim: int, index: Any) -> Any:
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
 
 
-def scattered(x: Any, dim: int, index: Any, src: Any) -> Any:
-    """Return a copy of x with src added at indices; None without a kernel for it."""
+def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
+    """Return a copy of x with src added ("add") or written ("set") at indices; None without a kernel for it."""
     if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
-    kernel = template_kernel(scatter, x.dtype, "add", _inner(x, dim) > 1)
+    kernel = template_kernel(scatter, x.dtype, combine, _inner(x, dim) > 1)
     out = np.array(x, order="C")
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
 
@@ -105,8 +105,8 @@ def scatter(dtype: str, combine: str, nested: bool) -> str:
     and the next. ``begin`` and ``end`` are outer elements.
 
     Args:
-        dtype: the dtype of x: float32, float64, or int64, which is only added.
-        combine: "add", "mul", "max" or "min".
+        dtype: the dtype of x: float32, float64, or int64, which is only added and written.
+        combine: "add", "mul", "max" or "min"; "set" to write the last of the elements with one index.
         nested: whether ``inner`` is not 1.
     """
     return _by_index(dtype, combine, nested)
@@ -197,7 +197,10 @@ def _moved(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, ther
 
 
 def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, there: str, mask: str | None) -> None:
-    target = w.element(out, there, dtype)
-    old, new = w.load(target, dtype, mask), w.load(w.element(x, here, dtype), dtype, mask)
+    target, new = w.element(out, there, dtype), w.load(w.element(x, here, dtype), dtype, mask)
+    if combine == "set":
+        w.store(new, target, mask)
+        return
+    old = w.load(target, dtype, mask)
     op = "add" if dtype == "int64" else COMBINE[combine]
     w.store(w.call(op, old, new) if op.endswith("imum") else w.binary(op, old, new), target, mask)

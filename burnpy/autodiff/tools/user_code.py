@@ -136,17 +136,17 @@ def _cause(returned: object) -> str:
     if isinstance(returned, TensorBase):
         return "only float tensors have derivatives"
     if isinstance(returned, Number):  # NumPy's too
-        return "a number has no derivative: return the tensor itself, without .item() or float()"
+        return "return the tensor itself, without .item() or float()"
     if isinstance(getattr(returned, "value", None), TensorBase):
         return "a parameter holds a tensor: give its .value"
     if hasattr(returned, "__array__"):
-        return "an array has no derivative: compute with tensors, without to_numpy()"
+        return "compute with tensors, without to_numpy()"
     if isinstance(returned, GeneratorType):
         return "a function with yield in it returns a generator: write return, or collect the tensors in a list"
     if isinstance(returned, Awaitable):
         return "an async function returns a coroutine: leave out async"
     if callable(returned):
-        return "a function has no derivative: return its result, as in f(x)"
+        return "return the function's result, as in f(x)"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
 
@@ -59,6 +59,7 @@ class Recorded(Decorator[I], Generic[I]):
     """
 
     word = "records"
+    records = True
 
     def __init__(self, inner: I | type[I]) -> None:
         super().__init__(inner)
@@ -68,8 +69,8 @@ class Recorded(Decorator[I], Generic[I]):
         self.stands_for = self.inner
         self.generators: dict[int, Any] = {}
         """What an argument that is a NumPy generator is recorded as, by its id."""
-        self.default: DefaultGenerator | None = None
-        """The default generator of the device, if the recording may draw from it."""
+        self.defaults: list[DefaultGenerator] = []
+        """The default generators of the devices that the recording stands for, from which it may draw."""
         self.drawn: dict[int, tuple[np.random.Generator, Any]] = {}
         """The generators that were drawn from, with their states before that."""
         self.outer: Any = None
@@ -106,7 +107,7 @@ class Recorded(Decorator[I], Generic[I]):
         """Return a device that records a loop's body or a branch, for `nested`. It draws from the same generators."""
         device: Recorded[I] = type(self).unregistered(self.inner)
         device.stands_for, device.outer = self, self
-        device.default, device.drawn = self.default, self.drawn
+        device.defaults, device.drawn = self.defaults, self.drawn
         return device
 
     def capture(self, x: Traced) -> Traced:
@@ -263,8 +264,8 @@ class Recorded(Decorator[I], Generic[I]):
             known = self.outer._generator(generator)
             if known.__class__ is Ref:
                 known = self.capture(Traced(generator, known, self.outer.recording)).ref
-        if known is None and self.default is not None and self.default.find() is generator:
-            known = self.generators[id(generator)] = self.default
+        if known is None:
+            known = next((default for default in self.defaults if default.find() is generator), None)
         if known is None:
             raise RecordingError(
                 "a recorded function draws from a generator that it closes over; pass the burnpy.Generator as an "
@@ -296,6 +297,10 @@ class RecordedDevices:
     def __init__(self) -> None:
         self.recorder: Any = None  #: the innermost device, `Recorded`
         self._known: dict[Any, Any] = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the devices in whose place others record."""
+        return iter(self._known)
 
     def of(self, device: Any) -> Any:
         """Return the device that records in place of another, the same one at each call.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Float
 
 _SMALL = (
@@ -111,6 +111,21 @@ def erfc(b: Any, x: Float) -> Float:
     return b.where(b.ne(x, x), x, value)
 
 
+def scaled_erfc(b: Any, x: Float) -> Float:
+    """Compute exp(x²) · erfc(x) for x >= 0. Source: as `erf`."""
+    small = b.minimum(x, 0.46875)
+    squared = b.mul(small, small)
+    near = b.div(b.mul(small, polynomial(b, squared, _SMALL)), polynomial(b, squared, _SMALL_UNDER))
+    near = b.mul(b.exp(squared), b.add(b.neg(near), 1.0))
+    middle = b.clamp(x, 0.46875, 4.0)
+    ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
+    large = b.maximum(x, 4.0)
+    inverse = b.div(b.reciprocal(large), large)  # whose square does not overflow
+    rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
+    tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
+    return b.where(b.le(x, 0.46875), near, b.where(b.lt(x, 4.0), ratio, tail))
+
+
 def erfinv(b: Any, x: Float) -> Float:
     """Compute the inverse of `erf` to double precision, on any backend.
 
@@ -155,6 +170,13 @@ def widened(f: Callable[..., Float], b: Any, x: Float, *options: Any) -> Float:
     return b.cast(f(b, b.cast(x, float32), *options), x.dtype)
 
 
+def in_float64(f: Callable[..., Float], b: Any, *args: Any) -> Float:
+    """Return f(b, *args), which is computed in float64; the primitives among the arguments have one dtype."""
+    dtype = args[0].dtype
+    wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
+    return b.cast(f(b, *wide), dtype)
+
+
 def polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
     """Evaluate a polynomial by Horner's scheme; the coefficient of the highest power is first."""
     total = b.add(b.mul(x, coefficients[0]), coefficients[1])
@@ -184,7 +206,7 @@ _DIGAMMA_UNDER = (
 """A rational function r with ψ(1 + u) = (u - root) · r(u) for u in [0, 1], to a relative error of 7e-18, likewise."""
 _ROOT, _ROOT_REST = 0.46163214496836236, -1.5522348162858677e-17
 """The root of ψ(1 + u), and its remainder beyond double precision."""
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 """The Bernoulli numbers B₂, B₄, …"""
 _LARGE = 8.0
 """From here on, the asymptotic series are exact to double precision."""
@@ -204,13 +226,10 @@ def lgamma(b: Any, x: Float) -> Float:
         beyond = b.gt(u, 1.0)
         product = b.where(beyond, b.mul(product, u), product)
         u = b.where(beyond, b.add(u, -1.0), u)
-    ratio = b.div(polynomial(b, u, _LOG_GAMMA), polynomial(b, u, _LOG_GAMMA_UNDER))
     logarithm = b.log(product)
-    near = b.add(b.mul(b.mul(u, b.add(u, -1.0)), ratio), b.where(below, b.neg(logarithm), logarithm))
+    near = b.add(log_gamma_near_one(b, u), b.where(below, b.neg(logarithm), logarithm))
     large = b.clamp(size, _LARGE, None)
-    inverse = b.reciprocal(large)
-    series = tuple(number / (2 * k * (2 * k - 1)) for k, number in enumerate(_BERNOULLI[:8], 1))[::-1]
-    rest = b.mul(polynomial(b, b.mul(inverse, inverse), series), inverse)
+    rest = stirling_rest(b, large)
     far = b.add(b.mul(b.add(large, -0.5), b.add(b.log(large), -1.0)), b.add(rest, math.log(2 * math.pi) / 2 - 0.5))
     value = b.where(b.lt(size, _LARGE), near, far)
     fraction = b.sub(size, b.round(size))
@@ -218,6 +237,19 @@ def lgamma(b: Any, x: Float) -> Float:
     reflected = b.sub(b.add(b.neg(b.log(sine)), math.log(math.pi)), b.add(b.log(size), value))
     reflected = b.where(b.gt(sine, 0.0), reflected, b.full((), math.inf, x.dtype))
     return b.where(b.ne(x, x), x, b.where(b.lt(x, 0.0), reflected, value))
+
+
+def stirling_rest(b: Any, x: Float) -> Float:
+    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x >= 8. Source: Abramowitz and Stegun, 6.1.41."""
+    inverse = b.reciprocal(x)
+    series = tuple(number / (2 * k * (2 * k - 1)) for k, number in enumerate(BERNOULLI[:8], 1))[::-1]
+    return b.mul(polynomial(b, b.mul(inverse, inverse), series), inverse)
+
+
+def log_gamma_near_one(b: Any, u: Float) -> Float:
+    """Compute log Γ(1 + u) for u in [0, 1]."""
+    ratio = b.div(polynomial(b, u, _LOG_GAMMA), polynomial(b, u, _LOG_GAMMA_UNDER))
+    return b.mul(b.mul(u, b.add(u, -1.0)), ratio)
 
 
 def digamma(b: Any, x: Float) -> Float:
@@ -239,7 +271,7 @@ def digamma(b: Any, x: Float) -> Float:
     large = b.clamp(size, _LARGE, None)
     inverse = b.reciprocal(large)
     squared = b.mul(inverse, inverse)
-    series = tuple(number / (2 * k) for k, number in enumerate(_BERNOULLI, 1))[::-1]
+    series = tuple(number / (2 * k) for k, number in enumerate(BERNOULLI, 1))[::-1]
     rest = b.add(b.mul(polynomial(b, squared, series), squared), b.mul(inverse, 0.5))
     value = b.where(b.lt(size, _LARGE), b.add(inner, total), b.sub(b.log(large), rest))
     next_value = b.where(below, inner, b.add(value, b.reciprocal(size)))  # ψ(1 + |x|)
@@ -266,7 +298,7 @@ def polygamma(b: Any, x: Float, n: int) -> Float:
     power, inverse = b.pow(last, -s), b.reciprocal(last)
     squared = b.mul(inverse, inverse)
     factor, series = float(s), []
-    for k, number in enumerate(_BERNOULLI, 1):
+    for k, number in enumerate(BERNOULLI, 1):
         series.append(number / math.factorial(2 * k) * factor)
         factor *= (s + 2 * k - 1) * (s + 2 * k)
     rest = b.mul(polynomial(b, squared, tuple(series[::-1])), inverse)

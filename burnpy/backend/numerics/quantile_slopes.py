@@ -47,7 +47,7 @@ class _Precision(NamedTuple):
         return cls(28, 36, 36.0) if dtype == float64 else cls(20, 16, 27.0)
 
 
-def gamma_slope(b: Any, x: Float, concentration: Float, log: bool) -> Float:
+def gamma_quantile_slope(b: Any, x: Float, concentration: Float, log: bool) -> Float:
     """Compute the derivative of a quantile of the gamma distribution by its concentration.
 
     Args:
@@ -103,7 +103,7 @@ def _gamma_integral(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
     return b.mul(total, end)
 
 
-def logit_beta_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Float:
+def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Float:
     """Compute the derivative of the logit of a quantile of the beta distribution by ``alpha``.
 
     It is computed in terms of the smaller one of x and 1 - x, the small side, which is p. Its parameter is a, and its

@@ -163,7 +163,7 @@ def _matrices(b: Convolution, weight: Float, groups: int) -> Float:
 
 
 def _columns(
-    b: Convolution, x: Float, kernel: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, counts: Pair
+    b: Convolution, x: Float, kernel: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, counts: Shape
 ) -> Float:
     """Return the elements of each window as columns of one matrix per batch element and group."""
     (n, c), area = x.shape[:2], kernel[0] * kernel[1]

@@ -10,7 +10,7 @@ from burnpy.backend.batch_rules import DRAWN, SHIFTED
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import relative_softmax
-from burnpy.backend.primitives import Bool, Dim, DType, Float, Int, Shape
+from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 if TYPE_CHECKING:
@@ -72,6 +72,23 @@ def embedding_batch(b: Any, weight: Any, index: Any, padding: int | None) -> Any
     return b.batched(b.inner.embedding(weight.value, index.value, padding))
 
 
+def masked_mean_batch(b: Any, x: Any, mask: Any) -> Any:
+    """One sum over the elements of all examples, and one count."""
+    i, dims = b.inner, tuple(range(1, len(x.shape) + 1))
+    values, chosen = b.ranked(x, len(x.shape)), b.ranked(mask, len(x.shape))
+    return b.batched(i.div(i.sum(i.where(chosen, values, 0.0), dims, False), _numbers_of(i, chosen, dims, x.dtype)))
+
+
+def masked_mean_backward_batch(b: Any, grad: Any, mask: Any) -> Any:
+    """One count for all examples."""
+    i, ndim = b.inner, len(mask.shape)
+    chosen = b.ranked(mask, ndim)
+    numbers = _numbers_of(i, chosen, tuple(range(1, ndim + 1)), grad.dtype)
+    each = i.div(b.ranked(grad, 0), numbers)
+    wide = i.expand(i.reshape(each, (*each.shape, *(1,) * ndim)), (b.size, *mask.shape))
+    return b.batched(i.where(chosen, wide, 0.0))
+
+
 class Dense(OperationsBase):
     """Linear layers, embeddings, dropout and cross entropy, one operation each."""
 
@@ -129,13 +146,23 @@ class Dense(OperationsBase):
         """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
         return self.where(mask, self.mul(x, scale), 0.0)
 
-    @derived(LINEAR, flops=lambda x: 2 * prod(x), vjp=lambda i, g, mask: i.masked_mean_backward(g, mask))
+    @derived(
+        LINEAR,
+        flops=lambda x: 2 * prod(x),
+        vjp=lambda i, g, mask: i.masked_mean_backward(g, mask),
+        batch=masked_mean_batch,
+    )
     def masked_mean(self, x: Float, mask: Bool) -> Float:
         """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
         dims = tuple(range(len(x.shape)))
         return self.div(self.sum(self.where(mask, x, 0.0), dims, False), _number_of(self, mask, x.dtype))
 
-    @derived(LINEAR, flops=lambda mask: prod(mask), vjp=lambda i, t, mask: i.masked_mean(t, mask))
+    @derived(
+        LINEAR,
+        flops=lambda mask: prod(mask),
+        vjp=lambda i, t, mask: i.masked_mean(t, mask),
+        batch=masked_mean_backward_batch,
+    )
     def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
         """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
         each = self.div(grad, _number_of(self, mask, grad.dtype))
@@ -171,4 +198,9 @@ class Dense(OperationsBase):
 
 def _number_of(b: Dense, mask: Bool, dtype: DType) -> Float:
     """Return how many elements of a mask are true."""
-    return b.to_float(b.discrete.sum(b.discrete.to_int(mask, int64), tuple(range(len(mask.shape))), False), dtype)
+    return _numbers_of(b, mask, tuple(range(len(mask.shape))), dtype)
+
+
+def _numbers_of(b: Any, mask: Bool, dims: Dims, dtype: DType) -> Float:
+    """Return how many elements of a mask are true over some dimensions."""
+    return b.to_float(b.discrete.sum(b.discrete.to_int(mask, int64), dims, False), dtype)

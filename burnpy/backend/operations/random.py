@@ -36,7 +36,7 @@ def _component_slope(i: Any, out: Float, concentration: Float) -> Float:
     """Return the derivative of the logit of each component by its concentration: its distribution is a beta."""
     others = i.sub(i.sum(concentration, (len(out.shape) - 1,), True), concentration)
     logit = i.sub(out, i.log(i.neg(i.expm1(i.minimum(out, -float(np.finfo(out.dtype).tiny))))))
-    return i.logit_beta_slope(logit, concentration, others)
+    return i.beta_quantile_slope(logit, concentration, others)
 
 
 class Random(OperationsBase):
@@ -89,7 +89,7 @@ class Random(OperationsBase):
     @derived(
         POINTWISE,
         flops=0,
-        vjp=lambda i, g, out, concentration, log: i.mul(g, i.gamma_slope(out, concentration, log)),
+        vjp=lambda i, g, out, concentration, log: i.mul(g, i.gamma_quantile_slope(out, concentration, log)),
         batch=DRAWN,
     )
     def random_gamma(self, generator: np.random.Generator, concentration: Float, log: bool, alike: Dims) -> Float:
@@ -100,8 +100,8 @@ class Random(OperationsBase):
         POINTWISE,
         flops=0,
         vjp=(
-            lambda i, g, out, a, b: i.mul(g, i.logit_beta_slope(out, a, b)),
-            lambda i, g, out, a, b: i.neg(i.mul(g, i.logit_beta_slope(i.neg(out), b, a))),
+            lambda i, g, out, a, b: i.mul(g, i.beta_quantile_slope(out, a, b)),
+            lambda i, g, out, a, b: i.neg(i.mul(g, i.beta_quantile_slope(i.neg(out), b, a))),
         ),
         batch=DRAWN,
     )
@@ -115,18 +115,18 @@ class Random(OperationsBase):
         return _drawn(self, _log_dirichlet, generator, alike, concentration)
 
     @derived(POINTWISE, flops=900)
-    def gamma_slope(self, x: Float, concentration: Float, log: bool) -> Float:
+    def gamma_quantile_slope(self, x: Float, concentration: Float, log: bool) -> Float:
         """The derivative of a quantile x of the gamma distribution by its concentration; of log x, given log x."""
-        from burnpy.backend.numerics.quantile_slopes import gamma_slope
+        from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope
 
-        return gamma_slope(self, x, concentration, log)
+        return gamma_quantile_slope(self, x, concentration, log)
 
     @derived(POINTWISE, flops=900)
-    def logit_beta_slope(self, x: Float, a: Float, b: Float) -> Float:
+    def beta_quantile_slope(self, x: Float, a: Float, b: Float) -> Float:
         """The derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
-        from burnpy.backend.numerics.quantile_slopes import logit_beta_slope
+        from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope
 
-        return logit_beta_slope(self, x, a, b)
+        return beta_quantile_slope(self, x, a, b)
 
 
 def _drawn(

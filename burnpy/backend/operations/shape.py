@@ -108,6 +108,9 @@ def matmul_batch(b: Any, x: Any, y: Any) -> Any:
         return b.batched(i.matmul(x.value, y.value))
     if not x.batched and y_ndim == 1 and x_ndim <= 2:
         return b.batched(i.matmul(y.value, x.value) if x_ndim == 1 else i.matmul_nt(y.value, x.value))
+    if not x.batched and x_ndim == 2 == y_ndim and y.shape[1] == 1:  # the columns of all examples are one matrix
+        columns = i.matmul_nt(i.reshape(y.value, (b.size, y.shape[0])), x.value)
+        return b.batched(i.reshape(columns, (*columns.shape, 1)))
     x_shape, y_shape = matrices(x.shape, y.shape)
     ndim = max(len(x_shape), len(y_shape))
 

@@ -1,4 +1,4 @@
-"""Sliding windows over the last two dimensions: their number, and the positions of their elements.
+"""Sliding windows over the last dimensions: their number, and the positions of their elements.
 
 Results are cached: they depend on sizes alone, which rarely change from call to call, and take longer to compute than
 a small product.
@@ -7,6 +7,7 @@ a small product.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import product
 from typing import Any, TypeAlias
 
 from burnpy.backend.primitives import Float, Key, Scalar, Shape
@@ -42,43 +43,47 @@ def window_count(
 
 @lru_cache(maxsize=1024)
 def window_counts(
-    shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool = False
-) -> Pair:
-    """Return the number of windows along each of the last two dimensions of ``shape``."""
-    high, wide = (
-        window_count(*sizes, ceil_mode) for sizes in zip(shape[-2:], kernel, stride, padding, dilation, strict=True)
+    shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool = False
+) -> Shape:
+    """Return the number of windows along each of the last dimensions of ``shape``, as many as ``kernel`` has."""
+    return tuple(
+        [
+            window_count(*sizes, ceil_mode)
+            for sizes in zip(shape[-len(kernel) :], kernel, stride, padding, dilation, strict=True)
+        ]
     )
-    return high, wide
 
 
 @lru_cache(maxsize=1024)
-def window_keys(kernel: Pair, stride: Pair, dilation: Pair, counts: Pair) -> tuple[Key, ...]:
-    """Return, for each element of a window in row-major order, the key of that element of all windows of a padded 4-d
-    array."""
-    rows, columns = (
+def window_keys(kernel: Shape, stride: Shape, dilation: Shape, counts: Shape) -> tuple[Key, ...]:
+    """Return, for each element of a window in row-major order, the key of that element of all windows of a padded array
+    with two leading dimensions."""
+    places = [
         [slice(k * gap, k * gap + (count - 1) * step + 1, step) for k in range(size)]
         for size, step, gap, count in zip(kernel, stride, dilation, counts, strict=True)
-    )
-    return tuple((_ALL, _ALL, row, column) for row in rows for column in columns)
+    ]
+    return tuple((_ALL, _ALL, *key) for key in product(*places))
 
 
 @lru_cache(maxsize=1024)
-def padded_shape(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, counts: Pair) -> Shape:
+def padded_shape(shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, counts: Shape) -> Shape:
     """Return the shape that holds all windows: the padded shape, or larger if a window extends beyond the padding."""
-    high, wide = (
-        max(size + 2 * pad, (count - 1) * step + (k - 1) * gap + 1)
-        for size, pad, count, step, k, gap in zip(shape[-2:], padding, counts, stride, kernel, dilation, strict=True)
+    dims = len(kernel)
+    sizes = zip(shape[-dims:], padding, counts, stride, kernel, dilation, strict=True)
+    return (
+        *shape[:-dims],
+        *(max(size + 2 * pad, (n - 1) * step + (k - 1) * gap + 1) for size, pad, n, step, k, gap in sizes),
     )
-    return (*shape[:-2], high, wide)
 
 
 @lru_cache(maxsize=1024)
-def inside(shape: Shape, padding: Pair) -> Key:
+def inside(shape: Shape, padding: Shape) -> Key:
     """Return the key of an array of ``shape`` within the padded array."""
-    return (_ALL, _ALL, *(slice(pad, pad + size, 1) for pad, size in zip(padding, shape[-2:], strict=True)))
+    sizes = zip(padding, shape[-len(padding) :], strict=True)
+    return (_ALL, _ALL, *(slice(pad, pad + size, 1) for pad, size in sizes))
 
 
-def padded(b: Any, x: Float, shape: Shape, padding: Pair, value: Scalar) -> Float:
+def padded(b: Any, x: Float, shape: Shape, padding: Shape, value: Scalar) -> Float:
     """Return x at the offset ``padding`` within an array of ``shape`` that is filled with ``value``."""
     if x.shape == shape:
         return x

@@ -275,7 +275,7 @@ def _refused(name: str) -> Callable[..., Any]:
 
 _UNARY = ("neg", "abs", "sign", "floor", "ceil", "round", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
-_LONG = ("gamma_slope", "logit_beta_slope")
+_LONG = ("gamma_quantile_slope", "beta_quantile_slope")
 """Operations whose defaults are hundreds of instructions, which would take seconds to compile in each program."""
 for _name, _function in declarations(Backend).items():
     if _name in (*_UNARY, "bitwise_not"):

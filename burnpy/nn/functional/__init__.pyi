@@ -20,8 +20,16 @@ from burnpy.nn.functional.activation import (
     tanhshrink,
     threshold,
 )
+from burnpy.nn.functional.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
-from burnpy.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear
 from burnpy.nn.functional.losses import (
     binary_cross_entropy,
@@ -32,6 +40,7 @@ from burnpy.nn.functional.losses import (
     poisson_nll_loss,
     smooth_l1_loss,
 )
+from burnpy.nn.functional.lp_pooling import lp_pool1d, lp_pool2d, lp_pool3d
 from burnpy.nn.functional.margin_losses import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -51,16 +60,7 @@ from burnpy.nn.functional.normalization import (
     rms_norm,
 )
 from burnpy.nn.functional.padding import pad
-from burnpy.nn.functional.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-)
+from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.functional.resampling import (
     affine_grid,
     channel_shuffle,
@@ -69,6 +69,8 @@ from burnpy.nn.functional.resampling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
 from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
@@ -77,11 +79,14 @@ __all__ = [
     "BatchNormed",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "batch_normed",
     "bilinear",
@@ -91,8 +96,10 @@ __all__ = [
     "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -118,9 +125,16 @@ __all__ = [
     "leaky_relu",
     "linear",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_margin_loss",

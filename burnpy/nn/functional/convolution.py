@@ -1,4 +1,4 @@
-"""Convolution of images and of sequences, and its transposes, the transposed convolutions.
+"""Convolution of sequences, images and volumes.
 
 A sequence is convolved as an image of height 1, so that `conv1d` is `conv2d` with one size in place of two.
 
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import Pair, Single, Size, floats, pair, row, whole
-from burnpy.nn.functional.windows import check_form, check_kernel
+from burnpy.nn.argument_checks import Pair, Single, Size, Triple, floats, pair, whole
+from burnpy.nn.functional.windows import batch_of, check_form, check_kernel, dims_of, form_of, sizes_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
@@ -108,90 +108,45 @@ def conv2d(
 
 
 @explained
-def conv_transpose1d(
+def conv3d(
     x: Tensor[B],
     weight: Tensor[B],
     bias: Tensor[B] | None = None,
     *,
-    stride: Single = 1,
-    padding: Single = 0,
-    output_padding: Single = 0,
+    stride: Triple = 1,
+    padding: Padding = 0,
+    dilation: Triple = 1,
     groups: int = 1,
-    dilation: Single = 1,
 ) -> Tensor[B]:
-    """Convolve sequences in the transposed sense, as `torch.nn.functional.conv_transpose1d`.
+    """Convolve volumes with a weight (strictly, cross-correlate), as `torch.nn.functional.conv3d`.
 
     Args:
-        x: shape (N, in, length), or (in, length) for a single sequence.
-        weight: shape (in, out / groups, kernel length), as PyTorch's.
+        x: shape (N, in, depth, height, width), or (in, depth, height, width) for a single volume.
+        weight: shape (out, in / groups, kernel depth, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
-        stride: the step between the positions of the kernel in the output.
-        padding: elements removed from each end of the output.
-        output_padding: elements added to one end of the output; less than the stride or the dilation.
-        groups: the number of groups of channels, each with its own part of the weight.
+        stride: the step between positions of the kernel.
+        padding: zeros added on each side, as for `conv2d`: one number for all dimensions, or one for each, which may be
+            (before, after); or "same" or "valid".
         dilation: the step between elements of the kernel.
+        groups: the number of groups of channels, each convolved with its own part of the weight.
 
     Returns:
-        Shape (N, out, length'), or without N for a single sequence; length' is
-        (length - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1.
+        Shape (N, out, depth', height', width'), or without N for a single volume; the sizes are those of `conv2d`.
 
     Raises:
-        ShapeError: the shapes do not match, or nothing is left of the output.
+        ShapeError: the shapes do not match, or the kernel does not fit in the padded volume.
         DTypeError: x is wider than the weights.
         ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> x, weight = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].ones((1, 1, 3))
-    >>> conv_transpose1d(x, weight, stride=2).tolist()
-    [[1.0, 1.0, 3.0, 2.0, 2.0]]
+    >>> conv3d(Tensor[NumPy].ones((1, 2, 2, 3)), Tensor[NumPy].ones((1, 1, 2, 2, 2))).tolist()
+    [[[[8.0, 8.0]]]]
     """
-    return _transposed("conv_transpose1d", x, weight, bias, stride, padding, output_padding, dilation, groups)
+    return _convolved("conv3d", x, weight, bias, stride, padding, dilation, groups)
 
 
-@explained
-def conv_transpose2d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
-    *,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    output_padding: Pair = 0,
-    groups: int = 1,
-    dilation: Pair = 1,
-) -> Tensor[B]:
-    """Convolve images in the transposed sense, as `torch.nn.functional.conv_transpose2d`.
-
-    Args:
-        x: shape (N, in, height, width), or (in, height, width) for a single image.
-        weight: shape (in, out / groups, kernel height, kernel width), as PyTorch's.
-        bias: shape (out,).
-        stride: the step between the positions of the kernel in the output.
-        padding: rows and columns removed from each side of the output.
-        output_padding: rows and columns added to one side of the output; less than the stride or the dilation.
-        groups: the number of groups of channels, each with its own part of the weight.
-        dilation: the step between elements of the kernel.
-
-    Returns:
-        Shape (N, out, height', width'), or without N for a single image; height' is
-        (height - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1.
-
-    Raises:
-        ShapeError: the shapes do not match, or nothing is left of the output.
-        DTypeError: x is wider than the weights.
-        ArgumentError: a setting is invalid.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x, weight = Tensor[NumPy].from_data([[[1.0, 2.0]]]), Tensor[NumPy].ones((1, 1, 1, 2))
-    >>> conv_transpose2d(x, weight, stride=2, output_padding=(0, 1)).tolist()
-    [[[1.0, 1.0, 2.0, 2.0, 0.0]]]
-    """
-    return _transposed("conv_transpose2d", x, weight, bias, stride, padding, output_padding, dilation, groups)
-
-
-def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple[Sides, ...] | None:
+def padding_sides(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple[Sides, ...] | None:
     """Return the zeros before and after each dimension, as many as there are strides, or None for "same".
 
     Raises:
@@ -215,13 +170,19 @@ def sides_of(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple
     return _listed_sides(operation, padding, len(stride))
 
 
+def same_sides(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Sides, ...]:
+    """Return the padding "same": what preserves the sizes, with the extra element of an odd total at the end."""
+    totals = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
+    return tuple([(total // 2, total - total // 2) for total in totals])
+
+
 def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -> Padding:
     """Return a validated padding in its shortest form, which a layer shows: numbers where both sides are equal.
 
     Raises:
-        ArgumentError: as `sides_of`.
+        ArgumentError: as `padding_sides`.
     """
-    sides = sides_of(operation, padding, stride)
+    sides = padding_sides(operation, padding, stride)
     if sides is None:
         return "same"
     if all(before == after for before, after in sides):
@@ -230,7 +191,7 @@ def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -
 
 
 def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
-    """Convert padding as `sides_of` does: the slow path, for sequences, other integers, and errors."""
+    """Convert padding as `padding_sides` does: the slow path, for sequences, other integers, and errors."""
     each = padding if isinstance(padding, Sequence) else (padding,) * dims
     if dims == 1 and len(each) == 2:
         each = (each,)
@@ -239,17 +200,19 @@ def _listed_sides(operation: str, padding: Any, dims: int) -> tuple[Sides, ...]:
             raise ArgumentError
         return tuple([pair(operation, "padding", side, 0) for side in each])
     except ArgumentError:
-        form = "(before, after)" if dims == 1 else "(height, width), where each may be (before, after)"
+        form = "(before, after)" if dims == 1 else f"({form_of(dims)}), where each may be (before, after)"
         raise ArgumentError(
             f"{operation}() got padding={padding!r:.80}; expected an int of at least 0, {form}, "
             'or one of the words "same" and "valid"'
         ) from None
 
 
-def _operands(
+def operands(
     operation: str, x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None, groups: int, transposed: bool = False
 ) -> tuple[Tensor[B], Tensor[B], Tensor[B] | None, int]:
     """Return x and weight, as images if they are sequences, bias, and groups, whose shapes and channels fit.
+
+    The end of the operation's name tells sequences, images and volumes.
 
     Raises:
         KindError, DeviceError, DTypeError: see `floats`.
@@ -258,11 +221,11 @@ def _operands(
     """
     x, weight, bias = floats(operation, 2, x=x, weight=weight, bias=bias)
     shape, sizes = x._primitive.shape, weight._primitive.shape
-    dims = 1 if operation.endswith("1d") else 2
+    dims = dims_of(operation)
     check_form(operation, shape, dims, "in")
     if len(sizes) != dims + 2:
         channels = "in, out / groups" if transposed else "out, in / groups"
-        kernel = "kernel length" if dims == 1 else "kernel height, kernel width"
+        kernel = ", ".join(f"kernel {size}" for size in form_of(dims).split(", "))
         raise ShapeError(f"{operation}() takes weight of shape ({channels}, {kernel}), got shape {sizes}")
     number = groups if groups.__class__ is int else whole(operation, "groups", groups)
     if number < 1 or sizes[0] % number:
@@ -282,7 +245,7 @@ def _operands(
             f"{operation}() got weight of shape {sizes} with groups={number} and bias of shape {bias.shape}, "
             f"which must be {(made,)}"
         )
-    return (x, weight, bias, number) if dims == 2 else (x.unsqueeze(-2), weight.unsqueeze(-2), bias, number)
+    return (x.unsqueeze(-2), weight.unsqueeze(-2), bias, number) if dims == 1 else (x, weight, bias, number)
 
 
 def _convolved(
@@ -295,102 +258,39 @@ def _convolved(
     dilation: Size,
     groups: int,
 ) -> Tensor[B]:
-    """Convolve images or sequences, which the end of the operation's name says."""
-    x, weight, bias, groups = _operands(operation, x, weight, bias, groups)
-    sequences = operation.endswith("1d")
-    size = row if sequences else pair
-    strides, gaps = size(operation, "stride", stride), size(operation, "dilation", dilation)
-    sides = sides_of(operation, padding, strides[1:] if sequences else strides)
-    kernel: tuple[int, int] = weight._primitive.shape[2:]
-    if sides is None:  # "same"
-        sides = tuple(
-            [(gap * (size - 1) // 2, -(-gap * (size - 1) // 2)) for size, gap in zip(kernel, gaps, strict=True)]
-        )
-    elif sequences:
+    """Convolve sequences, images or volumes, which the end of the operation's name says."""
+    x, weight, bias, groups = operands(operation, x, weight, bias, groups)
+    dims = dims_of(operation)
+    strides, gaps = sizes_of(operation, "stride", stride), sizes_of(operation, "dilation", dilation)
+    sides = padding_sides(operation, padding, strides[1:] if dims == 1 else strides)
+    kernel: tuple[int, ...] = weight._primitive.shape[2:]
+    if sides is None:
+        sides = same_sides(kernel, gaps)
+    elif dims == 1:
         sides = ((0, 0), *sides)
-    (above, below), (left, right) = sides
-    pads = (above, left)
-    if above != below or left != right:
+    pads = tuple([before for before, _ in sides])
+    if pads != tuple([after for _, after in sides]):
         x, pads = _evenly_padded(x, sides)
     shape = x._primitive.shape
     check_kernel(operation, shape, kernel, strides, pads, gaps)
     device: Any = x._device
-    images = (x if len(shape) == 4 else x.unsqueeze(0))._primitive
+    batch = batch_of(x, len(kernel))._primitive
+    settings = (strides, pads, gaps, groups)
     if bias is None:
-        out = x._like(device.conv2d(images, weight._primitive, strides, pads, gaps, groups))
+        convolve = device.conv3d if dims == 3 else device.conv2d
+        out = x._like(convolve(batch, weight._primitive, *settings))
     else:
-        primitive = device.conv2d_bias(images, weight._primitive, bias._primitive, strides, pads, gaps, groups)
-        out = x._like(primitive)
-    out = out if len(shape) == 4 else out.squeeze(0)
-    return out.squeeze(-2) if sequences else out
+        convolve = device.conv3d_bias if dims == 3 else device.conv2d_bias
+        out = x._like(convolve(batch, weight._primitive, bias._primitive, *settings))
+    out = out if len(shape) == len(kernel) + 2 else out.squeeze(0)
+    return out.squeeze(-2) if dims == 1 else out
 
 
-def _evenly_padded(x: Tensor[B], sides: tuple[Sides, ...]) -> tuple[Tensor[B], Sides]:
+def _evenly_padded(x: Tensor[B], sides: tuple[Sides, ...]) -> tuple[Tensor[B], tuple[int, ...]]:
     """Return x with the zeros that one side has more than the other, and the padding that is left for both sides."""
-    for dim, (before, after) in enumerate(sides, x.ndim - 2):
+    for dim, (before, after) in enumerate(sides, x.ndim - len(sides)):
         if before != after:
             extra = (*x.shape[:dim], abs(before - after), *x.shape[dim + 1 :])
             zeros = Tensor.zeros(extra, dtype=x.dtype, device=x.device)
             x = cat([zeros, x] if before > after else [x, zeros], dim)
-    return x, (min(sides[0]), min(sides[1]))
-
-
-def _transposed(
-    operation: str,
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None,
-    stride: Size,
-    padding: Size,
-    output_padding: Size,
-    dilation: Size,
-    groups: int,
-) -> Tensor[B]:
-    """Convolve images or sequences, which the end of the operation's name says, in the transposed sense."""
-    x, weight, bias, groups = _operands(operation, x, weight, bias, groups, transposed=True)
-    sequences = operation.endswith("1d")
-    size = row if sequences else pair
-    strides, gaps = size(operation, "stride", stride), size(operation, "dilation", dilation)
-    pads, extra = size(operation, "padding", padding, 0), size(operation, "output_padding", output_padding, 0)
-    for more, step, gap in zip(extra, strides, gaps, strict=True):
-        if more >= max(step, gap):  # more would be zeros that no window reaches
-            raise ArgumentError(
-                f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; expected a "
-                "number below one of them"
-            )
-    shape, (channels, *kernel) = x.shape, weight.shape[1:]
-    reach = [
-        (count - 1) * step + gap * (k - 1) + 1
-        for count, step, gap, k in zip(shape[-2:], strides, gaps, kernel, strict=True)
-    ]
-    sizes = [full - 2 * pad + more for full, pad, more in zip(reach, pads, extra, strict=True)]
-    if min(sizes) < 1 or min(shape[-2:]) < 1:
-        shown = sizes[1:] if sequences else sizes
-        raise ShapeError(
-            f"{operation}() got x with shape {(*shape[:-2], shape[-1]) if sequences else shape}; its output "
-            f"would be empty, of size {' × '.join(map(str, shown))}; use less padding"
-        )
-    images = x if len(shape) == 4 else x.unsqueeze(0)
-    device: Any = x.device
-    channels = channels * groups
-    exact = all(more < step for more, step in zip(extra, strides, strict=True))
-    cut, whole_sizes = (pads, sizes) if exact else ((0, 0), reach)
-    settings = ((images.shape[0], channels, *whole_sizes), strides, cut, gaps, groups)
-    out = x._like(device.conv2d_input(images._primitive, weight._primitive, *settings))
-    if not exact:
-        out = _cut(out, pads, sizes)
-    if bias is not None:
-        out = out + bias.reshape((channels, 1, 1))
-    out = out if len(shape) == 4 else out.squeeze(0)
-    return out.squeeze(-2) if sequences else out
-
-
-def _cut(out: Tensor[B], padding: tuple[int, int], sizes: list[int]) -> Tensor[B]:
-    """Return the part of the last two dims that begins after the padding, extended by zeros to its sizes."""
-    for dim, pad, size in zip((2, 3), padding, sizes, strict=True):
-        missing = pad + size - out.shape[dim]
-        if missing > 0:
-            shape = (*out.shape[:dim], missing, *out.shape[dim + 1 :])
-            out = cat([out, Tensor.zeros(shape, dtype=out.dtype, device=out.device)], dim)
-        out = out[(..., slice(pad, pad + size), *((slice(None),) * (3 - dim)))]
-    return out
+    return x, tuple([min(side) for side in sides])

@@ -1,21 +1,21 @@
-"""Pooling of sequences and images: maxima or means over windows, of a given size or for an output of a given size.
+"""Pooling of sequences, images and volumes over windows of a given size: maxima, means and norms.
 
-A sequence is pooled as an image of height 1.
+A sequence is pooled as an image of height 1, and a volume in two passes: over height and width, then over the depth.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.backend.errors import ShapeError
-from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, divisor_of, output_pair, pair, single
-from burnpy.nn.functional.windows import as_given, as_images, checked_windows
+from burnpy.nn.argument_checks import Pair, Single, Size, Triple, divisor_of
+from burnpy.nn.functional.windows import as_batch, as_given, checked_windows
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
+    from burnpy.backend.primitives import Shape
     from burnpy.tensor.tensor import IntTensor, Tensor
 
     class SequenceWindows(TypedDict, total=False):
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
         stride: Pair | None
         padding: Pair
         dilation: Pair
+        ceil_mode: bool
+
+    class VolumeWindows(TypedDict, total=False):
+        """The windows of `max_pool3d`, for type checkers."""
+
+        stride: Triple | None
+        padding: Triple
+        dilation: Triple
         ceil_mode: bool
 
 
@@ -139,6 +147,55 @@ def max_pool2d(
     return _max_pool("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@overload
+def max_pool3d(
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[VolumeWindows]
+) -> Tensor[B]: ...
+@overload
+def max_pool3d(
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[VolumeWindows]
+) -> tuple[Tensor[B], IntTensor[B]]: ...
+@overload
+def max_pool3d(
+    x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[VolumeWindows]
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+@explained
+def max_pool3d(
+    x: Tensor[B],
+    kernel_size: Triple,
+    *,
+    stride: Triple | None = None,
+    padding: Triple = 0,
+    dilation: Triple = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
+    """Compute the maximum of each window of volumes, as `max_pool2d` of images.
+
+    Args:
+        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf on each side; at most half of the window.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the volume.
+        return_indices: whether to return the flat, row-major index of each maximum in its volume as well.
+
+    Returns:
+        Shape (N, channels, depth', height', width'), or without N for a single volume; with indices of the same shape.
+
+    Raises:
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> max_pool3d(Tensor[NumPy].arange(16).reshape(1, 2, 2, 4), 2).tolist()
+    [[[[13.0, 15.0]]]]
+    """
+    return _max_pool("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
 @explained
 def avg_pool1d(
     x: Tensor[B],
@@ -207,113 +264,40 @@ def avg_pool2d(
 
 
 @explained
-def adaptive_avg_pool1d(x: Tensor[B], output_size: Single) -> Tensor[B]:
-    """Compute the means of windows of sequences, chosen so that the output has ``output_size``.
+def avg_pool3d(
+    x: Tensor[B],
+    kernel_size: Triple,
+    *,
+    stride: Triple | None = None,
+    padding: Triple = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor[B]:
+    """Compute the mean of each window of volumes, as `avg_pool2d` of images.
 
     Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        output_size: the length of the output.
+        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added on each side; at most half of the window.
+        ceil_mode: whether the last window may extend beyond the volume.
+        count_include_pad: whether padding counts as elements of a window.
+        divisor_override: the divisor of each window's sum; by default the number of its elements.
 
     Returns:
-        Shape (N, channels, output_size), or without N for a single sequence.
+        Shape (N, channels, depth', height', width'), or without N for a single volume.
 
     Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: the size is not positive.
-    """
-    return _adaptive_avg_pool("adaptive_avg_pool1d", x, output_size)
-
-
-@explained
-def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputPair) -> Tensor[B]:
-    """Compute the means of windows of images, chosen so that the output has ``output_size``.
-
-    The windows have equal size, or nearly.
-
-    Args:
-        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        output_size: height and width of the output; 1 for the mean of each image, None for the size of the input.
-
-    Returns:
-        Shape (N, channels, *output_size), or without N for a single image.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: a size is not positive.
-    """
-    return _adaptive_avg_pool("adaptive_avg_pool2d", x, output_size)
-
-
-@overload
-def adaptive_max_pool1d(x: Tensor[B], output_size: Single, *, return_indices: Literal[False] = False) -> Tensor[B]: ...
-@overload
-def adaptive_max_pool1d(
-    x: Tensor[B], output_size: Single, *, return_indices: Literal[True]
-) -> tuple[Tensor[B], IntTensor[B]]: ...
-@overload
-def adaptive_max_pool1d(
-    x: Tensor[B], output_size: Single, *, return_indices: bool
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-@explained
-def adaptive_max_pool1d(
-    x: Tensor[B], output_size: Single, *, return_indices: bool = False
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Compute the maxima of windows of sequences, chosen so that the output has ``output_size``.
-
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        output_size: the length of the output.
-        return_indices: whether to return the index of each maximum in its sequence as well.
-
-    Returns:
-        Shape (N, channels, output_size), or without N for a single sequence; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or no elements to choose from.
-        ArgumentError: the size is not positive.
-    """
-    return _adaptive_max_pool("adaptive_max_pool1d", x, output_size, return_indices)
-
-
-@overload
-def adaptive_max_pool2d(
-    x: Tensor[B], output_size: OutputPair, *, return_indices: Literal[False] = False
-) -> Tensor[B]: ...
-@overload
-def adaptive_max_pool2d(
-    x: Tensor[B], output_size: OutputPair, *, return_indices: Literal[True]
-) -> tuple[Tensor[B], IntTensor[B]]: ...
-@overload
-def adaptive_max_pool2d(
-    x: Tensor[B], output_size: OutputPair, *, return_indices: bool
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-@explained
-def adaptive_max_pool2d(
-    x: Tensor[B], output_size: OutputPair, *, return_indices: bool = False
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Compute the maxima of windows of images, chosen so that the output has ``output_size``.
-
-    The windows are the same as for `adaptive_avg_pool2d`. Among equal maxima the first has the gradient; a window with
-    NaN gives NaN.
-
-    Args:
-        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        output_size: height and width of the output; 1 for the maximum of each image, None for the size of the input.
-        return_indices: whether to return the flat, row-major index of each maximum in its plane as well.
-
-    Returns:
-        Shape (N, channels, *output_size), or without N for a single image; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or no elements to choose from.
-        ArgumentError: a size is not positive.
+        ShapeError: x has another number of dimensions, or is smaller than a window.
+        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> adaptive_max_pool2d(Tensor[NumPy].arange(9).reshape(1, 3, 3), 2).tolist()
-    [[[4.0, 5.0], [7.0, 8.0]]]
+    >>> avg_pool3d(Tensor[NumPy].arange(16).reshape(1, 2, 2, 4), 2).tolist()
+    [[[[6.5, 8.5]]]]
     """
-    return _adaptive_max_pool("adaptive_max_pool2d", x, output_size, return_indices)
+    return _avg_pool("avg_pool3d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _max_pool(
@@ -327,14 +311,53 @@ def _max_pool(
     return_indices: bool,
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Return the maxima of windows, and their indices if ``return_indices``."""
-    images = as_images(operation, x)
-    windows = checked_windows(operation, images, kernel_size, stride, padding, dilation, ceil_mode)
-    device: Any = images._device
-    settings = (images._primitive, *windows, bool(ceil_mode))
-    out = as_given(operation, x, images._like(device.max_pool2d(*settings)))
-    if not return_indices:
-        return out
-    return out, as_given(operation, x, images._int(device.max_pool2d_indices(*settings)))
+    batch = as_batch(operation, x)
+    windows = checked_windows(operation, batch, kernel_size, stride, padding, dilation, ceil_mode)
+    device: Any = batch._device
+    values, indices = (_maxima if len(windows[0]) == 2 else _maxima_of_volumes)(
+        device, batch._primitive, windows, bool(ceil_mode), return_indices
+    )
+    out = as_given(operation, x, batch._like(values))
+    return (out, as_given(operation, x, batch._int(indices))) if return_indices else out
+
+
+def _maxima(device: Any, x: Any, windows: tuple[Shape, ...], ceil_mode: bool, return_indices: bool) -> tuple[Any, Any]:
+    """Return the maxima of the windows of images, and their indices, or None in place of those."""
+    values = device.max_pool2d(x, *windows, ceil_mode)
+    return values, device.max_pool2d_indices(x, *windows, ceil_mode) if return_indices else None
+
+
+def _maxima_of_volumes(
+    device: Any, x: Any, windows: tuple[Shape, ...], ceil_mode: bool, return_indices: bool
+) -> tuple[Any, Any]:
+    """Return the maxima of the windows of volumes, and their indices, or None in place of those.
+
+    The first of equal maxima in each plane, and then in the depth, is the first in row-major order.
+    """
+    n, c, deep, high, wide = x.shape
+    planes, depth = in_two_passes(windows)
+    values, within = _maxima(device, device.reshape(x, (n, c * deep, high, wide)), planes, ceil_mode, return_indices)
+    counts = values.shape[2:]
+    area = counts[0] * counts[1]
+    columns = device.reshape(values, (n, c, deep, area))
+    values, chosen = _maxima(device, columns, depth, ceil_mode, return_indices)
+    shape = (n, c, values.shape[2], *counts)
+    if return_indices:
+        d = device.discrete
+        flat = d.reshape(chosen, (n, c, values.shape[2] * area))
+        within = d.gather(d.reshape(within, (n, c, deep * area)), 2, flat)
+        chosen = d.reshape(d.add(d.mul(d.floor_divide(flat, area), high * wide), within), shape)
+    return device.reshape(values, shape), chosen
+
+
+def in_two_passes(windows: tuple[Shape, ...]) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    """Return the windows over height and width of volumes, and those over the depth alone.
+
+    >>> in_two_passes(((3, 2, 2), (2, 1, 1), (1, 0, 0), (1, 1, 1)))
+    (((2, 2), (1, 1), (0, 0), (1, 1)), ((3, 1), (2, 1), (1, 0), (1, 1)))
+    """
+    alone = zip(windows, (1, 1, 0, 1), strict=False)
+    return tuple(sizes[1:] for sizes in windows), tuple((sizes[0], one) for sizes, one in alone)
 
 
 def _avg_pool(
@@ -348,44 +371,20 @@ def _avg_pool(
     divisor: int | None,
 ) -> Tensor[B]:
     """Return the means of windows."""
-    images = as_images(operation, x)
-    windows = checked_windows(operation, images, kernel_size, stride, padding, 1, ceil_mode)
-    device: Any = images._device
-    flags = (bool(ceil_mode), bool(count_include_pad))
-    out = device.avg_pool2d(images._primitive, *windows[:3], *flags, divisor_of(operation, divisor))
-    return as_given(operation, x, images._like(out))
-
-
-def _adaptive_avg_pool(operation: str, x: Tensor[B], output_size: Single | OutputPair) -> Tensor[B]:
-    """Return the means of windows that fit the size of the output."""
-    images = as_images(operation, x)
-    device: Any = images._device
-    out = device.adaptive_avg_pool2d(images._primitive, _output_size(operation, images, output_size))
-    return as_given(operation, x, images._like(out))
-
-
-def _adaptive_max_pool(
-    operation: str, x: Tensor[B], output_size: Single | OutputPair, return_indices: bool
-) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Return the maxima of windows that fit the size of the output, and their indices if ``return_indices``."""
-    images = as_images(operation, x)
-    size = _output_size(operation, images, output_size)
-    n, channels, high, wide = images.shape
-    if not high or not wide:
-        raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
-    device: Any = images._device
-    index = device.adaptive_max_pool2d_indices(images._primitive, size)
-    flat = device.discrete.reshape(index, (n, channels, size[0] * size[1]))
-    values = images._like(device.gather(images.flatten(2)._primitive, 2, flat)).reshape((n, channels, *size))
-    out = as_given(operation, x, values)
-    return (out, as_given(operation, x, images._int(index))) if return_indices else out
-
-
-def _output_size(operation: str, images: Tensor[Any], output_size: Any) -> tuple[int, int]:
-    """Return the height and width of the output of adaptive pooling; None keeps the size of the images."""
-    if operation.endswith("1d"):
-        return 1, single(operation, "output_size", output_size)
-    high, wide = output_pair(operation, output_size)
-    if high is None or wide is None:  # whose size may be 0
-        return pair(operation, "output_size", (high or images.shape[-2], wide or images.shape[-1]))
-    return high, wide
+    batch = as_batch(operation, x)
+    windows = checked_windows(operation, batch, kernel_size, stride, padding, 1, ceil_mode)[:3]
+    device: Any = batch._device
+    flags, by = (bool(ceil_mode), bool(count_include_pad)), divisor_of(operation, divisor)
+    values = batch._primitive
+    if len(windows[0]) == 3:
+        n, c, deep, high, wide = values.shape
+        planes, depth = in_two_passes(windows)
+        values = device.reshape(values, (n, c * deep, high, wide))
+        values = device.avg_pool2d(values, *planes, *flags, None if by is None else 1)
+        counts = values.shape[2:]
+        columns = device.reshape(values, (n, c, deep, counts[0] * counts[1]))
+        values = device.avg_pool2d(columns, *depth, *flags, by)
+        values = device.reshape(values, (n, c, values.shape[2], *counts))
+    else:
+        values = device.avg_pool2d(values, *windows, *flags, by)
+    return as_given(operation, x, batch._like(values))

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.resampling import Sampling
 from burnpy.nn.argument_checks import check_choice, dims_at_least, floats, positive_int, whole
-from burnpy.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
+from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.tensor import Tensor
@@ -293,13 +293,8 @@ def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
 
 
 def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:
-    """Return the means of windows, of volumes in two passes: over height and width, and over the depth."""
-    if len(sizes) == 1:
-        return adaptive_avg_pool1d(x, sizes[0])
-    if len(sizes) == 2:
-        return adaptive_avg_pool2d(x, sizes)
-    flat = adaptive_avg_pool2d(x.flatten(1, 2), sizes[1:]).reshape(*x.shape[:3], sizes[1] * sizes[2])
-    return adaptive_avg_pool2d(flat, (sizes[0], sizes[1] * sizes[2])).reshape(*x.shape[:2], *sizes)
+    """Return the means of windows."""
+    return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[len(sizes) - 1](x, sizes)
 
 
 def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:

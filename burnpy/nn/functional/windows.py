@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.windows import inside, padded, padded_shape, window_counts, window_keys
-from burnpy.nn.argument_checks import Pair, floats, pair, row
+from burnpy.nn.argument_checks import Pair, floats, pair, row, triple
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from burnpy.backend.primitives import Shape
     from burnpy.nn.argument_checks import Size
     from burnpy.tensor.tensor_base import TensorBase
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 
 Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
 
-_FORMS = {1: ("length", "sequence"), 2: ("height, width", "image")}
-"""The sizes of sequences, of one dimension, and of images, of two."""
+_FORMS = {1: ("length", "sequence"), 2: ("height, width", "image"), 3: ("depth, height, width", "volume")}
+"""The sizes of sequences, of one dimension, of images, of two, and of volumes, of three."""
+_SIZES: dict[int, Callable[..., tuple[int, ...]]] = {1: row, 2: pair, 3: triple}
+"""The functions that validate sizes for sequences, images and volumes."""
 
 
 @explained
@@ -53,7 +57,7 @@ def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair
     pads, gaps = pair("unfold", "padding", padding, 0), pair("unfold", "dilation", dilation)
     check_kernel("unfold", x.shape, kernel, strides, pads, gaps)
     device: Any = x.device
-    images = batch_of(x)
+    images = batch_of(x, 2)
     n, c = images.shape[:2]
     counts = window_counts(images.shape, kernel, strides, pads, gaps)
     shape = padded_shape(images.shape, kernel, strides, pads, gaps, counts)
@@ -131,8 +135,30 @@ def fold(
     return out if x.ndim == 3 else out.squeeze(0)
 
 
+def dims_of(operation: str) -> int:
+    """Return the number of dimensions that windows have, which the end of the operation's name says: 1, 2 or 3."""
+    return int(operation[-2])
+
+
+def form_of(dims: int) -> str:
+    """Return the names of the sizes of sequences (``dims`` 1), images (2) or volumes (3)."""
+    return _FORMS[dims][0]
+
+
+def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int, ...]:
+    """Convert a size to ints for images, sequences being images of height 1, or for volumes.
+
+    Raises:
+        ArgumentError: the numbers are too many, too few or too small.
+
+    >>> sizes_of("max_pool1d", "stride", 2), sizes_of("max_pool2d", "stride", 2), sizes_of("max_pool3d", "stride", 2)
+    ((1, 2), (2, 2), (2, 2, 2))
+    """
+    return _SIZES[dims_of(operation)](operation, name, value, least)
+
+
 def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of sequences (``dims`` 1) or images (``dims`` 2), or one of them without N.
+    """Check that a shape describes a batch of sequences (``dims`` 1), images (2) or volumes (3), or one without N.
 
     Raises:
         ShapeError: it has another number of dimensions.
@@ -145,21 +171,21 @@ def check_form(operation: str, shape: Shape, dims: int, channels: str = "channel
         )
 
 
-def batch_of(x: Tensor[B]) -> Tensor[B]:
-    """Return images as a batch, adding N = 1 to a single image."""
-    return x.unsqueeze(0) if x.ndim == 3 else x
+def batch_of(x: Tensor[B], dims: int) -> Tensor[B]:
+    """Return images (``dims`` 2) or volumes (3) as a batch, adding N = 1 to a single one."""
+    return x.unsqueeze(0) if x.ndim == dims + 1 else x
 
 
 def check_kernel(
     operation: str,
     shape: Shape,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[int, int],
-    dilation: tuple[int, int],
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
     ceil_mode: bool = False,
 ) -> None:
-    """Check that the kernel fits into padded images of a shape.
+    """Check that the kernel fits into padded images or volumes of a shape.
 
     Raises:
         ShapeError: it does not.
@@ -171,58 +197,62 @@ def check_kernel(
                 f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
                 f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
             )
-        high, wide = (size + 2 * pad for size, pad in zip(shape[-2:], padding, strict=True))
+        sizes = shape[-len(kernel) :]
+        wide = tuple(size + 2 * pad for size, pad in zip(sizes, padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() got images of {shape[-2]} × {shape[-1]}, padded {high} × {wide}, and its kernel "
-            f"covers {reach[0]} × {reach[1]}; take a smaller kernel or more padding"
+            f"{operation}() got {_FORMS[len(kernel)][1]}s of {by(sizes)}, padded {by(wide)}, and its kernel covers "
+            f"{by(reach)}; take a smaller kernel or more padding"
         )
 
 
-def as_images(operation: str, x: Tensor[B]) -> Tensor[B]:
-    """Return sequences or images, which the end of the operation's name says, as a batch of images.
+def by(sizes: Shape) -> str:
+    """Return sizes as they are written: 2 × 3."""
+    return " × ".join(map(str, sizes))
+
+
+def as_batch(operation: str, x: Tensor[B]) -> Tensor[B]:
+    """Return sequences or images as a batch of images, and volumes as a batch; the operation's name says which it is.
 
     Raises:
         KindError: x is not a float tensor.
         ShapeError: x has another number of dimensions.
     """
     (x,) = floats(operation, 1, x=x)
-    sequences = operation.endswith("1d")
-    check_form(operation, x._primitive.shape, 1 if sequences else 2)
-    return batch_of(x.unsqueeze(-2) if sequences else x)
+    dims = dims_of(operation)
+    check_form(operation, x._primitive.shape, dims)
+    return batch_of(x, 3) if dims == 3 else batch_of(x.unsqueeze(-2) if dims == 1 else x, 2)
 
 
 def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
-    """Return a batch of pooled images in the form of x: as sequences, or without N, if x has that form."""
-    sequences = operation.endswith("1d")
-    out: Any = pooled.squeeze(-2) if sequences else pooled  # type: ignore[attr-defined]  # every tensor has it
-    return out if x.ndim == (3 if sequences else 4) else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
+    """Return a batch of pooled images or volumes in the form of x: as sequences, or without N, if x has that form."""
+    dims = dims_of(operation)
+    out: Any = pooled.squeeze(-2) if dims == 1 else pooled  # type: ignore[attr-defined]  # every tensor has it
+    return out if x.ndim == dims + 2 else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
 
 
 def checked_windows(
     operation: str,
-    images: Tensor[Any],
+    batch: Tensor[Any],
     kernel_size: Size,
     stride: Size | None,
     padding: Size,
     dilation: Size,
     ceil_mode: bool,
-) -> tuple[tuple[int, int], ...]:
-    """Return kernel size, stride, padding and dilation as pairs, after a check that the windows fit into the images.
+) -> tuple[Shape, Shape, Shape, Shape]:
+    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit.
 
     Raises:
         ShapeError: the images are smaller than a window.
         ArgumentError: a setting is invalid.
     """
-    sequences = operation.endswith("1d")
-    size = row if sequences else pair
-    kernel = size(operation, "kernel_size", kernel_size)
-    strides = kernel if stride is None else size(operation, "stride", stride)
-    pads, gaps = size(operation, "padding", padding, 0), size(operation, "dilation", dilation)
-    if 2 * pads[0] > kernel[0] or 2 * pads[1] > kernel[1]:
-        pad, window = (pads[1], kernel[1]) if sequences else (pads, kernel)
+    kernel = sizes_of(operation, "kernel_size", kernel_size)
+    strides = kernel if stride is None else sizes_of(operation, "stride", stride)
+    pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
+    if any(2 * pad > size for pad, size in zip(pads, kernel, strict=True)):
+        pad, window = (pads[1], kernel[1]) if dims_of(operation) == 1 else (pads, kernel)
         raise ArgumentError(
             f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )
-    check_kernel(operation, images.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    check_kernel(operation, batch.shape, kernel, strides, pads, gaps, bool(ceil_mode))
     return kernel, strides, pads, gaps

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from burnpy.nn.argument_checks import Size, grouped, pair, single
+from burnpy.nn.argument_checks import Size, check_choice, grouped, pair, single, triple
 from burnpy.nn.functional.convolution import (
     Padding,
     conv1d,
     conv2d,
-    conv_transpose1d,
-    conv_transpose2d,
+    conv3d,
     padding_setting,
+    padding_sides,
+    same_sides,
 )
+from burnpy.nn.functional.padding import pad
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
@@ -27,11 +29,15 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
+PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
+"""The values around the input of a convolution."""
+
+
 class Convolution(Module[B]):
     """The base class of the convolution layers: their settings, weight and bias.
 
     A subclass names the function that it calls, and the one that validates its sizes: `single` for sequences, `pair`
-    for images.
+    for images, `triple` for volumes.
     """
 
     weight: Param[B]
@@ -52,6 +58,7 @@ class Convolution(Module[B]):
         dilation: Size = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
         device: B | type[B],
         initializer: Initializer | None = None,
         generator: Generator | None = None,
@@ -63,6 +70,8 @@ class Convolution(Module[B]):
         self.padding: Any = self._padding_setting(padding)
         self.dilation: Any = self._size(layer, "dilation", dilation)
         self.groups = groups
+        check_choice(layer, "padding_mode", padding_mode, get_args(PaddingMode))
+        self.padding_mode: PaddingMode = padding_mode
         outer, inner = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
         shape = (outer, inner // groups, *(kernel if isinstance(kernel, tuple) else (kernel,)))
         default = around_zero(prod(shape[1:]))
@@ -74,14 +83,25 @@ class Convolution(Module[B]):
         stride = self.stride if isinstance(self.stride, tuple) else (self.stride,)
         return padding_setting(type(self).__name__, padding, stride)
 
+    def _ends(self) -> list[int]:
+        """Return the elements to add before and after each dimension, as `pad` takes them: the last one first."""
+        stride, dilation = ((n,) if isinstance(n, int) else n for n in (self.stride, self.dilation))
+        sides = padding_sides(type(self).__name__, self.padding, stride)
+        if sides is None:
+            sides = same_sides(self.weight.shape[2:], dilation)
+        return [n for side in reversed(sides) for n in side]
+
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Convolve (N, in, length) or (N, in, height, width); N may be omitted."""
+        """Convolve sequences (N, in, length), images or volumes; N may be omitted."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = pad(x, self._ends(), mode=self.padding_mode), 0
         return self._function(  # type: ignore[no-any-return]  # a function of burnpy.nn.functional
             x,
             self.weight.value,
             None if self.bias is None else self.bias.value,
             stride=self.stride,
-            padding=self.padding,
+            padding=padding,
             dilation=self.dilation,
             groups=self.groups,
         )
@@ -111,6 +131,7 @@ class Conv1d(Convolution[B]):
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels; must divide both channel counts.
         bias: whether the layer has a bias.
+        padding_mode: the values around the input: "zeros", or those of `pad` with "reflect", "replicate" or "circular".
         device: the device of the layer.
         initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
         generator: the source of random initial values.
@@ -154,6 +175,7 @@ class Conv2d(Convolution[B]):
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels; must divide both channel counts.
         bias: whether the layer has a bias.
+        padding_mode: the values around the input: "zeros", or those of `pad` with "reflect", "replicate" or "circular".
         device: the device of the layer.
         initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
         generator: the source of random initial values.
@@ -182,77 +204,25 @@ class Conv2d(Convolution[B]):
         return rebound(self)
 
 
-class TransposedConvolution(Convolution[B]):
-    """The base class of the transposed convolution layers."""
+class Conv3d(Convolution[B]):
+    """3-D convolution of volumes, from (N, in, depth, height, width) to (N, out, depth', height', width').
 
-    _transposed = True
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        *,
-        stride: Size = 1,
-        padding: Size = 0,
-        output_padding: Size = 0,
-        dilation: Size = 1,
-        groups: int = 1,
-        bias: bool = True,
-        device: B | type[B],
-        initializer: Initializer | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-            bias=bias,
-            device=device,
-            initializer=initializer,
-            generator=generator,
-        )
-        self.output_padding: Any = self._size(type(self).__name__, "output_padding", output_padding, 0)
-
-    def _padding_setting(self, padding: Any) -> Any:
-        """Return the validated padding: one number for both sides of a dimension."""
-        return self._size(type(self).__name__, "padding", padding, 0)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Convolve (N, in, length) or (N, in, height, width) in the transposed sense; N may be omitted."""
-        return self._function(  # type: ignore[no-any-return]  # a function of burnpy.nn.functional
-            x,
-            self.weight.value,
-            None if self.bias is None else self.bias.value,
-            stride=self.stride,
-            padding=self.padding,
-            output_padding=self.output_padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
-
-
-class ConvTranspose1d(TransposedConvolution[B]):
-    """1-D transposed convolution of sequences, from (N, in, length) to (N, out, length').
-
-    The weight is (in, out / groups, kernel length), as PyTorch's: see `burnpy.nn.functional.conv_transpose1d`.
+    The weight is (out, in / groups, kernel depth, kernel height, kernel width), as PyTorch's: see
+    `burnpy.nn.functional.conv3d`.
 
     Args:
         in_channels: the number of input channels.
         out_channels: the number of output channels.
-        kernel_size: the length of the kernel.
-        stride: the step between the positions of the kernel in the output.
-        padding: elements removed from each end of the output.
-        output_padding: elements added to one end of the output; less than the stride or the dilation.
+        kernel_size: depth, height and width of the kernel; one number for all.
+        stride: the step between positions of the kernel.
+        padding: zeros added on each side of the volumes: a number for all, or for each dimension a number or
+            (before, after); or "same" or "valid".
         dilation: the step between elements of the kernel.
         groups: the number of groups of channels; must divide both channel counts.
         bias: whether the layer has a bias.
+        padding_mode: the values around the input: "zeros", or those of `pad` with "reflect", "replicate" or "circular".
         device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(out · kernel / groups).
+        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
         generator: the source of random initial values.
 
     Raises:
@@ -260,68 +230,20 @@ class ConvTranspose1d(TransposedConvolution[B]):
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> ConvTranspose1d(3, 8, 2, stride=2, device=NumPy)(Tensor[NumPy].ones((2, 3, 5))).shape
-    (2, 8, 10)
+    >>> Conv3d(3, 8, 3, padding=1, device=NumPy)(Tensor[NumPy].ones((2, 3, 4, 5, 5))).shape
+    (2, 8, 4, 5, 5)
     """
 
-    stride: int
-    padding: int
-    output_padding: int
-    dilation: int
-    _function = staticmethod(conv_transpose1d)
-    _size = staticmethod(single)
-
-    @property
-    def kernel_size(self) -> int:
-        """The length of the kernel."""
-        return self.weight.shape[2]
-
-    def valid(self: ConvTranspose1d[Autodiff[I]]) -> ConvTranspose1d[I]:
-        """Return the same layer on the inner backend."""
-        return rebound(self)
-
-
-class ConvTranspose2d(TransposedConvolution[B]):
-    """2-D transposed convolution of images, from (N, in, height, width) to (N, out, height', width').
-
-    The weight is (in, out / groups, kernel height, kernel width), as PyTorch's:
-    see `burnpy.nn.functional.conv_transpose2d`.
-
-    Args:
-        in_channels: the number of input channels.
-        out_channels: the number of output channels.
-        kernel_size: height and width of the kernel; one number for both.
-        stride: the step between the positions of the kernel in the output.
-        padding: rows and columns removed from each side of the output.
-        output_padding: rows and columns added to one side of the output; less than the stride or the dilation.
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels; must divide both channel counts.
-        bias: whether the layer has a bias.
-        device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(out · kernel / groups).
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> ConvTranspose2d(3, 8, 2, stride=2, device=NumPy)(Tensor[NumPy].ones((2, 3, 5, 5))).shape
-    (2, 8, 10, 10)
-    """
-
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    output_padding: tuple[int, int]
-    dilation: tuple[int, int]
-    _function = staticmethod(conv_transpose2d)
-    _size = staticmethod(pair)
+    stride: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+    _function = staticmethod(conv3d)
+    _size = staticmethod(triple)
 
     @property
     def kernel_size(self) -> tuple[int, ...]:
-        """The height and width of the kernel."""
+        """The depth, height and width of the kernel."""
         return self.weight.shape[2:]
 
-    def valid(self: ConvTranspose2d[Autodiff[I]]) -> ConvTranspose2d[I]:
+    def valid(self: Conv3d[Autodiff[I]]) -> Conv3d[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)

@@ -1,20 +1,11 @@
-"""Pooling layers."""
+"""Pooling layers: their base classes, and those over windows of one size."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.nn.argument_checks import OutputPair, Pair, Single, Size, divisor_of, output_pair, pair, single
-from burnpy.nn.functional.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-)
+from burnpy.nn.argument_checks import Single, Size, divisor_of, pair, single, triple
+from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
@@ -29,14 +20,15 @@ class Pooling(FunctionLayer, Stateless):
     """The base class of the pooling layers: a function of `burnpy.nn.functional` with its settings."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pool (N, channels, length) or (N, channels, height, width) over its windows; N may be omitted."""
+        """Pool sequences (N, channels, length), images or volumes over their windows; N may be omitted."""
         return self._result(x)
 
 
 class WindowPooling(Pooling):
     """The base class of pooling over windows of one size.
 
-    A subclass names the function that validates its sizes: `single` for sequences, `pair` for images.
+    A subclass names the function that validates its sizes: `single` for sequences, `pair` for images, `triple` for
+    volumes.
     """
 
     ceil_mode: bool
@@ -56,7 +48,7 @@ class MaxPooling(Pooling):
 
     @explained
     def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
-        """Return the result of `forward` and the flat, row-major index of each maximum in its sequence or plane."""
+        """Return the result of `forward` and the flat, row-major index of each maximum in its plane or volume."""
         both: Any = self._result(x, return_indices=True)
         values, indices = both
         return values, indices
@@ -134,6 +126,33 @@ class MaxPool2d(MaxPool):
     _size = staticmethod(pair)
 
 
+class MaxPool3d(MaxPool):
+    """Max pooling over windows of volumes: see `burnpy.nn.functional.max_pool3d`.
+
+    Args:
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: implicit padding with -inf on each side of the volumes.
+        dilation: the step between elements of a window.
+        ceil_mode: whether the last window may extend beyond the volume.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> MaxPool3d(2)(Tensor[NumPy].ones((2, 3, 4, 4, 6))).shape
+    (2, 3, 2, 2, 3)
+    """
+
+    kernel_size: tuple[int, int, int]
+    stride: tuple[int, int, int] | None
+    padding: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+    _function = staticmethod(max_pool3d)
+    _size = staticmethod(triple)
+
+
 class AvgPool1d(WindowPooling):
     """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`.
 
@@ -168,7 +187,27 @@ class AvgPool1d(WindowPooling):
         self.count_include_pad = count_include_pad
 
 
-class AvgPool2d(WindowPooling):
+class AvgPool(WindowPooling):
+    """The base class of average pooling with a divisor, of images and volumes."""
+
+    _settings = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        *,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        self._set_window(kernel_size, stride, padding, ceil_mode)
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_of(type(self).__name__, divisor_override)
+
+
+class AvgPool2d(AvgPool):
     """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
     Args:
@@ -188,101 +227,25 @@ class AvgPool2d(WindowPooling):
     padding: tuple[int, int]
     _size = staticmethod(pair)
     _function = staticmethod(avg_pool2d)
-    _settings = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
-
-    def __init__(
-        self,
-        kernel_size: Pair,
-        *,
-        stride: Pair | None = None,
-        padding: Pair = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        self._set_window(kernel_size, stride, padding, ceil_mode)
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_of("AvgPool2d", divisor_override)
 
 
-class AdaptiveAvgPool1d(Pooling):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool1d`.
+class AvgPool3d(AvgPool):
+    """Average pooling over windows of volumes: see `burnpy.nn.functional.avg_pool3d`.
 
     Args:
-        output_size: the length of the output.
+        kernel_size: the size of the window.
+        stride: the step between windows; ``kernel_size`` by default.
+        padding: zeros added on each side of the volumes.
+        ceil_mode: whether the last window may extend beyond the volume.
+        count_include_pad: whether padding counts as elements of a window.
+        divisor_override: the divisor of each window's sum; by default the number of its elements.
 
     Raises:
-        ArgumentError: the size is not positive.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> AdaptiveAvgPool1d(4)(Tensor[NumPy].ones((2, 3, 7))).shape
-    (2, 3, 4)
+        ArgumentError: a setting is invalid.
     """
 
-    _function = staticmethod(adaptive_avg_pool1d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: Single) -> None:
-        self.output_size = single("AdaptiveAvgPool1d", "output_size", output_size)
-
-
-class AdaptiveAvgPool2d(Pooling):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
-
-    Args:
-        output_size: height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
-    """
-
-    _function = staticmethod(adaptive_avg_pool2d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputPair) -> None:
-        self.output_size = output_pair("AdaptiveAvgPool2d", output_size)
-
-
-class AdaptiveMaxPool1d(MaxPooling):
-    """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool1d`.
-
-    Args:
-        output_size: the length of the output.
-
-    Raises:
-        ArgumentError: the size is not positive.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> AdaptiveMaxPool1d(4)(Tensor[NumPy].ones((2, 3, 7))).shape
-    (2, 3, 4)
-    """
-
-    _function = staticmethod(adaptive_max_pool1d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: Single) -> None:
-        self.output_size = single("AdaptiveMaxPool1d", "output_size", output_size)
-
-
-class AdaptiveMaxPool2d(MaxPooling):
-    """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
-
-    Args:
-        output_size: height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> AdaptiveMaxPool2d(4)(Tensor[NumPy].ones((2, 3, 7, 5))).shape
-    (2, 3, 4, 4)
-    """
-
-    _function = staticmethod(adaptive_max_pool2d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputPair) -> None:
-        self.output_size = output_pair("AdaptiveMaxPool2d", output_size)
+    kernel_size: tuple[int, int, int]
+    stride: tuple[int, int, int] | None
+    padding: tuple[int, int, int]
+    _size = staticmethod(triple)
+    _function = staticmethod(avg_pool3d)

@@ -95,6 +95,8 @@ METHODS = {
         "exp2",
         "expm1",
         "hypot",
+        "igamma",
+        "igammac",
         "lgamma",
         "log10",
         "log1p",

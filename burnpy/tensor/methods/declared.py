@@ -139,6 +139,36 @@ class FloatFunctions(TensorBase[B]):
         """
         ...
 
+    @binary
+    def igamma(self, other: Self | float) -> Self:
+        """Compute P(x, other), the regularized lower incomplete gamma function.
+
+        It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``other``: the distribution function of gamma numbers of shape
+        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``other`` only.
+
+        Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
+        [0.6321, 0.2642]
+        """
+        ...
+
+    @binary
+    def igammac(self, other: Self | float) -> Self:
+        """Compute 1 - P(x, other), the regularized upper incomplete gamma function, whose small values keep all digits.
+
+        The operands are those of `igamma`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
+        '9.83662e-21'
+        """
+        ...
+
     @unary
     def expm1(self) -> Self:
         """Compute exp(x) - 1, accurate near 0."""

@@ -11,37 +11,40 @@ from burnpy.testing.cases.samples import Array, Large
 from burnpy.testing.cases.table import row
 
 
-def _conv2d(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """Compute a convolution window by window."""
+def _convolution(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """Compute a convolution of images or volumes window by window."""
     o, per = weight.shape[:2]
     windows = list(_windows(x.shape, weight.shape[2:], stride, padding, dilation))
     out = np.zeros((x.shape[0], o, *(1 + max(at) for at in zip(*(at for at, _ in windows), strict=True))))
     wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
-    for (i, j), key in windows:
+    for at, key in windows:
         for c in range(o):
             first = c // (o // groups) * per
-            out[:, c, i, j] = (wide[key][:, first : first + per] * weight[c]).sum((1, 2, 3))
+            products = wide[key][:, first : first + per] * weight[c]
+            out[(slice(None), c, *at)] = products.reshape((len(products), weight[c].size)).sum(1)
     return out
 
 
-def _conv2d_input(grad: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def _convolution_input(
+    grad: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
     o, per = weight.shape[:2]
     wide = np.zeros((*shape[:2], *(n + 2 * p for n, p in zip(shape[2:], padding, strict=True))))
-    for (i, j), key in _windows(shape, weight.shape[2:], stride, padding, dilation):
+    for at, key in _windows(shape, weight.shape[2:], stride, padding, dilation):
         for c in range(o):
             first = c // (o // groups) * per
-            wide[key][:, first : first + per] += grad[:, c, i, j][:, None, None, None] * weight[c]
-    return wide[:, :, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
+            wide[key][:, first : first + per] += np.multiply.outer(grad[(slice(None), c, *at)], weight[c])
+    return wide[(slice(None), slice(None), *(slice(p, p + n) for p, n in zip(padding, shape[2:], strict=True)))]
 
 
-def _conv2d_weight(grad: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def _convolution_weight(grad: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     o, per = shape[:2]
     out = np.zeros(shape)
     wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
-    for (i, j), key in _windows(x.shape, shape[2:], stride, padding, dilation):
+    for at, key in _windows(x.shape, shape[2:], stride, padding, dilation):
         for c in range(o):
             first = c // (o // groups) * per
-            out[c] += (grad[:, c, i, j][:, None, None, None] * wide[key][:, first : first + per]).sum(0)
+            out[c] += np.tensordot(grad[(slice(None), c, *at)], wide[key][:, first : first + per], 1)
     return out
 
 
@@ -75,7 +78,20 @@ _BLOCK: list[tuple[Any, ...]] = [
 _WIDE: list[tuple[Any, ...]] = [((40, 16, 12, 12), (3, 16, 3, 3), (40, 3, 12, 12), (1, 1), (1, 1), (1, 1), 1)]
 
 
-def _arguments(first: int, second: int, given: int | None = None, *, bias: bool = False) -> list[tuple[Any, ...]]:
+_ONE_OF_3 = ((1, 1, 1), (0, 0, 0), (1, 1, 1), 1)
+_VOLUMES: list[tuple[Any, ...]] = [
+    ((1, 2, 2, 3, 2), (2, 2, 2, 2, 1), (1, 2, 1, 2, 2), *_ONE_OF_3),
+    ((2, 1, 4, 3, 3), (1, 1, 2, 2, 2), (2, 1, 3, 2, 4), (2, 1, 1), (1, 0, 1), (1, 1, 1), 1),
+    ((1, 2, 5, 3, 4), (2, 1, 2, 2, 2), (1, 2, 2, 1, 3), (2, 3, 1), (0, 0, 1), (2, 1, 3), 2),
+    ((0, 1, 3, 3, 2), (1, 1, 2, 2, 2), (0, 1, 2, 2, 1), *_ONE_OF_3),
+    ((2, 3, 5, 6, 8), (5, 3, 3, 3, 3), (2, 5, 5, 6, 8), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    ((1, 4, 7, 6, 9), (6, 2, 2, 3, 2), (1, 6, 4, 2, 5), (2, 2, 2), (1, 0, 1), (1, 1, 2), 2),
+]
+
+
+def _arguments(
+    first: int, second: int, given: int | None = None, *, bias: bool = False, volumes: bool = False
+) -> list[tuple[Any, ...]]:
     """Return examples of two of the three arrays, the shape of the third if ``given``, and the geometry."""
 
     def drawn(sample: Any, shape: tuple[int, ...], scale: float = 1.0) -> Array:
@@ -83,7 +99,10 @@ def _arguments(first: int, second: int, given: int | None = None, *, bias: bool 
         return array
 
     examples = []
-    for three, sample in [*zip(_SHAPES, _SMOOTH, strict=True), *((s, Large) for s in _BLOCK)]:
+    shapes: list[tuple[Any, Any]] = [*zip(_SHAPES, _SMOOTH, strict=True), *((s, Large) for s in _BLOCK)]
+    if volumes:
+        shapes = [*((s, Array) for s in _VOLUMES[:1]), *((s, Large) for s in _VOLUMES[1:])]
+    for three, sample in shapes:
         arrays = [drawn(sample, three[first]), drawn(sample, three[second])]
         middle = [] if given is None else [three[given]]
         if bias:
@@ -94,12 +113,13 @@ def _arguments(first: int, second: int, given: int | None = None, *, bias: bool 
 
 _FAR = [(Large(s[0], -0.5, 0.5), Large(s[1], -0.5, 0.5), *s[3:]) for s in _WIDE]
 
-row("conv2d", _conv2d, [*_arguments(0, 1), *_FAR], loose=16)
-row(
-    "conv2d_bias",
-    lambda x, weight, bias, *where: _conv2d(x, weight, *where) + bias.reshape(-1, 1, 1),
-    _arguments(0, 1, bias=True),
-    loose=16,
-)
-row("conv2d_input", _conv2d_input, _arguments(2, 1, 0), loose=16)
-row("conv2d_weight", _conv2d_weight, _arguments(2, 0, 1), loose=64)
+for _name, _volumes in (("conv2d", False), ("conv3d", True)):
+    row(_name, _convolution, [*_arguments(0, 1, volumes=_volumes), *([] if _volumes else _FAR)], loose=16)
+    row(
+        f"{_name}_bias",
+        lambda x, weight, bias, *where: _convolution(x, weight, *where) + bias.reshape((-1, *(1,) * (x.ndim - 2))),
+        _arguments(0, 1, bias=True, volumes=_volumes),
+        loose=16,
+    )
+    row(f"{_name}_input", _convolution_input, _arguments(2, 1, 0, volumes=_volumes), loose=16)
+    row(f"{_name}_weight", _convolution_weight, _arguments(2, 0, 1, volumes=_volumes), loose=64)

@@ -103,7 +103,7 @@ def _drawn_by(name: str, parameters: tuple[float, ...], mean: float, variance: f
     return check
 
 
-def _gamma_slope(x: Any, concentration: Any, log: bool) -> Any:
+def _gamma_quantile_slope(x: Any, concentration: Any, log: bool) -> Any:
     """The integral over the lower tail by many nodes."""
     x, a = np.broadcast_arrays(np.asarray(x), np.asarray(concentration))
     t = x if log else np.log(x)
@@ -113,7 +113,7 @@ def _gamma_slope(x: Any, concentration: Any, log: bool) -> Any:
     return slope if log else x * slope
 
 
-def _logit_beta_slope(x: Any, a: Any, b: Any) -> Any:
+def _beta_quantile_slope(x: Any, a: Any, b: Any) -> Any:
     """The integral over the lower tail by many nodes."""
     t, a, b = (array[..., None] for array in np.broadcast_arrays(np.asarray(x), np.asarray(a), np.asarray(b)))
     v, weights = _nodes()
@@ -151,8 +151,8 @@ PROPERTIES.update(
 
 _POSITIVE = {"low": 0.5, "high": 3.0}
 row(
-    "gamma_slope",
-    _gamma_slope,
+    "gamma_quantile_slope",
+    _gamma_quantile_slope,
     [
         (x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE), False),
         (x(2, 3), x(2, 3, **_POSITIVE), True),
@@ -163,8 +163,8 @@ row(
     loose=4096,
 )
 row(
-    "logit_beta_slope",
-    _logit_beta_slope,
+    "beta_quantile_slope",
+    _beta_quantile_slope,
     [
         (x(2, 3), x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE)),
         *[(x(*s), x(*t, **_POSITIVE), x(*t, **_POSITIVE)) for s, t in (((), ()), ((0, 3), (0, 3)), ((2, 1), (3,)))],

@@ -1,0 +1,214 @@
+"""Convolution of volumes by the kernels for images: see `burnpy_numpy.kernels.convolution`.
+
+The planes of a result are its members: each has its windows in a volume, one plane further than the one before. So
+nothing is laid out anew but the padding, and the rows and columns that a stride skips.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.kernels import convolution as images
+from burnpy_numpy.kernels.channel_lanes import better_by_channels
+from burnpy_numpy.kernels.convolution import (
+    GRADIENT_ROWS,
+    NARROW,
+    PRODUCTS_PER_ELEMENT,
+    convolution,
+    kernel_of,
+    phases_of,
+    turned,
+    weight_gradient,
+)
+from burnpy_numpy.kernels.convolution_tables import Windows
+from burnpy_numpy.kernels.target import target
+
+if TYPE_CHECKING:
+    from burnpy_array import ArrayBackend
+
+
+class VolumeWindows(Windows):
+    """The windows of a convolution over volumes of shape (C, D, H, W), from one plane of the result to the next.
+
+    Args:
+        shape: the shape of a volume.
+        weight: the shape of the weight.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        lanes: the number of elements of a register.
+        registers: the number of registers.
+    """
+
+    def __init__(
+        self, shape: Shape, weight: Shape, where: tuple[Shape, ...], groups: int, lanes: int, registers: int
+    ) -> None:
+        (down, *stride), (zeros, *padding), (gap, *dilation) = where
+        planes: Any = (tuple(stride), tuple(padding), tuple(dilation))
+        super().__init__((shape[0], *shape[2:]), (*weight[:2], *weight[3:]), planes, groups, lanes, registers)
+        self.depth = window_counts(shape, weight[2:], *where)[0]
+        self.whole_depth = max(shape[1] + 2 * zeros, (self.depth - 1) * down + (weight[2] - 1) * gap + 1)
+        self.channel = self.whole_depth * self.plane
+        self.step = down * self.plane  #: the distance of the windows of a plane of the result and of the next
+        self.length = math.prod(weight[1:])
+        self.in_place = self.in_place and self.whole_depth == shape[1]
+        self._front, self._taps = zeros, np.arange(weight[2]) * (gap * self.plane)
+
+    @cached_property
+    def elements(self) -> Any:
+        """The distances of the elements of a window: by channel, plane, row and column."""
+        channels = np.arange(self.weight[1]) * self.channel
+        return np.add.outer(np.add.outer(channels, self._taps), self.window.reshape(-1)).reshape(-1)
+
+    def laid_out(self, volume: Any, memory: Any) -> Any:
+        """Return a volume as kernels read it, in one dimension: as it lies, or copied to `memory`."""
+        if self.in_place:
+            return np.ascontiguousarray(volume).reshape(-1)
+        self.lay_out(volume, memory[:, self._front : self._front + volume.shape[1]])
+        return memory.reshape(-1)
+
+    def memory(self, dtype: Any) -> Any:
+        """Return zeros for a volume with its padding; None if kernels read volumes as they lie."""
+        if self.in_place:
+            return None
+        return np.zeros((self.shape[0], self.whole_depth, *self.stride, *self.planes), dtype)
+
+
+@lru_cache(maxsize=256)
+def volume_windows(shape: Shape, weight: Shape, where: tuple[Shape, ...], groups: int, itemsize: int) -> VolumeWindows:
+    """Return the `VolumeWindows` of a convolution of elements of some size in bytes."""
+    return VolumeWindows(shape, weight, where, groups, target().vector // itemsize, target().registers)
+
+
+def convolve_volumes(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: tuple[Shape, ...], groups: int) -> Any:
+    """Return a convolution; None without a kernel for it.
+
+    Args:
+        b: the device.
+        x: the input, (N, C, D, H, W).
+        weight: the weight, (O, C / groups, depth, height, width).
+        bias: the bias, (O,), or None.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+    """
+    counts = window_counts(x.shape, weight.shape[2:], *where)
+    if not _suits(x, weight, weight.shape, counts) or (bias is not None and bias.dtype is not x.dtype):
+        return None
+    return _convolved(b, x, weight, bias, where, groups)
+
+
+def _convolved(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: tuple[Shape, ...], groups: int) -> Any:
+    windows = volume_windows(x.shape[1:], weight.shape, where, groups, x.dtype.itemsize)
+    if windows.counts[1] < NARROW:
+        return None
+    kernel = kernel_of(convolution, windows.forward, x.dtype)
+    return None if kernel is None else b._call(_forward, kernel, windows, x, weight, bias)
+
+
+def volume_weight_gradient(
+    b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: tuple[Shape, ...], groups: int
+) -> Any:
+    """Return the gradient by the weight, of a shape; None without a kernel for it; see `convolve_volumes`."""
+    if not _suits(grad, x, shape, grad.shape[2:]):
+        return None
+    windows = volume_windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    kernel = kernel_of(weight_gradient, windows.backward, x.dtype)
+    return None if kernel is None else b._call(_by_weight, kernel, windows, grad, x, shape)
+
+
+def volume_input_gradient(
+    b: ArrayBackend, grad: Any, weight: Any, shape: Shape, where: tuple[Shape, ...], groups: int
+) -> Any:
+    """Return the gradient by the input, of a shape; None without a kernel for it; see `convolve_volumes`.
+
+    It is a convolution with the flipped weight, or, with a stride, one for each rest of the places.
+    """
+    if not _suits(grad, weight, weight.shape, grad.shape[2:]) or not np.isfinite(weight).all():
+        return None
+    flipped, total = turned(weight, groups), None
+    if where[0] != (1, 1, 1):
+        total = np.zeros(shape, grad.dtype)
+    for rests, part, padding, dilation, inside in phases_of(shape, grad.shape, weight.shape, where):
+        settings = ((1, 1, 1), padding, dilation)
+        out = _convolved(b, grad, flipped[(slice(None), slice(None), *part)], None, settings, groups)
+        if out is None:
+            return None
+        out = out[(slice(None), slice(None), *inside)]
+        if total is None:
+            return out
+        total[(slice(None), slice(None), *map(slice, rests, [None] * 3, where[0]))] = out
+    return total
+
+
+def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
+    """Return whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
+    least = min(weight[1] * weight[2], weight[0])
+    return (
+        min(counts) > 0
+        and counts[2] >= NARROW
+        and x.shape[0] * math.prod(counts) * math.prod(weight) >= images.MIN_PRODUCTS
+        and (x.dtype is float32 or x.dtype is float64)
+        and y.dtype is x.dtype
+        and not better_by_channels(least, weight[0], counts[2], x)
+    )
+
+
+def _forward(kernel: Any, windows: VolumeWindows, x: Any, weight: Any, bias: Any) -> Any:
+    tables, o, depth = windows.forward, weight.shape[0], windows.depth
+    weight = np.ascontiguousarray(weight)
+    added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    out = np.empty((len(x), o, depth, *windows.counts), x.dtype)
+    area, tiles, blocks = math.prod(windows.counts), len(tables.places) // tables.block[1], len(tables.channels)
+    each, memory = area * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT, windows.memory(x.dtype)
+    for volume, result in zip(x, out.reshape((len(x), o * depth * area)), strict=True):
+        source = windows.laid_out(volume, memory)
+
+        def work(
+            begin: int, end: int, first: int = 0, last: int = blocks, source: Any = source, result: Any = result
+        ) -> None:
+            table = (source[begin * windows.step :], weight, result[begin * area :], added, *windows.forward_tables)
+            kernel(table, (end - begin, windows.length, tiles, windows.step, area, depth * area), first, last)
+
+        if depth >= COUNT:
+            shared(work, depth, each)
+        else:
+            shared(partial(work, 0, depth), blocks, each * depth / blocks)
+    kernel.note()
+    return out
+
+
+def _by_weight(kernel: Any, windows: VolumeWindows, grad: Any, x: Any, shape: Shape) -> Any:
+    tables, o, depth = windows.backward, shape[0], windows.depth
+    area, memory = math.prod(windows.counts), windows.memory(x.dtype)
+    (size, wide), blocks = tables.block, len(tables.channels)
+    columns, vectors = len(tables.elements) // wide, len(tables.places)
+    sums = np.zeros((blocks, columns, size, wide), x.dtype)
+    rows = np.ascontiguousarray(tables.channels * (depth * area))
+    most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
+    several = max(1, most // vectors)
+    grads = np.ascontiguousarray(grad).reshape((len(x), o * depth * area))
+    for volume, member in zip(x, grads, strict=True):
+        source = windows.laid_out(volume, memory)
+
+        def work(first: int, last: int, source: Any = source, member: Any = member) -> None:
+            for begin in range(0, vectors, most):
+                end = min(begin + most, vectors)
+                places, targets = tables.places[begin:], tables.targets[begin:]
+                table = (source, member, sums, tables.elements, places, targets, rows, tables.sources)
+                whole = min(max(tables.whole - begin, 0), end - begin)
+                kernel(
+                    table, (depth, several, columns, whole, end - begin, windows.step, area, tables.left), first, last
+                )
+
+        shared(work, blocks, depth * area * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
+    kernel.note()
+    out = np.empty((o, windows.length), x.dtype)
+    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
+    return out.reshape(shape)

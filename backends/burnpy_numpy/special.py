@@ -1,0 +1,43 @@
+"""Special functions, which NumPy lacks: kernels of their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.backend.backend import Backend
+from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import elementwise_kernel
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    """Return the method of a function of one array and of options, which are part of its program."""
+
+    def method(self: NumPySpecial, x: Any, *options: Any) -> Any:
+        kernel = elementwise_kernel(name, options, x)
+        return getattr(ArrayBackend, name)(self, x, *options) if kernel is None else kernel.alike((x,))
+
+    return _described(method, name)
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    """Return the method of a function of two arrays, which are broadcast first."""
+
+    def method(self: NumPySpecial, x: Any, y: Any) -> Any:
+        x, y = self._of_one_shape(x, y)
+        kernel = elementwise_kernel(name, (), x, y)
+        return getattr(ArrayBackend, name)(self, x, y) if kernel is None else kernel.alike((x, y))
+
+    return _described(method, name)
+
+
+def _described(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__, method.__doc__ = name, getattr(Backend, name).__doc__
+    return method
+
+
+class NumPySpecial(ArrayBackend):
+    """Special functions as kernels of their defaults."""
+
+    erfc, erfinv, lgamma, digamma, sinc = map(_unary, ("erfc", "erfinv", "lgamma", "digamma", "sinc"))
+    igamma, igammac, igamma_density = map(_binary, ("igamma", "igammac", "igamma_density"))

@@ -1,0 +1,95 @@
+"""Sums, products and powers with twice the digits of float64, made of a backend's operations.
+
+A number of twice the digits is a pair of float64 primitives: the rounded value and the rest. Backends neither contract
+nor reorder additions and multiplications, so these rests are exact.
+Sources: T. J. Dekker, A Floating-Point Technique for Extending the Available Precision, Numer. Math. 18, 1971;
+D. E. Knuth, The Art of Computer Programming, volume 2, 4.2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+from burnpy.backend.numerics.approximations import polynomial
+from burnpy.backend.primitives import Float
+
+Pair: TypeAlias = tuple[Float, Float]
+"""A value and its rest."""
+_SPLIT = 2.0**27 + 1.0
+_ONE_BIT = 2.0**52 + 1.0
+_TINY = 2.0**-1000
+_LN2, _LN2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+"""log(2) in two parts; the first ends in 20 zeros, so that its products with small ints are exact."""
+ATANH = tuple(2.0 / k for k in range(33, 1, -2))
+"""The coefficients of (2 · atanh(s) - 2s) / s³ as a polynomial of s², for |s| <= 1/3."""
+
+
+def two_sum(b: Any, x: Float, y: Float) -> Pair:
+    """Return x + y and its rounding error."""
+    total = b.add(x, y)
+    other = b.sub(total, x)
+    return total, b.add(b.sub(x, b.sub(total, other)), b.sub(y, other))
+
+
+def two_product(b: Any, x: Float, y: Float) -> Pair:
+    """Return x · y and its rounding error, for numbers below 1e300."""
+    product = b.mul(x, y)
+    (x_high, x_low), (y_high, y_low) = _halves(b, x), _halves(b, y)
+    rest = b.sub(b.mul(x_high, y_high), product)
+    rest = b.add(b.add(rest, b.mul(x_high, y_low)), b.mul(x_low, y_high))
+    return product, b.add(rest, b.mul(x_low, y_low))
+
+
+def _halves(b: Any, x: Float) -> Pair:
+    """Return x as the sum of two numbers of 26 bits."""
+    scaled = b.mul(x, _SPLIT)
+    high = b.sub(scaled, b.sub(scaled, x))
+    return high, b.sub(x, high)
+
+
+def two_quotient(b: Any, x: Float, y: Float) -> Pair:
+    """Return x / y and the rest of the quotient."""
+    quotient = b.div(x, y)
+    product, rest = two_product(b, quotient, y)
+    return quotient, b.div(b.sub(b.sub(x, product), rest), y)
+
+
+def log_pair(b: Any, x: Float) -> Pair:
+    """Compute log(x) of a positive and finite x with an error of about 1e-17 relative to the logarithm."""
+    tiny = b.lt(x, _TINY)
+    x = b.where(tiny, b.mul(x, 2.0**54), x)
+    half = b.round(b.mul(b.log(x), 0.5 / math.log(2)))
+    power = b.exp(b.mul(half, -math.log(2)))
+    scaled = b.mul(power, _ONE_BIT)
+    power = b.sub(scaled, b.sub(scaled, power))  # rounded to one bit: exactly 2^-half
+    m = b.mul(b.mul(x, power), power)  # from 1/2 to 2
+    below = b.add(m, -1.0)
+    above, above_rest = two_sum(b, m, b.full((), 1.0, x.dtype))
+    s = b.div(below, above)
+    product, rest = two_product(b, s, above)
+    s_rest = b.div(b.sub(b.sub(b.sub(below, product), rest), b.mul(s, above_rest)), above)
+    squared = b.mul(s, s)
+    exponent = b.add(b.add(half, half), b.where(tiny, b.full((), -54.0, x.dtype), 0.0))
+    high, low = two_sum(b, b.mul(exponent, _LN2), b.add(s, s))
+    low = b.add(
+        low,
+        b.add(
+            b.add(b.mul(exponent, _LN2_REST), b.add(s_rest, s_rest)),
+            b.mul(b.mul(squared, s), polynomial(b, squared, ATANH)),
+        ),
+    )
+    return two_sum(b, high, low)
+
+
+def exp_pair(b: Any, x: Float, rest: Float) -> Float:
+    """Compute exp(x + rest) for a small rest."""
+    e = b.exp(x)
+    return b.add(e, b.mul(e, rest))
+
+
+def power(b: Any, x: Float, y: Float) -> Float:
+    """Compute x^y of a positive and finite x to a few roundings, also where the result is tiny or huge."""
+    high, low = log_pair(b, x)
+    product, rest = two_product(b, y, high)
+    return exp_pair(b, product, b.add(rest, b.mul(y, low)))
