@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, int64
-from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope, beta_quantile_slope
+from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 
 

@@ -427,8 +427,8 @@ class TensorFactories(TensorBase[B]):
     ) -> Self:
         """Random numbers from Student's t distribution with ``df`` degrees of freedom.
 
-        The arguments, errors and gradients are as of `gamma`. The gradient by ``df`` passes through a number of the gamma
-        distribution, by whose root a normal number is divided.
+        The arguments, errors and gradients are as of `gamma`. A normal number is divided by the
+        root of one of the gamma distribution, through which the gradient by ``df`` passes.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy
