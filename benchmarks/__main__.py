@@ -26,6 +26,7 @@ from benchmarks import (
     spectra,
     tiny,
     training,
+    vmap,
 )
 from benchmarks.measure import FULL, QUICK, SMOKE
 from benchmarks.report import Section, draw, machine, to_terminal
@@ -46,6 +47,7 @@ GROUPS = {
     "distributed": distributed.sections,
     "linalg": linalg.sections,
     "spectra": spectra.sections,
+    "vmap": vmap.sections,
     "networks": networks.sections,
     "operations": operations.sections,
 }

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from burnpy import nn as nn
     from burnpy import optim as optim
     from burnpy import record as record
+    from burnpy import special as special
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
@@ -160,6 +161,7 @@ _LATER = {
             "nn",
             "optim",
             "record",
+            "special",
             "testing",
             "train",
         )

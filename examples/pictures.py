@@ -1,4 +1,4 @@
-"""The pictures of the examples vae.py, gan.py, sunspots.py, gaussian_process.py and sounds.py."""
+"""The pictures of the examples vae.py, gan.py, sunspots.py, gaussian_process.py, sounds.py and those of vmap."""
 
 from __future__ import annotations
 
@@ -133,4 +133,55 @@ def draw_sounds(power: Array, kinds: Sequence[str], chances: Array, highest: flo
         )
         below.set(xlim=(0, 1), yticks=range(len(kinds)), yticklabels=kinds if not kind else [])
         below.invert_yaxis()
+    return saved(picture, path)
+
+
+def draw_ensemble(
+    data: tuple[Array, Array], at: Array, true: Array, members: Array, mean: Array, spread: Array, path: Path
+) -> Path:
+    """Draw the predictions of networks, and the mean of all with error bars of two standard deviations.
+
+    Args:
+        data: the points, (n, 1) and (n,).
+        at: where the networks predict, (m,).
+        true: the function there, (m,).
+        members: the predictions of each network, (networks, m).
+        mean: the mean of all networks, (m,).
+        spread: its standard deviation, (m,).
+        path: the file to write.
+    """
+    picture = figure(11, 4.2)
+    each, together = picture.subplots(1, 2, sharey=True)
+    each.plot(at, members.T, color="tab:blue", alpha=0.4, lw=1)
+    each.set(title="each network", ylabel="y")
+    together.fill_between(at, mean - 2 * spread, mean + 2 * spread, color="tab:red", alpha=0.25, lw=0, label="± 2 σ")
+    together.plot(at, mean, color="tab:red", label="mean of all")
+    together.set(title="the ensemble")
+    for axes in (each, together):
+        axes.plot(at, true, "--", color="0.3", label="function")
+        axes.plot(data[0][:, 0], data[1], "o", color="0.1", ms=3, label="data")
+        axes.set(xlabel="x", xlim=(at[0], at[-1]), ylim=(-2.5, 2.5))
+    together.legend(loc="upper left", ncols=2)
+    return saved(picture, path)
+
+
+def draw_private(curve: Sequence[tuple[float, float]], images: Array, titles: Sequence[str], path: Path) -> Path:
+    """Draw accuracy over privacy, and images with large gradients.
+
+    Args:
+        curve: pairs of ε and accuracy.
+        images: 24 images, (24, height, width).
+        titles: their titles.
+        path: the file to write.
+    """
+    picture = figure(12, 4.6)
+    left, right = picture.subfigures(1, 2, width_ratios=[1, 1.6])
+    axes = left.subplots()
+    axes.plot(*zip(*curve, strict=True), "o-", color="tab:blue")
+    axes.set(xlabel="ε", ylabel="accuracy of held-out digits", title="less privacy, more accuracy", ylim=(0, 1))
+    right.suptitle("the digits with the largest gradients")
+    for tile, image, title in zip(right.subplots(4, 6).flat, images, titles, strict=True):
+        tile.imshow(image, cmap="gray_r")
+        tile.set(xticks=[], yticks=[])
+        tile.set_title(title, fontsize=8)
     return saved(picture, path)

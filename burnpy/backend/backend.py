@@ -9,6 +9,7 @@ from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
 from burnpy.backend.operations.creation import Creation
@@ -21,6 +22,7 @@ from burnpy.backend.operations.fourier import Fourier
 from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
+from burnpy.backend.operations.normal_distribution import NormalDistribution
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.padding import Padding
@@ -56,6 +58,8 @@ class Backend(
     Binary,
     SpecialFunctions,
     IncompleteGamma,
+    Bessel,
+    NormalDistribution,
     Integers,
     Activation,
     Reduction,

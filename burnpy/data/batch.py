@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 import numpy as np
 
@@ -165,6 +165,17 @@ class Batch(Subscriptable, Generic[B]):
         columns = {name: x.to_device(target) if _is_tensor(x) else x for name, x in self._columns.items()}
         out: Batch[B2] = _new(type(self), columns, target, self._size)
         return out
+
+    def _flatten_tree(self) -> tuple[list[Any], tuple[Any, ...]]:
+        """Return the columns: to `burnpy.func` a batch is a tree, which compiled functions take."""
+        device: Any = self._device
+        return [*self._columns.values()], (type(self), device.stands_for or device, self._size, *self._columns)
+
+    @classmethod
+    def _unflatten_tree(cls, children: Sequence[Any], rest: tuple[Any, ...]) -> Self:
+        _, device, size, *names = rest
+        own = next((x.device for x in children if _is_tensor(x)), device)  # another one while it is recorded
+        return _new(cls, dict(zip(names, children, strict=True)), own, size)  # type: ignore[no-any-return]  # of cls
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(

@@ -16,6 +16,7 @@ _PLACES = {
     "torch.fft": torch_names.FFT,
     "F": torch_names.FUNCTIONAL,
     "x": torch_names.TENSOR,
+    "torch.special": torch_names.SPECIAL,
 }
 
 _PYTORCH = """

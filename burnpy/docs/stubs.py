@@ -17,7 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGES = ("burnpy.autodiff", "burnpy.fft", "burnpy.func", "burnpy.linalg", "burnpy.nn", "burnpy.nn.functional")
+PACKAGES = (
+    "burnpy.autodiff",
+    "burnpy.fft",
+    "burnpy.func",
+    "burnpy.linalg",
+    "burnpy.nn",
+    "burnpy.nn.functional",
+    "burnpy.special",
+)
 
 _EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.stubs``."""\n\n'
 _WIDTH = 120

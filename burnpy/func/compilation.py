@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from inspect import Parameter
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from burnpy.autodiff.recording import current_mode
 from burnpy.backend.errors import ArgumentError, KindError, RecordingError
@@ -20,6 +20,8 @@ from burnpy.tensor.levels import open_levels
 from burnpy.tensor.tensor_base import TensorBase
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
 T = TypeVar("T")
 
 MANY_PLANS = 8
@@ -50,6 +52,10 @@ class Compiled(Generic[P, T]):
             return self._f(*args, **kwargs)
         return self._plan(call).replay(call)  # type: ignore[no-any-return]  # what f returns
 
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self: Compiled[Concatenate[S, Q], T], instance: S, owner: type) -> Callable[Q, T]: ...
     def __get__(self, instance: Any, owner: type) -> Any:
         """Return the compiled method of an instance."""
         return self if instance is None else MethodType(self, instance)

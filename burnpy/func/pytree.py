@@ -77,6 +77,8 @@ _REGISTERED: dict[type, Handler] = {}
 _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
 _OF_PARTS = Handler(lambda x: (x._tree_parts, type(x)), lambda parts, cls: cls(*parts))
 """For complex tensors, whose parts are tensors."""
+_OF_ITS_OWN = Handler(lambda x: x._flatten_tree(), lambda children, rest: rest[0]._unflatten_tree(children, rest))
+"""For classes of packages beneath this one, with both methods: metrics and batches. ``rest[0]`` is the class."""
 
 
 def register_whole(cls: type, handler: Handler) -> None:
@@ -95,6 +97,8 @@ def _handler(tree: Any) -> Handler | None:
         return _NAMED
     if hasattr(type(tree), "_tree_parts"):
         return _OF_PARTS
+    if hasattr(type(tree), "_flatten_tree"):
+        return _OF_ITS_OWN
     for cls in type(tree).__mro__ if _REGISTERED else ():
         if cls in _REGISTERED:
             return _REGISTERED[cls]

@@ -81,12 +81,12 @@ erf | x.erf()
 erfc | x.erfc()
 erfinv | x.erfinv()
 lgamma | x.lgamma()
-mvlgamma | – | not yet
+mvlgamma | x.mvlgamma(2)
 digamma | x.digamma()
 polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
 igamma | x.igamma(y) | has a gradient by x, too
 igammac | x.igammac(y) | has a gradient by x, too
-i0 | – | not yet
+i0 | x.i0()
 floor | x.floor()
 ceil | x.ceil()
 round | x.round(decimals=1)

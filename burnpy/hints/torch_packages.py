@@ -135,6 +135,10 @@ stack_module_state | stack_models([model, model]) | the same, as one model
 rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
 debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
+jit | compiled(f) | the same, as jax.jit
+fori_loop | scan(lambda x, k: (f(x), k), x, Tensor.arange(3, device=device)) | with a fixed number of steps
+switch | cond(x.sum() > 0.0, f, f, x) | of two functions; nest it for more
+map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
 """
 
 FFT = """
@@ -142,6 +146,11 @@ hfft2 | fftn(z).real | not yet
 ihfft2 | ifftn(x) | not yet
 hfftn | fftn(z).real | not yet
 ihfftn | ifftn(x) | not yet
+"""
+
+SPECIAL = """
+modified_bessel_i0 | i0(x)
+modified_bessel_i1 | i1(x)
 """
 
 LINALG = """

@@ -167,7 +167,7 @@ vmap | func.vmap(f)(x.inner()) | from burnpy import func
 # torch itself
 save | record.save("run.safetensors", model=model, step=3)
 load | record.load("run.safetensors")
-compile | – | operations run as they are called
+compile | burnpy.compiled(f)(x.inner()) | records f once, and refuses code that depends on values
 torch.cuda | burnpy.backend | CuPy computes on the GPU, and Autodiff[CuPy] trains there
 torch.device | Train.device() | a device is an instance of a backend
 torch.dtype | np.dtype | dtypes are NumPy's
@@ -184,7 +184,7 @@ set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumP
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
 fft | from burnpy import fft | spectra are `fft.ComplexTensor`, pairs of float tensors
-special | – | use the tensor methods instead
+special | from burnpy import special
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""

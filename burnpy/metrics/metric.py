@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, dataclass_transform
 
@@ -64,10 +64,13 @@ class Metric(ABC):
         cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
-    @property
-    def _tree_parts(self) -> tuple[Any, ...]:
-        """The fields: to `burnpy.func` a metric is a tree, which compiled functions may return."""
-        return tuple([value for _, value in self._named_fields()])
+    def _flatten_tree(self) -> tuple[list[Any], tuple[Any, ...]]:
+        """Return the fields: to `burnpy.func` a metric is a tree, which compiled functions may return."""
+        return [value for _, value in self._named_fields()], (type(self),)
+
+    @classmethod
+    def _unflatten_tree(cls, children: Sequence[Any], rest: tuple[Any, ...]) -> Self:
+        return cls(*children)
 
     @abstractmethod
     def value(self) -> Any:

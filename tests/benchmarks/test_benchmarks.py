@@ -27,6 +27,7 @@ from benchmarks import (
     spectra,
     tiny,
     training,
+    vmap,
 )
 from benchmarks.measure import SMOKE, Figures, Notebook, Spread
 from benchmarks.peers import EXPRESSIONS, NETWORKS, load
@@ -70,6 +71,14 @@ def test_spectra(peer: str) -> None:
     spectra.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert spectra.STFT in notebook.values
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_vmap(peer: str) -> None:
+    notebook = Notebook()
+    vmap.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert {*vmap.BUDGETS, vmap.CALLS, vmap.LOOP} <= notebook.values.keys()
 
 
 @pytest.mark.parametrize("peer", PEERS)

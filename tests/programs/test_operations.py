@@ -53,7 +53,6 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
-    **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
     "gamma_quantile_slope": (
         "gamma_quantile_slope",
         (x(200, 90, low=0.1), x(200, 90, low=0.1), False),
@@ -64,6 +63,21 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         (x(200, 90), x(200, 90, low=0.1), x(200, 90, low=0.1)),
         ("slope_of_beta_quantile",),
     ),
+    **{
+        name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,))
+        for name in ("lgamma", "digamma", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "normal_ratio")
+    },
+    **{name: (name, (x(70, 90, low=0.01, high=0.99),), (name,)) for name in ("entr", "ndtri")},
+    **{name: (name, (x(70, 90, low=-5.0, high=9.0),), (name,)) for name in ("erfcx", "erfcx_slope")},
+    "bessel_ratio": ("bessel_ratio", (x(70, 90, low=-9.0, high=12.0), 2, True), ("bessel_ratio",)),
+    **{
+        name: (name, (x(70, 90, low=0.1, high=60.0), x(70, 90, low=0.1, high=60.0)), (name,))
+        for name in ("igamma", "igammac", "igamma_density")
+    },
+    "igamma of rows": ("igamma", (x(70, 90, low=0.1, high=60.0), x(90, low=0.1, high=60.0)), ("igamma",)),
+    "igamma of a number": ("igamma", (x(70, 90, low=0.1, high=60.0), 3.5), ("igamma",)),
+    "zeta": ("zeta", (x(70, 90, low=1.1, high=9.0), x(70, 90, low=0.1, high=9.0)), ("zeta",)),
+    "xlog1py": ("xlog1py", (x(70, 90), x(70, 90, low=-0.9)), ("xlog1py",)),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),

@@ -10,6 +10,7 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cross_entropy, errors, manual_seed
 from burnpy.backend import Mixed, NumPy
+from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.metrics import Accuracy, Mean
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import AdamW, CosineLr, GradScaler, Group, LBfgs, Sgd
@@ -115,6 +116,25 @@ def test_the_optimizer_continues() -> None:
     x = Tensor[Train].ones((2, 8))
     after = again.optim.step(0.1, again.model, again.model(x).square().mean().backward())
     assert not np.array_equal(values(after)[0], values(again.model)[0])
+
+
+def test_batches_of_a_loader() -> None:
+    """A `Batch` is a tree; a last batch of another size makes further plans."""
+    data = ArrayDataset(x=X, y=Y)
+    loader: Any = Loader(data, collate(device=Train), batch_size=8, shuffle=True)
+
+    def of_batch(model: Any, batch: Any) -> Step[Any]:
+        zeros = Tensor.zeros((len(batch), 2), device=batch.device)
+        return Step(cross_entropy(model(batch.x) + zeros, batch.y))
+
+    results = []
+    for compiled in (False, True):
+        learner: Learner[Any, Any] = Learner(of_batch, optim=AdamW(), lr=1e-2, compiled=compiled)
+        model = model_on(Train)
+        manual_seed(1)
+        results.append(learner.fit(model, loader, epochs=2))
+    assert_same(results[1], results[0])
+    assert len(learner.plans) == 3
 
 
 def test_plans_are_kept_from_run_to_run() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, assert_type
 
-from burnpy import Autodiff, BoolTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled
 from burnpy.autodiff import Forward, make_dual, unpack_dual
 from burnpy.backend import Backend, NumPy
 from burnpy.func import (
+    cond,
     grad,
     hessian,
     hvp,
@@ -17,13 +18,15 @@ from burnpy.func import (
     jacrev,
     jvp,
     linearize,
+    scan,
     stack_models,
     value_and_grad,
     vhp,
     vjp,
     vmap,
+    while_loop,
 )
-from burnpy.nn import Linear
+from burnpy.nn import Linear, Module
 
 B = TypeVar("B", bound=Backend)
 MYPY = False  # True to mypy, by this name
@@ -199,3 +202,67 @@ assert_type(dual * dual, Tensor[Forward[NumPy]])
 assert_type(unpack_dual(dual).primal, Tensor[NumPy])
 assert_type(unpack_dual(dual).tangent, Tensor[NumPy] | None)
 assert_type(make_dual(on_graph, on_graph), Tensor[Forward[Autodiff[NumPy]]])
+
+# Compiled functions keep their types, as decorators with and without settings, and as methods.
+one = Tensor[NumPy].from_data([1.0, 2.0])
+
+
+@compiled
+def plain(x: Tensor[NumPy], scale: float, *, power: int = 2) -> tuple[Tensor[NumPy], Tensor[NumPy]]:
+    return x * scale, x**power
+
+
+@compiled(donate=("x",), check=True)
+def donated(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
+    return x + y
+
+
+class Layer(Module[B]):
+    def __init__(self, device: B | type[B]) -> None:
+        self.dense = Linear(2, 2, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.dense(x)
+
+    @compiled
+    def applied(self, x: Tensor[B], times: int = 1) -> Tensor[B]:
+        for _ in range(times):
+            x = self(x)
+        return x
+
+
+assert_type(plain(one, 2.0), tuple[Tensor[NumPy], Tensor[NumPy]])
+assert_type(plain(one, 2.0, power=3)[1], Tensor[NumPy])
+assert_type(donated(one * 1.0, one), Tensor[NumPy])
+assert_type(Layer(NumPy).applied(one, times=2), Tensor[NumPy])
+assert_type(compiled(grad(energy))(one), Tensor[NumPy])
+assert_type(hessian(compiled(energy))(one), Tensor[NumPy])
+assert_type(str(plain.explain(one, 2.0)), str)
+assert_type([part.name for part in plain.plans[0].operations], list[str])
+plain.clear()
+
+
+# Loops have the type of the carry, and branches the type of their result.
+def step(
+    carry: tuple[Tensor[NumPy], IntTensor[NumPy]], x: Tensor[NumPy]
+) -> tuple[tuple[Tensor[NumPy], IntTensor[NumPy]], Tensor[NumPy]]:
+    total, count = carry
+    return (total + x, count + 1), total
+
+
+(last, number), totals = scan(step, (one[0], IntTensor[NumPy].from_data(0)), one)
+assert_type(last, Tensor[NumPy])
+assert_type(number, IntTensor[NumPy])
+assert_type(totals, Tensor[NumPy])
+
+
+def halved(x: Tensor[NumPy]) -> Tensor[NumPy]:
+    return x / 2.0
+
+
+def large(x: Tensor[NumPy]) -> BoolTensor[NumPy]:
+    return x.max() > 1.0
+
+
+assert_type(while_loop(large, halved, one), Tensor[NumPy])
+assert_type(cond(one.sum() > 0.0, halved, lambda x: -x, one), Tensor[NumPy])

@@ -91,6 +91,19 @@ def xlogy_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
     return i.mul(g, i.div(x, i.where(none, i.full((), 1.0, y.dtype), y)))
 
 
+def xlog1py_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · log(1 + y), which is 0 at x = 0 for y <= -1."""
+    y = operand(i, x, y)
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.le(y, -1.0))
+    return i.mul(g, i.log1p(i.where(none, i.full((), 0.0, y.dtype), y)))
+
+
+def xlog1py_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · x / (1 + y), which is 0 at x = 0 and y = -1."""
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, -1.0))
+    return i.mul(g, i.div(x, i.add(i.where(none, i.full((), 0.0, y.dtype), y), 1.0)))
+
+
 class Binary(OperationsBase):
     """Elementwise functions of two arguments."""
 
@@ -214,6 +227,13 @@ class Binary(OperationsBase):
         x, y = _pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log(y)))
+
+    @derived(POINTWISE, flops=4, vjp=(xlog1py_x_vjp, xlog1py_y_vjp))
+    def xlog1py(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute x · log(1 + y), which is 0 at x = 0 unless ``y`` is NaN."""
+        x, y = _pair(self, x, y)
+        none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
+        return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log1p(y)))
 
 
 class Integers(OperationsBase):

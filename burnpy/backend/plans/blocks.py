@@ -42,6 +42,11 @@ class Block:
             self._plans[device] = plans
         return plans
 
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        raise NotImplementedError
+
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Return the results for values, in memory that nothing else shares."""
         raise NotImplementedError
@@ -108,6 +113,11 @@ class Loop(Block):
                 stack.reverse()
         return (*self._own(device, 0, state), *[stacked(device, stack) for stack in stacks])
 
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return f"scan of {self.length} steps"
+
     def _settings(self) -> tuple[Any, ...]:
         return self.carried, self.sliced, self.length, self.reverse
 
@@ -138,6 +148,11 @@ class WhileLoop(Block):
             return tuple([_copied(device, x) for x in state])
         return tuple(self._own(device, 1, state))
 
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return "while_loop: the condition and the body"
+
     def _settings(self) -> tuple[Any, ...]:
         return (self.carried,)
 
@@ -164,6 +179,11 @@ class Choice(Block):
         chosen = 0 if device.to_numpy(values[0]).item() else 1
         own = values[1:middle] if chosen == 0 else values[middle:end]
         return tuple(self._own(device, chosen, plans[chosen]([*own, *values[end:]])))
+
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return "cond: the branches for True and False"
 
     def _settings(self) -> tuple[Any, ...]:
         return (self.common,)

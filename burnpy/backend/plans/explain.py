@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from burnpy.backend.call_origin import Line
+from burnpy.backend.primitives import Shape
+
+_MOST_ROWS = 60
+"""The number of parts that are listed one by one."""
 
 
 @dataclass(frozen=True)
 class ProgramPart:
-    """A program of a plan."""
+    """A program of a plan: operations that one kernel computes."""
 
-    name: str  #: its operations, the first of them
+    name: str  #: the first of its operations
     operations: tuple[str, ...]  #: all of them, in order
-    rows: int
-    columns: int
+    shape: Shape  #: of its arrays
+    split: int  #: the number of leading dims that are its rows
+    line: Line | None  #: the user's line that called the last one
     text: str  #: its instructions
 
 
@@ -24,13 +30,19 @@ class OperationPart:
     """An operation of a plan that is no part of a program."""
 
     name: str
+    shapes: tuple[Shape, ...]  #: of its results
     line: Line | None  #: the user's line that called it
     reason: str  #: why it is one
+    inside: tuple[PlanExplanation, ...] = ()  #: of a loop or branch, the plans of its bodies
 
 
 @dataclass(frozen=True)
 class PlanExplanation:
-    """The parts of a plan in the order in which they run, its memory and the time that it took to make."""
+    """The parts of a plan in the order in which they run, its memory and the time that it took to make.
+
+    As text it is a table with one row for each kernel or operation: what is computed, the shape of the result, the
+    user's line, and for an operation why it is not in a kernel with its neighbours.
+    """
 
     parts: tuple[ProgramPart | OperationPart, ...]
     recorded: int  #: the number of operations that were recorded
@@ -50,16 +62,46 @@ class PlanExplanation:
         return tuple(part for part in self.parts if isinstance(part, OperationPart))
 
     def __str__(self) -> str:
-        programs, operations = self.programs, self.operations
+        programs = self.programs
         fused = sum(len(part.operations) for part in programs)
-        counted = f"{len(programs)} programs of {fused} operations, and {len(operations)} single operations"
-        shared = (
-            f"{self.bytes / 1e6:.3g} MB for intermediate results ({self.unshared_bytes / 1e6:.3g} MB without sharing)"
-        )
-        lines = [f"{self.recorded} operations recorded; {counted}", f"{shared}, made in {self.seconds:.2f} s"]
-        for part in programs:
-            lines.append(f"program of ({part.rows}, {part.columns}): {', '.join(part.operations)}")
-        counts = Counter((part.name, part.reason) for part in operations)
-        for (name, reason), count in counts.most_common():
-            lines.append(f"{name}, {'once' if count == 1 else f'{count} times'}: {reason}")
-        return "\n".join(lines)
+        kernels, single = _count(len(programs), "kernel"), _count(len(self.operations), "single operation")
+        shared, apart = _size(self.bytes), _size(self.unshared_bytes)
+        head = [
+            f"{self.recorded} operations recorded: {kernels} of {_count(fused, 'operation')}, and {single}",
+            f"{shared} for intermediate results, {apart} without sharing; made in {self.seconds:.2f} s",
+        ]
+        return "\n".join([*head, *self._table()])
+
+    def _table(self) -> Iterator[str]:
+        """Yield the lines of the table of parts."""
+        listed = self.parts[:_MOST_ROWS]
+        rows = [_row(part) for part in listed]
+        widths = [max([len(row[k]) for row in rows], default=0) for k in range(3)]
+        for part, row in zip(listed, rows, strict=True):
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            yield "  ".join(["", *cells, row[3]]).rstrip()
+            for plan in getattr(part, "inside", ()):
+                yield from (f"      {line}" for line in str(plan).split("\n"))
+        rest = self.parts[_MOST_ROWS:]
+        if rest:
+            counts = Counter("kernel" if isinstance(part, ProgramPart) else part.name for part in rest)
+            kinds = ", ".join(f"{name} × {count}" for name, count in counts.most_common(12))
+            yield f"  and {len(rest)} more: {kinds}{', …' if len(counts) > 12 else ''}"
+
+
+def _row(part: ProgramPart | OperationPart) -> tuple[str, str, str, str]:
+    """Return the cells of a part: what it is, its shape, the user's line and the reason."""
+    line = "" if part.line is None else str(part.line)
+    if isinstance(part, ProgramPart):
+        names = " · ".join(part.operations)
+        return "kernel" if len(names) > 46 else f"kernel  {names}", str(part.shape), line, names[46:] and names
+    shapes = ", ".join(map(str, part.shapes))
+    return part.name, shapes if len(shapes) <= 24 else f"{len(part.shapes)} arrays", line, part.reason
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1000 else f"{count / 1e3:.3g} KB" if count < 1e6 else f"{count / 1e6:.3g} MB"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.graph import simplified
+from burnpy.backend.plans.parts import parts_of
 from burnpy.backend.plans.recording import Recording
 from burnpy.backend.plans.rewriting import folded, rewritten
 from burnpy.backend.plans.writer import Writer
@@ -88,7 +89,7 @@ class Plan:
         """Return what the plan does."""
         writer = self._writer
         return PlanExplanation(
-            tuple(writer.parts()),
+            tuple(parts_of(writer)),
             len(self.recording.nodes),
             writer.arena.size,
             writer.arena.total,

@@ -7,14 +7,11 @@ made by each replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from burnpy.backend.call_origin import lines_of
 from burnpy.backend.plans.executor import Executor, Launch
-from burnpy.backend.plans.explain import OperationPart, ProgramPart
-from burnpy.backend.plans.fusing import DTYPES, step_of
-from burnpy.backend.plans.graph import Sharing, operations
+from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
 from burnpy.backend.plans.memory import Arena
 from burnpy.backend.plans.recording import Node, Ref, refs_in
@@ -349,36 +346,6 @@ class Writer:
         self.views.append((own, method, name, node.args[1:]))
         self.kept[node.results.number] = own
         return True
-
-    def parts(self) -> Iterator[ProgramPart | OperationPart]:
-        """Yield the parts of the plan, for people."""
-        for unit in self.units:
-            if isinstance(unit, Group):
-                signature = self.launches[id(unit)][1]
-                names = tuple([node.name for node in unit.nodes])
-                yield ProgramPart(signature.name, names, *signature.sizes, signature.text)
-            else:
-                lines = lines_of(unit.node.line)
-                yield OperationPart(unit.node.name, lines[-1] if lines else None, self._reason(unit.node))
-
-    def _reason(self, node: Node) -> str:
-        """Return why a node is no part of a program."""
-        if self.executor is None:
-            return "the device runs plans operation by operation"
-        op = operations().get(node.name)
-        if node.effect:
-            return "is done in each replay, for more than its result"
-        if node.name in _VIEWS:
-            return "a view, which costs nothing or a copy"
-        if op is not None and op.product:
-            return "a product, which BLAS or a kernel of its own computes"
-        other = next((ref for ref in refs_in((node.args, node.results)) if ref.dtype not in DTYPES), None)
-        if other is not None:
-            return f"programs do not compute with {other.dtype}"
-        shapes = ", ".join(str(ref.shape) for ref in refs_in(node.args))
-        if step_of(node) is not None:
-            return f"of shapes {shapes}, which do not lie in rows and columns"
-        return "has a kernel of its own, or none"
 
     def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
         """Return a function that makes a replay with memory of its own."""

@@ -25,6 +25,17 @@ class FloatFunctions(TensorBase[B]):
 
     __slots__ = ()
 
+    @unary
+    def i0(self) -> Self:
+        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
+        1.2661
+        """
+        ...
+
     @binary
     def atan2(self, other: Self | float) -> Self:
         """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.

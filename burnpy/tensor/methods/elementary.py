@@ -70,6 +70,27 @@ class Elementary(TensorBase[B]):
         b = self._backend
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
 
+    def mvlgamma(self, p: int) -> Self:
+        """The logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x - j / 2) over j < p,
+        plus log(π) · p (p - 1) / 4.
+
+        Raises:
+            ArgumentError: ``p`` is less than 1.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(3.0).mvlgamma(2).item(), 3)
+        1.55
+        """
+        count = integer(p, "p", "mvlgamma")
+        if count < 1:
+            raise ArgumentError(f"mvlgamma() got p={count}; give 1 or more")
+        b, x = self._backend, self._primitive
+        total = b.lgamma(x)
+        for j in range(1, count):
+            total = b.add(total, b.lgamma(b.add(x, -j / 2)))
+        return self._like(b.add(total, math.log(math.pi) * count * (count - 1) / 4))
+
     def lerp(self, end: Self, weight: Self | float) -> Self:
         """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
 
