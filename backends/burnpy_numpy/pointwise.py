@@ -49,7 +49,7 @@ OPERATORS: dict[str, Any] = {
 COMPILED = frozenset(
     (
         *("expm1", "log1p", "tanh", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
-        *("atan2", "hypot", "logaddexp"),
+        *("atan2", "hypot", "logaddexp", "logaddexp2"),
     )
 )
 """Functions that run as kernels on large arrays, where NumPy takes two to twenty times as long.

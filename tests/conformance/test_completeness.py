@@ -88,7 +88,6 @@ REACHED = {
     "resample": "functional.interpolate(image, 3)",
     "rnn": "nn.Rnn(3, 2, device=Counted)(x.unsqueeze(0))",
     "slice": "x[0]",
-    "slice_scatter": "x.at[0].set(1.0)",
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",

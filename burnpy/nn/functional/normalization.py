@@ -222,6 +222,44 @@ def group_norm(
 
 
 @explained
+def local_response_norm(
+    x: Tensor[B], size: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor[B]:
+    """Divide each element by a power of the squares of neighbouring channels: ``x / (k + alpha · mean(x²))^beta``.
+
+    Args:
+        x: shape (N, channels, …), of three dimensions or more.
+        size: the number of channels of a mean; of an even number, one more lies before the element than after it.
+            Channels beyond the first and the last count as 0.
+        alpha: the factor of the means.
+        beta: the power.
+        k: is added to the means.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions.
+        ArgumentError: the size is not positive.
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> local_response_norm(Tensor[NumPy].ones((1, 3, 1)), 3, alpha=3.0, beta=1.0).tolist()
+    [[[0.333...], [0.25], [0.333...]]]
+    """
+    (x,) = floats("local_response_norm", 1, x=x)
+    count, shape = positive_int("local_response_norm", "size", size), x.shape
+    dims_at_least("local_response_norm", "x", shape, 3, "(N, channels, …)")
+    flat = x.reshape((shape[0], 1, shape[1], math.prod(shape[2:])))
+    if flat.shape[3] == 0:
+        return x
+    device: Any = x.device
+    squares = (flat * flat)._primitive
+    means = device.avg_pool2d(squares, (count, 1), (1, 1), (count // 2, 0), False, True, count)
+    means = x._like(device.slice(means, (slice(None, None, 1),) * 2 + (slice(0, shape[1], 1),)))  # one less if even
+    return (flat * (means * alpha + k).pow(-beta)).reshape(shape)
+
+
+@explained
 def instance_norm(
     x: Tensor[B],
     running_mean: Tensor[B] | None = None,

@@ -68,6 +68,27 @@ class FloatFunctions(TensorBase[B]):
         ...
 
     @binary
+    def logaddexp2(self, other: Self | float) -> Self:
+        """Compute log2(exp2(x) + exp2(other)) without overflow; see `logaddexp`."""
+        ...
+
+    @binary
+    def nextafter(self, other: Self | float) -> Self:
+        """Return the next number of the dtype after x toward ``other``; where they are equal, ``other``.
+
+        The gradient goes to x, where it differs from ``other``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
+        [1.0000001192092896, 1.401298464324817e-45]
+        """
+        ...
+
+    @binary
     def xlogy(self, other: Self | float) -> Self:
         """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
         ...

@@ -49,6 +49,8 @@ elementwise("fmod", np.fmod, y=_NONZERO, special=(), also=[_DIVIDENDS])
 elementwise("fmax", np.fmax, special=_SPECIAL)
 elementwise("fmin", np.fmin, special=_SPECIAL)
 elementwise("logaddexp", np.logaddexp, special=_SPECIAL)
+elementwise("logaddexp2", np.logaddexp2, special=_SPECIAL)
+elementwise("nextafter", np.nextafter, special=(0.0, -0.0, 1.0, -1.0, 3.0, math.nan))  # bits in tests/tensor
 elementwise("xlog1py", _xlog1py, y=_POSITIVE, special=_SPECIAL, loose=2)
 elementwise("xlogy", _xlogy, y=_POSITIVE, special=_SPECIAL, loose=2)
 
