@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.shape import canonical
 from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
+from burnpy_numpy.alignment import NumPyAlignment
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
 from burnpy_numpy.convolution import NumPyConvolution
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 class NumPy(
     NumPyActivation,
+    NumPyAlignment,
     NumPyAttention,
     NumPyConvolution,
     NumPyDense,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
+from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
@@ -71,6 +72,7 @@ class Backend(
     Random,
     Convolution,
     VolumeConvolution,
+    Alignment,
     Dense,
     Pooling,
     Resampling,

@@ -54,6 +54,7 @@ LPPool1d | LpPool1d
 LPPool2d | LpPool2d
 LPPool3d | LpPool3d
 SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
+CTCLoss | CtcLoss
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss

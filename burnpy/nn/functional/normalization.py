@@ -53,7 +53,8 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight=weight, bias=bias)
-    return x._like(_normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
+    out, _, _ = _normalized("layer_norm", x, weight, bias, sizes, dims, eps)
+    return x._like(out)
 
 
 @explained
@@ -393,8 +394,12 @@ def _normalized(
 ) -> tuple[Any, Any, Any]:
     """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
     device: Any = x._device
-    scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
-    shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else weight._primitive
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else bias._primitive
+    if scale.shape != shape:
+        scale = device.reshape(scale, shape)
+    if shift.shape != shape:
+        shift = device.reshape(shift, shape)
     least = eps if eps.__class__ is float else float(number(x, eps, name))  # a call less for most
     return device.normalize(x._primitive, scale, shift, dims, least)  # type: ignore[no-any-return]  # three primitives
 
@@ -407,11 +412,6 @@ def _normalized_groups(
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
     return x._like(_normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
-
-
-def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
-    primitive: Any = x._primitive
-    return primitive if primitive.shape == shape else x.reshape(shape)._primitive
 
 
 def _resolution(dtype: DType) -> float:

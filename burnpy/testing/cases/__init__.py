@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burnpy.testing.cases import (
     activation,
+    alignment,
     attention,
     bessel,
     convolution,
@@ -38,6 +39,7 @@ __all__ = [
     "ROWS",
     "Row",
     "activation",
+    "alignment",
     "attention",
     "bessel",
     "convolution",
