@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 from weakref import ref
@@ -129,8 +128,10 @@ def _left(gone: ref[Any]) -> None:
         return
     for owner in [*_within]:
         if owner == gone or owner() is None:
-            with suppress(ValueError):  # another thread has removed it
+            try:  # each small convolution comes here, and `suppress` would be three calls
                 _within.remove(owner)
+            except ValueError:  # another thread has removed it
+                continue
     if _usual is not None and not _within:
         threads.set(_usual)
         if not _within:

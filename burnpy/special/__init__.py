@@ -1,9 +1,8 @@
 """Special functions of float tensors, named as in ``torch.special``.
 
-All are elementwise, but for softmax, log_softmax and logsumexp. They are differentiable twice and more, in reverse and
-forward mode, by every float argument. Their values are exact to a few roundings wherever their argument is exact, also
-where they are tiny; the functions that tensors have no method for are computed in float64 and rounded to the dtype of
-the argument. On NumPy and CuPy each is one kernel.
+All are elementwise, but for softmax, log_softmax and logsumexp. They are differentiable by every float argument, at
+every order, in reverse and forward mode. Values are exact to a few roundings, also where they are tiny: most are
+computed in float64 and rounded to the dtype of the argument. On NumPy and CuPy each is one kernel.
 
 >>> from burnpy import Tensor, special
 >>> from burnpy.backend import NumPy

@@ -154,3 +154,10 @@ def test_derivatives_by_the_shape() -> None:
             s, q = 1 + a[:6], x[:6]
             wanted = [float(mp.zeta(mp.mpf(u), mp.mpf(v), order)) for u, v in zip(s, q, strict=True)]
             np.testing.assert_allclose(D.zeta_slope(s, q, order), wanted, rtol=tolerance)
+
+
+def test_large_arrays_without_a_kernel_are_computed_in_blocks() -> None:
+    """As arrays of 16-bit floats are, which NumPy has no kernels for; the bits are the same."""
+    a, x = (RNG.uniform(0.1, 30.0, (4, 5001)).astype("float16") for _ in range(2))
+    for name, operands in (("igamma", (a, x)), ("ndtr", (x,)), ("zeta", (a.T, x.T))):
+        np.testing.assert_array_equal(getattr(D, name)(*operands), getattr(Backend, name)(D, *operands), name)

@@ -25,6 +25,7 @@ from benchmarks import (
     operations,
     processes,
     roofline,
+    special,
     spectra,
     tiny,
     training,
@@ -64,6 +65,14 @@ def test_linalg(peer: str) -> None:
     linalg.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert linalg.LOGDET in notebook.values
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_special_functions(peer: str) -> None:
+    notebook = Notebook()
+    special.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert set(notebook.values) >= {f"{name} of float32, gradients" for name in special.RANGES}
 
 
 @pytest.mark.parametrize("peer", PEERS)

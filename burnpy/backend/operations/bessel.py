@@ -51,10 +51,12 @@ class Bessel(OperationsBase):
     @derived(POINTWISE, flops=150, vjp=i1e_vjp)
     def i1e(self, x: Float) -> Float:
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.bessel import bessel_one
+        from burnpy.backend.numerics.approximations import in_float64, widened
+        from burnpy.backend.numerics.bessel import bessel_one, scaled_bessel_one_single
 
-        return in_float64(bessel_one, self, x, True)
+        if x.dtype.itemsize > 4:
+            return in_float64(bessel_one, self, x, True)
+        return widened(scaled_bessel_one_single, self, x)
 
     @derived(POINTWISE, flops=150, vjp=ratio_vjp)
     def bessel_ratio(self, x: Float, order: int, scaled: bool) -> Float:

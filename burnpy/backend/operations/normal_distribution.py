@@ -53,9 +53,9 @@ class NormalDistribution(OperationsBase):
     def ndtr(self, x: Float) -> Float:
         """Compute the distribution function of the standard normal distribution; small values keep all their digits."""
         from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import ndtr
+        from burnpy.backend.numerics.normal_distribution import ndtr, rough_ndtr
 
-        return in_float64(ndtr, self, x)
+        return in_float64(ndtr if x.dtype.itemsize > 4 else rough_ndtr, self, x)
 
     @derived(POINTWISE, flops=200, vjp=lambda i, g, x: i.mul(g, i.normal_ratio(x)))
     def log_ndtr(self, x: Float) -> Float:
