@@ -97,7 +97,6 @@ class ProgramLaunch:
 class RowsLaunch(ProgramLaunch):
     """An operation of rows as one program."""
 
-    in_place = False
     numbers: Sequence[Ref] = ()
 
     def __init__(self, kernel: Kernel, rows: int, columns: int, operands: Sequence[Ref]) -> None:

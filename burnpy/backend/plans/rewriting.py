@@ -144,9 +144,11 @@ def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor)
             for ref in refs_in(node.results)}  # fmt: skip
     replaced: dict[int, Node | None] = {}
     for node in nodes:
-        first = node.args[0] if node.name in ("relu", "normalize_backward") else None
-        source = made.get(first.number) if first.__class__ is Ref else None
-        if first is None or source is None or uses[first.number] != 1:
+        if node.name not in ("relu", "normalize_backward"):
+            continue
+        first = node.args[0]
+        source = made.get(first.number)
+        if source is None or uses[first.number] != 1:
             continue
         if node.name == "relu" and source.name == "normalize" and source.results[0] is first:
             if executor.activates(source):
