@@ -14,7 +14,7 @@ from burnpy.backend.operations.bags import Bags
 from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
-from burnpy.backend.operations.creation import Creation, Random
+from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
@@ -31,6 +31,7 @@ from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
+from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling

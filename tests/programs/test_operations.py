@@ -53,6 +53,16 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
+    "gamma_quantile_slope": (
+        "gamma_quantile_slope",
+        (x(200, 90, low=0.1), x(200, 90, low=0.1), False),
+        ("slope_of_gamma_quantile",),
+    ),
+    "beta_quantile_slope": (
+        "beta_quantile_slope",
+        (x(200, 90), x(200, 90, low=0.1), x(200, 90, low=0.1)),
+        ("slope_of_beta_quantile",),
+    ),
     **{
         name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,))
         for name in ("lgamma", "digamma", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "normal_ratio")
