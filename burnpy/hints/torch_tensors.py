@@ -45,7 +45,7 @@ vander | burnpy.vander(v)
 # Random numbers
 rand | Tensor.uniform(shape, device=device) | `generator=` draws from one of yours
 randn | Tensor.normal(shape, device=device) | `generator=` draws from one of yours
-normal | Tensor.normal(shape, 0.0, 1.0, device=device) | of tensors `mean + std * x.normal_like()`
+normal | Tensor.normal(shape, 0.0, 1.0, device=device) | a mean and std that are tensors broadcast to the shape
 randint | IntTensor.randint(0, 10, shape, device=device) | the shape comes last, as there
 randperm | IntTensor.permutation(5, device=device)
 rand_like | x.uniform_like()
@@ -58,11 +58,11 @@ normal_ | x = x.normal_like(0.0, 1.0)
 bernoulli_ | x = x.full_like(0.5).bernoulli()
 random_ | x = x.uniform_like(0.0, 10.0).floor()
 exponential_ | x = Tensor.exponential(x.shape, rate=1.0, device=device)
-cauchy_ | – | not yet; draw from Tensor.uniform and transform
-geometric_ | – | not yet; draw from Tensor.uniform and transform
+cauchy_ | x = Tensor.student_t(x.shape, 1.0, device=device)
+geometric_ | x = Tensor.exponential(x.shape, 0.7, device=device).ceil() | where the rate is -log(1 - p)
 log_normal_ | x = x.normal_like(1.0, 2.0).exp()
-poisson | – | not yet: with distributions
-binomial | – | not yet: with distributions
+poisson | Tensor.poisson(p.shape, p)
+binomial | Tensor.binomial(p.shape, 10, p) | the count is a number, an IntTensor or a Tensor
 manual_seed | burnpy.manual_seed(0)
 seed | burnpy.manual_seed(0) | a generator is seeded by a number that you know
 initial_seed | burnpy.Generator(0) | a generator is seeded by a number that you know

@@ -50,6 +50,7 @@ _LATER = {
         "Tanhshrink",
         "Threshold",
     ),
+    "burnpy.nn.layers.alignment": ("CtcLoss",),
     "burnpy.nn.layers.attention": ("KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
     "burnpy.nn.layers.normalization": (
         "BatchNorm",

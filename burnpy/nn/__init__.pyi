@@ -40,6 +40,7 @@ from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
+from burnpy.nn.layers.alignment import CtcLoss
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
 from burnpy.nn.layers.bags import EmbeddingBag
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
@@ -114,6 +115,7 @@ __all__ = [
     "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
+    "CtcLoss",
     "DecoderCache",
     "Dropout",
     "Dropout1d",

@@ -128,6 +128,9 @@ EVERY: dict[str, Example] = {
     "LocalResponseNorm": Example((3,), {"alpha": 0.5, "beta": 0.25, "k": 2.0}, _POOLED),
     "MultiLabelMarginLoss": Example((), {"reduction": "sum"}, ((2, 3), [[0, 2, -1], [1, -1, 0]])),
     "MultiLabelSoftMarginLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "CtcLoss": Example(
+        (), {"blank": 2, "reduction": "sum", "zero_infinity": True}, ((4, 2, 3), [[0, 1], [1, 1]], [4, 3], [2, 1])
+    ),
     "Dropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
     "Elu": Example((0.5,), {}, ((3, 4),)),
     "Embedding": Example((5, 3), {"padding_idx": 1}, ([0, 4, 1],)),

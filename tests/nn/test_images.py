@@ -136,6 +136,46 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         r"index of shape \(2,\) and per_sample_weights of shape \(3,\); they must be equal",
     ),
+    "ctc_loss, blank": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [4], [1], blank=3),
+        ArgumentError,
+        "blank=3 for 3 classes; expected one of them",
+    ),
+    "ctc_loss, a blank as label": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1, 0).unsqueeze(0), [4], [2]),
+        ArgumentError,
+        "the label 0, which is the blank",
+    ),
+    "ctc_loss, steps": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [5], [1]),
+        ArgumentError,
+        "input_lengths that are negative or above 4, the number of time steps",
+    ),
+    "ctc_loss, lengths": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [4], [2]),
+        ArgumentError,
+        "target_lengths that are negative or above 1, the number of labels",
+    ),
+    "ctc_loss, in a row": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2, 1), [4, 4], [1, 1]),
+        ArgumentError,
+        "3 labels in a row; expected as many as the sum of target_lengths",
+    ),
+    "ctc_loss, number of lengths": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2), [4], [1, 1]),
+        ShapeError,
+        r"input_lengths of shape \(1,\) for 2 sequences; expected shape \(2,\)",
+    ),
+    "ctc_loss, targets": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2, 1).unsqueeze(0), [4, 4], [1, 1]),
+        ShapeError,
+        r"targets of shape \(1, 3\); expected \(2, S\)",
+    ),
+    "ctc_loss, class": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(7).unsqueeze(0), [4], [1]),
+        errors.IndexRangeError,
+        "index 7",
+    ),
     "multilabel_margin_loss, shapes": (
         lambda: F.multilabel_margin_loss(ones(2, 3), ints(0, 1)),
         ShapeError,

@@ -30,6 +30,7 @@ _LATER = {
         "tanhshrink",
         "threshold",
     ),
+    "burnpy.nn.functional.alignment": ("ctc_loss",),
     "burnpy.nn.functional.attention": ("rotary_encoding", "scaled_dot_product_attention"),
     "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv3d"),
     "burnpy.nn.functional.transposed_convolution": ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),

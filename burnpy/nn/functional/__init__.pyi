@@ -28,6 +28,7 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from burnpy.nn.functional.alignment import ctc_loss
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
 from burnpy.nn.functional.bags import embedding_bag
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
@@ -112,6 +113,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",

@@ -54,7 +54,8 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
     classes = shape[-1]
     d: Any = input.device.discrete
     own = target.ne(-1).int().cumprod(-1).bool()
-    index = in_range(d, target.where(own, 0)._primitive, classes, False, f"{name}()", len(shape) - 1, shape)
+    index = d.where(own._primitive, target._primitive, 0)
+    index = in_range(d, index, classes, False, f"{name}()", len(shape) - 1, shape)
     listed = input._int(index)
     others = listed.zeros_like().scatter_add(-1, listed, own.int().to_dtype(listed.dtype)) == 0
     most = classes

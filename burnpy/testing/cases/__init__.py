@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burnpy.testing.cases import (
     activation,
+    alignment,
     attention,
     bessel,
     convolution,
@@ -22,6 +23,7 @@ from burnpy.testing.cases import (
     pointwise,
     pooling,
     programs,
+    random,
     recurrence,
     reduction,
     resampling,
@@ -37,6 +39,7 @@ __all__ = [
     "ROWS",
     "Row",
     "activation",
+    "alignment",
     "attention",
     "bessel",
     "convolution",
@@ -55,6 +58,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "programs",
+    "random",
     "recurrence",
     "reduction",
     "resampling",
