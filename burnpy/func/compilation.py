@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from inspect import Parameter
@@ -73,6 +74,21 @@ class Compiled(Generic[P, T]):
         """Drop all plans, and free their memory."""
         self._known.clear()
 
+    def __copy__(self) -> Self:
+        """Return the function itself, as copies of functions are."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the function itself."""
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Return a function by its name, as functions are pickled, or what makes it anew; plans stay in the process."""
+        named: Any = sys.modules.get(getattr(self, "__module__", ""))
+        for part in getattr(self, "__qualname__", "").split("."):
+            named = getattr(named, part, None)
+        return self.__qualname__ if named is self else (Compiled, (self._f, tuple(self._donated), self._check))
+
     def __repr__(self) -> str:
         return f"compiled({getattr(self._f, '__qualname__', self._f)})"
 
@@ -86,13 +102,16 @@ class Compiled(Generic[P, T]):
         """Return the plan for a call; recorded if there is none."""
         key = (call.key, current_mode())
         known = self._known.setdefault(key, [])
-        for plan in known:
-            if plan.structure == call.structure and plan.captured.holds():
-                return plan
+        found = _matching(known, call)
+        if found is not None:
+            return found
         f: Any = _called if self._module is not None else self._f
         plan = self._recorded(f, call)
         if self._check:
             compare(f, call, plan)
+        found = _matching(known, call)
+        if found is not None:  # of another thread, meanwhile
+            return found
         known.append(plan)
         count = sum(map(len, self._known.values()))
         if count > MANY_PLANS and not self._warned:
@@ -138,6 +157,14 @@ class Compiled(Generic[P, T]):
                             "few shapes, and pass numbers that change as floats or tensors"
                         )
         return "arguments of many structures, modes or captured values; pass what changes as a tensor"
+
+
+def _matching(plans: list[RecordedCall], call: Call) -> RecordedCall | None:
+    """Return the plan of a call, among those of equal keys."""
+    for plan in plans:
+        if plan.structure == call.structure and plan.captured.holds():
+            return plan
+    return None
 
 
 def _called(module: Any, *args: Any, **kwargs: Any) -> Any:
