@@ -107,6 +107,7 @@ class RecordedCall:
     ) -> None:
         self.plan, self.inputs = plan, inputs
         self.structure = call.structure  #: of the arguments
+        self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
         self.captured = Captured(())  #: what the function reads besides its arguments
         self._results, self._result_structure, self._gone = results, structure, Donated(name)
         kept = {leaf.input for leaf in results if leaf.__class__ is _Result}

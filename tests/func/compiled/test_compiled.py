@@ -75,6 +75,34 @@ class TestPlans:
         assert "has 9 plans" in str(warning.message)
         assert "Tensor(9,)" in str(warning.message)
 
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (lambda k: ((tensor(1.0), k), 0), r"because x\[1\] is 8, after 7: pad to few"),
+            (lambda k: (tensor(1.0), {"n": str(k)}), r"because y\['n'\] is '8', after '7'"),
+            (lambda k: (tensor(1.0), object()), "because y is another object, after another object"),
+            (lambda k: (tensor(1.0), 1, k), "because the argument number 2 is 8, after 7"),
+            (lambda k: (tensor(1.0), [0.0] * k), "arguments of other structures"),
+        ],
+    )
+    def test_the_warning_names_what_changed(self, arguments: Any, said: str) -> None:
+        f = compiled(lambda x, y, *more: 1)
+        for k in range(8):
+            f(*arguments(k))
+        with pytest.warns(RuntimeWarning, match=said):
+            f(*arguments(8))
+        f(*arguments(9))  # which warns no more
+
+    def test_the_warning_names_a_variable(self) -> None:
+        factor = [0.0]
+        f = compiled(lambda x: x * factor[0])
+        for k in range(8):
+            factor[0] = float(k)
+            f(tensor(1.0))
+        factor[0] = 8.0
+        with pytest.warns(RuntimeWarning, match="because factor has other elements now: pass it as a float"):
+            f(tensor(1.0))
+
     def test_captured_variables_are_part_of_the_key(self) -> None:
         scale = 2.0
         table = tensor(1.0, 2.0)
