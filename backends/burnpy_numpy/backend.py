@@ -108,6 +108,9 @@ class NumPy(
         except OSError:
             super().reset_peak_memory()
 
+    def host_number(self, value: float) -> Any:
+        return np.asarray(value)
+
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return canonical(array, True, "C")
 

@@ -117,7 +117,7 @@ class RecordedCall:
     def replay(self, call: Call) -> Any:
         """Return the function's result for the arguments of a call."""
         leaves = call.leaves
-        values = [primitive_of(leaves[k]) for k in self.inputs]
+        values = [primitive_of(leaves[k], self.plan.device) for k in self.inputs]
         if self._donated:
             for k in self._donated:
                 leaves[k]._primitive = self._gone
@@ -154,10 +154,10 @@ def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[in
     return numbers
 
 
-def primitive_of(leaf: Any) -> Any:
+def primitive_of(leaf: Any, device: Any) -> Any:
     """Return the primitive of the plain device in an argument: of a tensor, or of a float."""
     if leaf.__class__ is float:
-        return np.asarray(leaf)
+        return device.host_number(leaf)
     if leaf.__class__ is Generator:
         return leaf._numpy
     device, primitive = leaf._device, leaf._primitive
@@ -275,9 +275,9 @@ def _input(devices: RecordedDevices, leaf: Any) -> Any:
     recorder = devices.recorder
     if leaf.__class__ is float:
         numbers = recorder.numbers or recorder.with_numbers()
-        return new_tensor(Tensor, numbers, numbers.input(np.asarray(leaf)))
+        return new_tensor(Tensor, numbers, numbers.input(recorder.inner.host_number(leaf)))
     device = devices.of(leaf._device)
-    primitive: Any = recorder.input(primitive_of(leaf))
+    primitive: Any = recorder.input(primitive_of(leaf, recorder.inner))
     if leaf.kind == "float":
         outer = leaf._device
         if outer.differentiates and outer.is_require_grad(leaf._primitive):
