@@ -74,7 +74,7 @@ def _ours(data: Mapping[str, Array]) -> Runs:
         def forward(self, x: Any) -> Any:
             return self.logits(self.layer(x).mean(dim=1))
 
-    on = {"device": NumPy}
+    on: Any = {"device": NumPy}
     models: dict[str, Any] = {
         "MLP": Sequential(Linear(64, 128, **on), Gelu(), LayerNorm(128, **on), Linear(128, CLASSES, **on)),
         "CNN": Sequential(

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from burnpy import nn as nn
     from burnpy import optim as optim
     from burnpy import record as record
+    from burnpy import special as special
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.func.compilation import compiled
     from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
     from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
+    from burnpy.tensor.finite_differences import gradient
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
@@ -58,9 +60,12 @@ if TYPE_CHECKING:
         atleast_3d,
         block_diag,
         cartesian_prod,
+        column_stack,
+        combinations,
         dstack,
         hstack,
         meshgrid,
+        vander,
         vstack,
     )
     from burnpy.tensor.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
@@ -88,6 +93,8 @@ __all__ = [
     "cat",
     "cdist",
     "chain_matmul",
+    "column_stack",
+    "combinations",
     "compiled",
     "cosine_similarity",
     "cross_entropy",
@@ -99,6 +106,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "gradient",
     "hstack",
     "int8",
     "int16",
@@ -121,6 +129,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "vander",
     "var_mean",
     "vstack",
     "where",
@@ -133,6 +142,7 @@ _LATER = {
     "burnpy.autodiff.autodiff": ("Autodiff",),
     "burnpy.tensor.einsum": ("chain_matmul", "einsum", "tensordot"),
     "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
+    "burnpy.tensor.finite_differences": ("gradient",),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),
@@ -142,9 +152,12 @@ _LATER = {
         "atleast_3d",
         "block_diag",
         "cartesian_prod",
+        "column_stack",
+        "combinations",
         "dstack",
         "hstack",
         "meshgrid",
+        "vander",
         "vstack",
     ),
     **{
@@ -160,6 +173,7 @@ _LATER = {
             "nn",
             "optim",
             "record",
+            "special",
             "testing",
             "train",
         )

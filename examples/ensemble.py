@@ -60,7 +60,8 @@ def loss(network: Network[B], prior: Network[B], x: Tensor[B], y: Tensor[B]) -> 
 
 def curve(x: Array) -> Array:
     """The function that is learned."""
-    return np.sin(4.0 * x)
+    values: Array = np.sin(4.0 * x)
+    return values
 
 
 def points(rng: np.random.Generator) -> tuple[Array, Array]:

@@ -34,6 +34,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "data": (("burnpy.data",), ("tensor",)),
     "fft": (("burnpy.fft",), ("tensor",)),
     "linalg": (("burnpy.linalg",), ("tensor",)),
+    "special": (("burnpy.special",), ("tensor",)),
     "metrics": (("burnpy.metrics",), ("tensor",)),
     "batching": (("burnpy.batching",), ("autodiff's core",)),
     "func": (("burnpy.func",), ("autodiff's tools", "batching")),
@@ -42,7 +43,10 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "record": (("burnpy.record",), ("optim",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),
-    "package": (("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"), ("distributed", "linalg", "fft")),
+    "package": (
+        ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
+        ("distributed", "linalg", "fft", "special"),
+    ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""
 

@@ -42,7 +42,8 @@ BINARY = {
     "gt": "greater",
     "ge": "greater_equal",
     **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
-    **{name: name for name in ("hypot", "copysign", "fmax", "fmin", "logaddexp", "gcd", "lcm")},
+    **{name: name for name in ("hypot", "copysign", "fmax", "fmin", "nextafter", "gcd", "lcm")},
+    **{name: name for name in ("logaddexp", "logaddexp2")},
     "atan2": "arctan2",
 }
 """Operations of two arguments that are one function of the array module: burnpy's name to the module's."""
@@ -206,7 +207,8 @@ class ArrayElementary(ArrayBase):
     asinh, acosh, atanh = unary("asinh"), unary("acosh"), unary("atanh")
     exp2, log2, log10, trunc = unary("exp2"), unary("log2"), unary("log10"), unary("trunc")
     atan2, hypot, copysign = binary("atan2"), binary("hypot"), binary("copysign")
-    fmax, fmin, logaddexp = binary("fmax"), binary("fmin"), binary("logaddexp")
+    fmax, fmin, nextafter = binary("fmax"), binary("fmin"), binary("nextafter")
+    logaddexp, logaddexp2 = binary("logaddexp"), binary("logaddexp2")
     gcd, lcm = binary("gcd"), binary("lcm")
 
     def signbit(self, x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 
 
@@ -134,3 +135,13 @@ def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
     rest = b.sub(x, b.mul(quotient, y))
     rest = b.where(b.eq(rest, 0.0), b.copysign(b.full((), 0.0, float64), y), rest)
     return b.cast(b.where(b.lt(b.abs(quotient), 2.0**27), rest, math.nan), float32)
+
+
+def slope_of_gamma_quantile(b: Any, x: Any, concentration: Any, log: bool) -> Any:
+    """The operation ``gamma_quantile_slope``, as a program of its own."""
+    return gamma_quantile_slope(b, x, concentration, log)
+
+
+def slope_of_beta_quantile(b: Any, x: Any, alpha: Any, beta: Any) -> Any:
+    """The operation ``beta_quantile_slope``, as a program of its own."""
+    return beta_quantile_slope(b, x, alpha, beta)

@@ -29,6 +29,9 @@ class CuPyRandom(ArrayBackend):
         drawn = self._draw(generator, "standard_normal", shape, shape, _drawable(dtype))
         return drawn if dtype.itemsize >= 4 else self.cast(drawn, dtype)
 
+    def random_exponential(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Any:
+        return self.cast(self._draw(generator, "standard_exponential", shape, shape, float64), dtype)
+
     def random_integers(self, generator: np.random.Generator, low: int, high: int, shape: Shape, dtype: DType) -> Any:
         return self.cast(self._draw(generator, "integers", shape, low, high, shape, int64), dtype)
 

@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.shape import canonical
 from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
+from burnpy_numpy.alignment import NumPyAlignment
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
 from burnpy_numpy.convolution import NumPyConvolution
@@ -27,6 +28,7 @@ from burnpy_numpy.padding import NumPyPadding
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyPrograms
+from burnpy_numpy.random import NumPyRandom
 from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 class NumPy(
     NumPyActivation,
+    NumPyAlignment,
     NumPyAttention,
     NumPyConvolution,
     NumPyDense,
@@ -54,6 +57,7 @@ class NumPy(
     NumPyPointwise,
     NumPyPooling,
     NumPyPrograms,
+    NumPyRandom,
     NumPyRecurrence,
     NumPyReduction,
     NumPyResampling,
@@ -108,8 +112,7 @@ class NumPy(
         except OSError:
             super().reset_peak_memory()
 
-    def host_number(self, value: float) -> Any:
-        return np.asarray(value)
+    host_number: Any = staticmethod(np.asarray)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return canonical(array, True, "C")

@@ -27,7 +27,7 @@ _OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", 
 """The operations whose kernels have the bits of NumPy's functions."""
 _KEPT = 4096
 """The number of plans that are kept."""
-_MANY = 1 << 10
+LARGE = 1 << 10
 """The number of elements of the result from which a kernel takes less time than NumPy."""
 
 
@@ -60,7 +60,7 @@ def layout(shapes: tuple[Shape, ...]) -> Layout | None:
     if any(len(found) > 1 for found in sizes):
         return None
     shape = tuple(size for found in sizes for size in found)
-    if math.prod(shape) < _MANY:
+    if math.prod(shape) < LARGE:
         return None
     dims = [(k, tuple(own[k] != 1 for own in padded)) for k, n in enumerate(shape) if n != 1]
     groups = [(varies, [k for k, _ in group]) for varies, group in groupby(dims, key=lambda dim: dim[1])]

@@ -102,7 +102,10 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
     """
     parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // LEAST)
     if parts <= 1:
-        with alone(products):
+        if products and COUNT > 1:  # `alone`, without a context where it does nothing
+            with OneThread():
+                work(0, size)
+        else:
             work(0, size)
         return
     job = _Job(work, size, parts, products)

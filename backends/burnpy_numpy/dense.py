@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape, below
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
@@ -220,6 +220,6 @@ def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
         and (x.dtype is float32 or x.dtype is float64)
         and dim == x.ndim - 1
         and x.shape[dim] <= LONGEST
-        and index.dtype == np.int64
+        and index.dtype is int64
         and index.shape == x.shape[:-1]
     )

@@ -32,7 +32,7 @@ class NumPyDistances(ArrayBackend):
         if (
             _suits(x, y)
             and grad.dtype is x.dtype
-            and (p != 2 or np.isfinite(out).all())
+            and (p != 2 or out.max() < math.inf)
             and (kernels := family_kernels("distances"))
         ):
             weights = self._call(_shares, grad, out) if p == 2 else grad
@@ -50,12 +50,17 @@ def _suits(x: Any, y: Any) -> bool:
 
 def _shares(grad: Any, out: Any) -> Any:
     """Return grad over the distances; 0 where these are 0."""
-    return np.divide(grad, out, out=np.zeros(out.shape, out.dtype), where=out != 0)
+    shares = np.divide(grad, out)
+    if not out.all():
+        shares[out == 0] = 0.0
+    return shares
 
 
 def _roots(b: NumPyDistances, total: Any, x: Any, y: Any) -> Any:
     """Return the roots of sums of squares; those that may have over- or underflowed are computed again, scaled."""
     least, most = SAFE[total.dtype]
+    if least < total.min() and total.max() < most:
+        return np.sqrt(total, total)
     safe = np.logical_and(np.greater(total, least), np.less(total, most))
     out = np.sqrt(total, total)
     if not safe.all():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from burnpy.backend.primitives import Dims, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, lookup, operation_kernel
 from burnpy_numpy.reduction import row
 
 if TYPE_CHECKING:
@@ -28,47 +27,51 @@ _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
-_FULL, _ROW, _COLUMN = "full", "row", "column"
 
 
 class NumPyNormalization(ArrayBackend):
     """Rows by kernels of programs, channels by those of templates or block by block; others as in `burnpy_array`."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        kernel = _row_kernel("normalize", eps, dims, (x,), (weight, bias))
-        if kernel is None:
-            return super().normalize(x, weight, bias, dims, eps)
         shape = x.shape
-        rows, columns, small = _geometry(shape, dims)
-        out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)
-        return (out, mean, var) if _finite(var) else super().normalize(x, weight, bias, dims, eps)
+        shapes, dtypes = (shape, weight.shape, bias.shape), (x.dtype, weight.dtype, bias.dtype)
+        plan = _row_plan("normalize", eps, dims, 1, 2, shapes, dtypes)
+        if plan is not None:
+            kernel, rows, columns, small = plan
+            out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)
+            if _finite(var):
+                return out, mean, var
+        return super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        kernel = _row_kernel("normalize_backward", eps, dims, (grad, x), (weight,), (mean, var))
-        if kernel is None or not _finite(var):
-            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         xs = (grad, x, weight, mean, var)
-        by_x, by_weight, by_bias = kernel(xs, (), *_geometry(x.shape, dims)[:2])
-        return by_x.reshape(x.shape), by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+        shapes = (grad.shape, x.shape, weight.shape, mean.shape, var.shape)
+        dtypes = (grad.dtype, x.dtype, weight.dtype, mean.dtype, var.dtype)
+        plan = _row_plan("normalize_backward", eps, dims, 2, 1, shapes, dtypes)
+        if plan is None or not _finite(var):
+            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
+        by_x, by_weight, by_bias = plan[0](xs, (), plan[1], plan[2])
+        return by_x.reshape(shapes[1]), by_weight.reshape(shapes[2]), by_bias.reshape(shapes[2])
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        kernel = _row_kernel("rms_norm", eps, dims, (x,), (weight,))
-        if kernel is None:
-            return super().rms_norm(x, weight, dims, eps)
-        rows, columns = _geometry(x.shape, dims)[:2]
-        (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
-        return out if _finite(out.reshape((rows, columns))[:, 0]) else super().rms_norm(x, weight, dims, eps)
+        plan = _row_plan("rms_norm", eps, dims, 1, 1, (x.shape, weight.shape), (x.dtype, weight.dtype))
+        if plan is not None:
+            kernel, rows, columns, _ = plan
+            (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
+            if _finite(out.reshape((rows, columns))[:, 0]):
+                return out
+        return super().rms_norm(x, weight, dims, eps)
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        kernel = _row_kernel("rms_norm_backward", eps, dims, (grad, x), (weight,))
-        if kernel is None:
-            return super().rms_norm_backward(grad, x, weight, dims, eps)
-        by_x, by_weight = kernel([grad, x, weight], (), *_geometry(x.shape, dims)[:2])
-        if not _finite(by_weight):
-            return super().rms_norm_backward(grad, x, weight, dims, eps)
-        return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+        shapes, dtypes = (grad.shape, x.shape, weight.shape), (grad.dtype, x.dtype, weight.dtype)
+        plan = _row_plan("rms_norm_backward", eps, dims, 2, 1, shapes, dtypes)
+        if plan is not None:
+            by_x, by_weight = plan[0]((grad, x, weight), (), plan[1], plan[2])
+            if _finite(by_weight):
+                return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+        return super().rms_norm_backward(grad, x, weight, dims, eps)
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
@@ -93,48 +96,52 @@ class NumPyNormalization(ArrayBackend):
         return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
 
 
-def _row_kernel(
-    name: str,
-    eps: float,
-    dims: Dims,
-    full: tuple[Any, ...],
-    row: tuple[Any, ...],
-    column: tuple[Any, ...] = (),
-) -> Kernel | None:
-    """Return the kernel of a normalization over the last dimensions, with a weight for each of their elements."""
-    x = full[-1]
-    dtype, size = x.dtype, x.size
-    if size < LEAST or not (dtype is float32 or dtype is float64):
+def _row_plan(
+    name: str, eps: float, dims: Dims, full: int, row: int, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...]
+) -> tuple[Kernel, int, int, Shape] | None:
+    """Return how a normalization over the last dimensions is computed, with a weight for each of their elements.
+
+    Args:
+        name: the operation.
+        eps: the number that is added to the variance.
+        dims: the dimensions.
+        full: the number of arrays that have a value for each element, one at least.
+        row: the number of arrays that have a value for each element of ``dims``.
+        shapes: the shapes of the arrays, in this order; the rest have a value for each row.
+        dtypes: their dtypes.
+
+    Returns:
+        The kernel, the number of rows, the number of columns, and the shape of a number for each row; None without a
+        kernel.
+    """
+    key = (name, eps, dims, shapes, dtypes)
+    try:
+        return _plans[key]
+    except KeyError:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        return _plans.setdefault(key, _new_row_plan(name, eps, dims, full, row, shapes, dtypes))
+
+
+_plans: dict[Any, tuple[Kernel, int, int, Shape] | None] = lookup()
+_MOST_PLANS = 1024
+
+
+def _new_row_plan(
+    name: str, eps: float, dims: Dims, full: int, row: int, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...]
+) -> tuple[Kernel, int, int, Shape] | None:
+    shape, dtype = shapes[0], dtypes[0]
+    last = shape[dims[0] :]
+    rows, columns, rest = math.prod(shape[: dims[0]]), math.prod(last), len(shapes) - full - row
+    if rows * columns < LEAST or columns > LONGEST or len(last) != len(dims):
         return None
-    shape = x.shape[dims[0] :]
-    columns = _geometry(x.shape, dims)[1]
-    if len(shape) != len(dims) or columns > LONGEST or full[0].shape != x.shape:
+    if not (dtype is float32 or dtype is float64) or dtypes.count(dtype) != len(dtypes):
         return None
-    for a in full:
-        if a.dtype is not dtype:
-            return None
-    for a in row:
-        if a.dtype is not dtype or a.shape != shape:
-            return None
-    for a in column:
-        if a.dtype is not dtype or a.size * columns != size:
-            return None
-    return operation_kernel(name, _EXTENTS[len(full), len(row), len(column)], dtype, ((1,), eps))
-
-
-_EXTENTS = {
-    (full, row, column): (_FULL,) * full + (_ROW,) * row + (_COLUMN,) * column
-    for full in (1, 2)
-    for row in (1, 2)
-    for column in (0, 2)
-}
-
-
-@lru_cache(1024)
-def _geometry(shape: Shape, dims: Dims) -> tuple[int, int, Shape]:
-    """Return the number of rows, the number of columns, and the shape of a number for each row."""
-    columns = math.prod(shape[dims[0] :])
-    return math.prod(shape) // max(columns, 1), columns, (*shape[: dims[0]], *(1,) * len(dims))
+    sizes = [math.prod(each) for each in shapes[full + row :]]
+    if shapes[: full + row] != (shape,) * full + (last,) * row or sizes != [rows] * rest:
+        return None
+    kernel = operation_kernel(name, ("full",) * full + ("row",) * row + ("column",) * rest, dtype, ((1,), eps))
+    return None if kernel is None else (kernel, rows, columns, (*shape[: dims[0]], *(1,) * len(dims)))
 
 
 def _finite(x: Any) -> bool:

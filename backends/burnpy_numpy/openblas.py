@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 from weakref import ref
@@ -40,26 +39,36 @@ def openblas() -> Threads | None:
 ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112  # CBLAS's constants
 
 
-class Gemm(NamedTuple):
-    """CBLAS's ``gemm`` for a dtype, in OpenBLAS."""
+class Blas(NamedTuple):
+    """A function of CBLAS for a dtype, in OpenBLAS."""
 
     function: Any  #: it releases the interpreter's lock
     long: bool  #: whether its sizes are 64-bit ints, not 32-bit ones
 
+    @property
+    def address(self) -> int:
+        """The address of its code."""
+        return ctypes.cast(self.function, ctypes.c_void_p).value or 0
+
 
 @cache
-def cblas_gemm(single: bool) -> Gemm | None:
-    """The function for float32 if ``single``, else for float64; None as for `openblas`."""
+def cblas(name: str, single: bool) -> Blas | None:
+    """A function, such as "gemm", for float32 if ``single``, else for float64; None as for `openblas`."""
     if openblas() is None:
         return None
     library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
-    for name in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
+    for pattern in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
         try:
-            function = library[name.format("sgemm" if single else "dgemm").replace("openblas_", "cblas_")]
+            function = library[pattern.format(f"{'s' if single else 'd'}{name}").replace("openblas_", "cblas_")]
         except AttributeError:
             continue
-        return Gemm(function, name.endswith("64_"))
+        return Blas(function, pattern.endswith("64_"))
     return None
+
+
+def cblas_gemm(single: bool) -> Blas | None:
+    """The product of matrices for float32 if ``single``, else for float64; None as for `openblas`."""
+    return cblas("gemm", single)
 
 
 @cache
@@ -119,8 +128,10 @@ def _left(gone: ref[Any]) -> None:
         return
     for owner in [*_within]:
         if owner == gone or owner() is None:
-            with suppress(ValueError):  # another thread has removed it
+            try:  # each small convolution comes here, and `suppress` would be three calls
                 _within.remove(owner)
+            except ValueError:  # another thread has removed it
+                continue
     if _usual is not None and not _within:
         threads.set(_usual)
         if not _within:

@@ -37,6 +37,8 @@ def row(value: int, length: int, dtype: DType) -> Any:
     return vector
 
 
+_FEW = 512
+"""The number of elements below which a sum takes less time than choosing the fastest way to compute it."""
 _TWO_CALLS = 64
 """The number of elements from which a sum of squares is a kernel, which needs rows: below, it is two calls."""
 _SUMMED = 1 << 12
@@ -52,7 +54,7 @@ class NumPyReduction(ArrayBackend):
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype = x.dtype
-        if (dtype is float32 or dtype is float64) and x.size < 512:
+        if (dtype is float32 or dtype is float64) and x.size < _FEW:
             try:
                 return run(few, x, dims, keepdim)
             except RuntimeError:
@@ -65,9 +67,15 @@ class NumPyReduction(ArrayBackend):
         return super().sum_to(x, shape)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        if x.size and (x.dtype is float32 or x.dtype is float64):
+        dtype, size = x.dtype, x.size
+        if size and (dtype is float32 or dtype is float64):
+            if size < _FEW:
+                try:
+                    return run(_mean_of_few, x, dims, keepdim)
+                except RuntimeError:
+                    return quietly(_mean_of_few, x, dims, keepdim)
             out = self.sum(x, dims, keepdim)
-            return self.div(out, x.size / out.size)
+            return self.div(out, size / out.size)
         return super().mean(x, dims, keepdim)
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -127,7 +135,7 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum of fewer than `_SMALL` float32 or float64 elements over ``dims``, with the least overhead."""
+    """The sum of fewer than `_FEW` float32 or float64 elements over ``dims``, with the least overhead."""
     shape = x.shape
     if len(shape) == len(dims) == 1:
         if not keepdim:
@@ -142,6 +150,12 @@ def few(x: Any, dims: Dims, keepdim: bool) -> Any:
         if dims and not keepdim and x.flags.c_contiguous:
             return x.reshape(-1).dot(row(1, x.size, x.dtype))
     return _add(x, dims, None, None, keepdim)
+
+
+def _mean_of_few(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """The mean of fewer than `_FEW` float32 or float64 elements over ``dims``, at least one."""
+    out = few(x, dims, keepdim)
+    return out / (x.size / out.size)
 
 
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:

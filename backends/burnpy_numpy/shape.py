@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ def _filled(shape: Shape, value: Scalar, dtype: DType) -> Any:
     """A version of ``numpy.full`` that takes half its time."""
     if not shape:
         return dtype.type(value)
+    if value == 0 and copysign(1.0, value) > 0:
+        return np.zeros(shape, dtype)  # memory that the system clears is written once
     out = np.empty(shape, dtype)
     out.fill(value)
     return out

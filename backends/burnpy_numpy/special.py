@@ -1,13 +1,18 @@
-"""Special functions, which NumPy lacks: kernels of their defaults."""
+"""Special functions, which NumPy lacks: kernels of their defaults, or the defaults in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from burnpy.backend.backend import Backend
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import elementwise_kernel
+
+BLOCK = 8192
+"""The elements of a block. The defaults keep some ten arrays of them, which fit into the cache."""
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -15,7 +20,7 @@ def _unary(name: str) -> Callable[..., Any]:
 
     def method(self: NumPySpecial, x: Any, *options: Any) -> Any:
         kernel = elementwise_kernel(name, options, x)
-        return getattr(ArrayBackend, name)(self, x, *options) if kernel is None else kernel.alike((x,))
+        return self._in_blocks(name, (x,), options) if kernel is None else kernel.alike((x,))
 
     return _described(method, name)
 
@@ -26,7 +31,7 @@ def _binary(name: str) -> Callable[..., Any]:
     def method(self: NumPySpecial, x: Any, y: Any) -> Any:
         x, y = self._of_one_shape(x, y)
         kernel = elementwise_kernel(name, (), x, y)
-        return getattr(ArrayBackend, name)(self, x, y) if kernel is None else kernel.alike((x, y))
+        return self._in_blocks(name, (x, y), ()) if kernel is None else kernel.alike((x, y))
 
     return _described(method, name)
 
@@ -40,4 +45,20 @@ class NumPySpecial(ArrayBackend):
     """Special functions as kernels of their defaults."""
 
     erfc, erfinv, lgamma, digamma, sinc = map(_unary, ("erfc", "erfinv", "lgamma", "digamma", "sinc"))
+    erfcx, erfcx_slope, ndtr, log_ndtr = map(_unary, ("erfcx", "erfcx_slope", "ndtr", "log_ndtr"))
+    normal_ratio, ndtri, entr, bessel_ratio = map(_unary, ("normal_ratio", "ndtri", "entr", "bessel_ratio"))
+    i0, i0e, i1, i1e = map(_unary, ("i0", "i0e", "i1", "i1e"))
     igamma, igammac, igamma_density = map(_binary, ("igamma", "igammac", "igamma_density"))
+    zeta, xlog1py = map(_binary, ("zeta", "xlog1py"))
+
+    def _in_blocks(self, name: str, xs: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
+        """Compute the default, of large arrays of one shape and dtype block by block."""
+        default, x = getattr(ArrayBackend, name), xs[0]
+        if x.size <= 2 * BLOCK or any(y.shape != x.shape or y.dtype is not x.dtype for y in xs):
+            return default(self, *xs, *options)
+        flat = [np.ascontiguousarray(y).reshape(-1) for y in xs]
+        out = np.empty(x.size, x.dtype)
+        for start in range(0, x.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            out[part] = default(self, *[y[part] for y in flat], *options)
+        return out.reshape(x.shape)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.formulas import Formula
 from benchmarks.tasks import Task
 
 Key: TypeAlias = str
@@ -18,6 +19,7 @@ Array: TypeAlias = npt.NDArray[np.float32]
 
 MODULES = {
     "burnpy": ("benchmarks.peers.ours", "burnpy"),
+    "burnpy, compiled": ("benchmarks.peers.ours_compiled", "burnpy"),
     "torch": ("benchmarks.peers.pytorch", "torch"),
     "torch.compile": ("benchmarks.peers.pytorch:COMPILED", "torch"),
     "JAX": ("benchmarks.peers.jaxs", "jax"),
@@ -70,6 +72,7 @@ class Peer(ABC):
     """The interface of a library to the benchmarks. It is created in the process that measures the library."""
 
     package: ClassVar[str]
+    unrolls: ClassVar[bool] = False  #: whether it compiles each step of a loop by itself
     expressions: ClassVar[Mapping[str, str]]  #: `EXPRESSIONS`, and perhaps `NETWORKS`, as this peer writes them
 
     @abstractmethod
@@ -136,6 +139,16 @@ class Peer(ABC):
 
     def inference(self, task: Task) -> Callable[[], Any]:
         """Return a function that computes the logits of the task's first batch, without anything recorded."""
+        raise NotImplementedError
+
+    def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
+        """Return a function that computes a formula, and the gradients of its sum by some arguments.
+
+        Args:
+            f: the formula, see `benchmarks.formulas`.
+            arguments: its arguments.
+            leaves: the positions of those to differentiate by; none to compute the result alone, with nothing recorded.
+        """
         raise NotImplementedError
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy.typing as npt
 from jax import lax
 
+from benchmarks.formulas import Formula, Functions
 from benchmarks.peers import EXPRESSIONS, Array, Peer, Training
 from benchmarks.tasks import Task
 
@@ -207,6 +209,30 @@ class Jax(Peer):
     def inference(self, task: Task) -> Callable[[], Any]:
 
         return inference(task)
+
+    def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
+        own = [jnp.asarray(x) for x in arguments]
+        function: Any = partial(f, FORMULAS)
+        if leaves:
+            function = jax.value_and_grad(lambda *given: f(FORMULAS, *given).sum(), argnums=tuple(leaves))
+        compiled = jax.jit(function)
+        return lambda: jax.block_until_ready(compiled(*own))
+
+
+FORMULAS = Functions(
+    exp=jnp.exp,
+    log=jnp.log,
+    sin=jnp.sin,
+    sqrt=jnp.sqrt,
+    tanh=jnp.tanh,
+    total=jnp.sum,
+    row_sum=lambda x: x.sum(-1, keepdims=True),
+    row_mean=lambda x: x.mean(-1, keepdims=True),
+    row_max=lambda x: x.max(-1, keepdims=True),
+    pick=lambda x, index: jnp.take_along_axis(x, index, 1),
+    grad=jax.grad,
+    scan=lambda f, carry, xs: lax.scan(lambda carry, x: (f(carry, x),) * 2, carry, xs)[1],
+)
 
 
 PEER = Jax()

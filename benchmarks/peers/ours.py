@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 import burnpy
+from benchmarks.formulas import Formula, Functions
 from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training, full_size_ours
 from benchmarks.tasks import CLASSES, MOMENTUM, Task
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, stack, where
 from burnpy.backend import NumPy, Profiled
+from burnpy.func import grad, scan
 from burnpy.nn import (
     BatchNorm,
     Conv2d,
@@ -198,6 +200,34 @@ class Burnpy(Peer):
     def inference(self, task: Task) -> Callable[[], Any]:
 
         return inference(task, NumPy)
+
+    def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
+        own = [tensor(x, leaves, k) for k, x in enumerate(arguments)]
+        if not leaves:
+            return lambda: f(FORMULAS, *own)
+        return lambda: self.gradients(lambda *given: f(FORMULAS, *own).sum(), [own[k] for k in leaves])
+
+
+def tensor(x: npt.NDArray[Any], leaves: Sequence[int], position: int) -> Any:
+    """Return an argument of a formula, as a leaf if it is one; on the plain backend if nothing is."""
+    made = _class(x)[Train if leaves else NumPy].from_data(x)
+    return made.require_grad() if position in leaves else made
+
+
+FORMULAS = Functions(
+    exp=lambda x: x.exp(),
+    log=lambda x: x.log(),
+    sin=lambda x: x.sin(),
+    sqrt=lambda x: x.sqrt(),
+    tanh=lambda x: x.tanh(),
+    total=lambda x: x.sum(),
+    row_sum=lambda x: x.sum(dim=-1, keepdim=True),
+    row_mean=lambda x: x.mean(dim=-1, keepdim=True),
+    row_max=lambda x: x.amax(dim=-1, keepdim=True),
+    pick=lambda x, index: x.gather(1, index),
+    grad=grad,
+    scan=lambda f, carry, xs: scan(lambda carry, x: (f(carry, x),) * 2, carry, xs)[1],
+)
 
 
 def _class(array: Array) -> Any:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.formulas import Formula, Functions
 from benchmarks.peers import EXPRESSIONS, NETWORKS, Array, Peer, Training, full_size_torch
 from benchmarks.tasks import CLASSES, MOMENTUM, Task
 
@@ -235,18 +236,60 @@ class PyTorch(Peer):
 
         return inference(task)
 
+    def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
+        return formula(f, arguments, leaves)
 
+
+def formula(
+    f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int], *, compiled: bool = False
+) -> Callable[[], Any]:
+    """Return a function that computes a formula, and the gradients of its sum by the leaves if there are any."""
+    own = [torch.from_numpy(x.copy()).requires_grad_(k in leaves) for k, x in enumerate(arguments)]
+    function: Any = (lambda *own: f(FORMULAS, *own).sum()) if leaves else partial(f, FORMULAS)
+    if compiled:
+        function = torch.compile(function, dynamic=False)
+    wanted = [own[k] for k in leaves]
+    return (lambda: torch.autograd.grad(function(*own), wanted)) if leaves else lambda: function(*own)
+
+
+def _scan(f: Any, carry: Any, xs: Any) -> Any:
+    carries = []
+    for x in xs:
+        carry = f(carry, x)
+        carries.append(carry)
+    return torch.stack(carries)
+
+
+FORMULAS = Functions(
+    exp=torch.exp,
+    log=torch.log,
+    sin=torch.sin,
+    sqrt=torch.sqrt,
+    tanh=torch.tanh,
+    total=torch.sum,
+    row_sum=lambda x: x.sum(dim=-1, keepdim=True),
+    row_mean=lambda x: x.mean(dim=-1, keepdim=True),
+    row_max=lambda x: x.amax(dim=-1, keepdim=True),
+    pick=lambda x, index: x.gather(1, index),
+    grad=torch.func.grad,
+    scan=_scan,
+)
 _FUNCTIONS = {"torch": torch, "F": functional, "cat": torch.cat, "stack": torch.stack, "where": torch.where}
 
 
 class CompiledPyTorch(PyTorch):
-    """PyTorch with the models, and their losses, compiled by ``torch.compile``."""
+    """PyTorch with the models, their losses, and formulas compiled by ``torch.compile``."""
+
+    unrolls = True
 
     def training(self, task: Task, *, profiled: bool = False) -> Training:
         return TorchTraining(task, compiled=True)
 
     def inference(self, task: Task) -> Callable[[], Any]:
         return inference(task, compiled=True)
+
+    def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
+        return formula(f, arguments, leaves, compiled=True)
 
 
 PEER, COMPILED = PyTorch(), CompiledPyTorch()

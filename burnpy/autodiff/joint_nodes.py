@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, new_node, next_seq, node_class, untracked
+from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, next_seq, node_class, untracked
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Float
-from burnpy.backend.rules import PartialGrad
+from burnpy.backend.rules import PartialGrad, identity
 
 
 class Opaque(Node):
@@ -57,31 +57,55 @@ def record_outputs(
         vjp: ``(inner, grads, *kept)``: takes a gradient or None for each result, returns a gradient for each parent.
         kept: the saved values, passed to the vjp; inner primitives must be direct members of the tuple.
     """
-    alone = len(parents) == 1
-    if alone:
-        below = parents[0]
-    else:
-        below = new_node(Relay, [(parent, pick_gradient, (k,)) for k, parent in enumerate(parents)])
-    outs = [untracked(value) for value in values]
     mode = device.mode()
-    if len(outs) == 1:
-        node = outs[0].node = new_node(kind, [(below, single_result_vjp, (vjp, alone, *kept))])
+    center: Any = kind()
+    if len(parents) == 1:
+        center.parent0, alone = parents[0], True
+    else:
+        center.parent0, alone = _relayed(parents), False
+    center.parent1 = None
+    center.seq = next_seq()
+    center.alive = True
+    if len(values) == 1:
+        center.vjp0, center.saved0 = single_result_vjp, (vjp, alone, *kept)
+        out = untracked(values[0])
+        out.node = center
         if mode is not None:
-            mode.record(device, node, values[0])
-        return outs
-    center = new_node(kind, [(below, joint_vjp, (vjp, alone, *kept))])
+            mode.record(device, center, values[0])
+        return [out]
+    center.vjp0, center.saved0 = joint_vjp, (vjp, alone, *kept)
     if mode is not None:
         mode.record(device, center)
-    count = len(outs)
-    for k, out in enumerate(outs):  # as by `new_node`, without its calls
+    outs, count = [], len(values)
+    for k, value in enumerate(values):
+        out = Tracked()
+        out.value, out.meta = value, None
         node = out.node = kind()
         node.parent0, node.vjp0, node.saved0 = center, result_vjp, (put_gradient, count, k)
         node.parent1 = None
         node.seq = next_seq()
         node.alive = True
         if mode is not None:
-            mode.record(device, node, values[k])
+            mode.record(device, node, value)
+        outs.append(out)
     return outs
+
+
+def _relayed(parents: Sequence[Node | Leaf]) -> Node:
+    """Return a relay that passes each of several parents its gradient: a chain of relays, of two edges each."""
+    k = len(parents) - 1
+    below: Any = parents[k]
+    vjp: Callable[..., Any] = pick_gradient
+    saved: tuple[int, ...] = (k,)
+    while k:
+        k -= 1
+        relay: Any = Relay()
+        relay.parent0, relay.vjp0, relay.saved0 = parents[k], pick_gradient, (k,)
+        relay.parent1, relay.vjp1, relay.saved1 = below, vjp, saved
+        relay.seq = next_seq()
+        relay.alive = True
+        below, vjp, saved = relay, identity, ()
+    return below  # type: ignore[no-any-return]  # a relay, as there are two parents at least
 
 
 def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:

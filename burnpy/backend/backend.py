@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
+from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
-from burnpy.backend.operations.creation import Creation, Random
+from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
@@ -21,12 +23,14 @@ from burnpy.backend.operations.fourier import Fourier
 from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
+from burnpy.backend.operations.normal_distribution import NormalDistribution
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
+from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
@@ -55,6 +59,8 @@ class Backend(
     Binary,
     SpecialFunctions,
     IncompleteGamma,
+    Bessel,
+    NormalDistribution,
     Integers,
     Activation,
     Reduction,
@@ -66,6 +72,7 @@ class Backend(
     Random,
     Convolution,
     VolumeConvolution,
+    Alignment,
     Dense,
     Pooling,
     Resampling,

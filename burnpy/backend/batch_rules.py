@@ -8,7 +8,8 @@ batch, always the first of the inner primitive. It is one of:
   ``Key`` skip it;
 - `Folded`: the batch dimension and the first of each primitive become one dimension, where an operation, such as a
   convolution, works on a batch itself;
-- `DRAWN`: random numbers, for each example or for all;
+- `DRAWN`: random numbers, for each example or for all. Parameters of distributions have one shape, and an argument
+  ``alike`` names the dimensions along which all slices draw the same;
 - a function ``(batched, *args)`` of the `Batched` device and all arguments, which is called if one is batched;
 - nothing, for a derived operation, which is then computed by its default, out of operations with a rule.
 """

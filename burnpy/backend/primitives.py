@@ -66,5 +66,5 @@ def below(array: Any, size: int) -> bool:
     if not array.size:
         return True
     together = array if array.flags.c_contiguous else array.copy()
-    unsigned = together.view("uint64")  # where negative ints are the largest
+    unsigned = together.view(np.uint64)  # where negative ints are the largest
     return bool(unsigned.item(unsigned.argmax()) < size)

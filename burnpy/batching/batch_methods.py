@@ -88,9 +88,12 @@ def _drawn(op: Operation) -> Method:
     """Make a method that draws random numbers for each example, or for all, as the device says."""
     name = op.name
     shapes = [k for k, a in enumerate(op.arguments) if a.role == "Shape"]
+    parameters = [k for k, a in enumerate(op.arguments) if a.kind is not None]
+    lift = _lifter(op)
 
     def drawn(self: Any, *args: Any, **keywords: Any) -> Any:
-        args = complete(op, args, keywords)
+        values = list(complete(op, args, keywords))
+        batched = lift(self, values)
         i = self.inner if op.float_results[0] else self.inner.discrete
         draw = getattr(i, name)
         if self.randomness == "error":
@@ -98,15 +101,40 @@ def _drawn(op: Operation) -> Method:
                 'vmap() got a function that draws random numbers; say randomness="different" to draw them for each '
                 'example, or randomness="same" to draw them once for all'
             )
+        if parameters and (batched or self.randomness == "different"):
+            return self.batched(draw(*_drawn_together(self, op, values)))
         if self.randomness == "same":
-            return self.shared_draw(lambda: draw(*args))
+            return self.shared_draw(lambda: draw(*map(_value, values)))
         if shapes:
             (k,) = shapes
-            return self.batched(draw(*args[:k], (self.size, *args[k]), *args[k + 1 :]))
-        draws = [i.reshape(x, (1, *x.shape)) for x in (draw(*args) for _ in range(max(self.size, 1)))]
+            return self.batched(draw(*values[:k], (self.size, *values[k]), *values[k + 1 :]))
+        draws = [i.reshape(x, (1, *x.shape)) for x in (draw(*values) for _ in range(max(self.size, 1)))]
         return self.batched(i.slice(i.cat(draws, 0), (slice(0, self.size, 1),)))
 
     return drawn
+
+
+def _drawn_together(b: Any, op: Operation, args: Sequence[Any]) -> list[Any]:
+    """Return the arguments of the inner operation that draws for all examples, with parameters for each.
+
+    Raises:
+        ArgumentError: all are to draw the same, and an earlier chunk of the examples has drawn.
+    """
+    same = b.randomness == "same"
+    if same and b.draws is not None:
+        raise ArgumentError(
+            "vmap() cannot draw the same random numbers in each chunk for parameters that differ between examples; "
+            'leave chunk_size out, or say randomness="different"'
+        )
+    inner: list[Any] = []
+    for x, argument in zip(args, op.arguments, strict=True):
+        if argument.kind is not None:
+            inner.append(b.spread(x))
+        elif argument.role == "Dims":  # ``alike``
+            inner.append(((0,) if same else ()) + tuple([dim + 1 for dim in x]))
+        else:
+            inner.append(x)
+    return inner
 
 
 def _lifter(op: Operation) -> Callable[[Any, list[Any]], bool]:

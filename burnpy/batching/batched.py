@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeAlias, final
 
 import numpy as np
@@ -149,9 +149,14 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
         )
 
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
-        """Check the values of each example."""
+        """Check the values of each example; on an inner device that defers checks, it does so for each."""
+        owned, inner = [self.own(x) for x in values], self.inner.discrete
+        if not inner.eager_checks:
+            for row in self._rows(inner, owned):
+                inner.defer_check(row, error)
+            return
         columns = []
-        for x in map(self.own, values):
+        for x in owned:
             if x.batched:
                 columns.append(self.inner_of(x).to_numpy(x.value).tolist())
             else:
@@ -160,6 +165,17 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
             exception = error(*map(int, row))
             if exception is not None:
                 raise exception
+
+    def _rows(self, inner: Any, xs: Sequence[BatchedValue]) -> Iterator[tuple[Value, ...]]:
+        """Yield the 0-d values of each example; of a single bool the least and the greatest, which are all."""
+        if not any(x.batched for x in xs):
+            yield tuple([x.value for x in xs])
+        elif len(xs) == 1 and xs[0].dtype.kind == "b":
+            yield (inner.all(xs[0].value, (0,), False),)
+            yield (inner.any(xs[0].value, (0,), False),)
+        else:
+            for k in range(self.size):
+                yield tuple([inner.slice(x.value, (k,)) if x.batched else x.value for x in xs])
 
     def fuses(self, xs: Sequence[Float]) -> bool:
         """As of the inner device, for arguments of one shape."""

@@ -16,6 +16,7 @@ _PLACES = {
     "torch.fft": torch_names.FFT,
     "F": torch_names.FUNCTIONAL,
     "x": torch_names.TENSOR,
+    "torch.special": torch_names.SPECIAL,
 }
 
 _PYTORCH = """
@@ -37,6 +38,10 @@ random_uniform torch.rand
 random_normal torch.randn
 random_integers torch.randint
 random_permutation torch.randperm
+random_exponential x.exponential_
+random_poisson torch.poisson
+random_binomial torch.binomial
+random_gamma torch._standard_gamma
 vector_norm torch.linalg.vector_norm
 fft_real torch.fft.fft
 frames x.unfold
@@ -94,6 +99,10 @@ random_uniform random.uniform
 random_normal random.normal
 random_integers random.randint
 random_permutation random.permutation
+random_exponential random.exponential
+random_poisson random.poisson
+random_binomial random.binomial
+random_gamma random.gamma
 """
 
 _BURN = """

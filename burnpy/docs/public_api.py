@@ -18,7 +18,20 @@ from burnpy.tensor.tensor_base import Missing
 
 PAGE = Path(__file__).with_name("public_api.txt")
 PACKAGES = (
-    *("", ".autodiff", ".backend", ".data", ".distributed", ".errors", ".fft", ".func", ".linalg", ".metrics", ".nn"),
+    *(
+        "",
+        ".autodiff",
+        ".backend",
+        ".data",
+        ".distributed",
+        ".errors",
+        ".fft",
+        ".func",
+        ".linalg",
+        ".metrics",
+        ".nn",
+        ".special",
+    ),
     *(".nn.functional", ".nn.init", ".optim", ".record", ".testing", ".train"),
 )
 

@@ -4,8 +4,8 @@ A package whose names are imported at first use has a table of them by module (`
 type checkers cannot follow. Its stub, ``__init__.pyi``, imports the same names.
 
 A factory of tensors is written once, with ``device: Any = None``, and has two overloads in ``factories.pyi``: without
-``device``, it creates a tensor on the backend of the class that it is called on; with it, on that device. Python's
-types have no way to say so in one signature.
+``device``, it creates a tensor on the backend of the class that it is called on; with it, on that device; and where a
+parameter of a distribution is a tensor, on its device. Python's types have no way to say so in one signature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGES = ("burnpy.autodiff", "burnpy.fft", "burnpy.func", "burnpy.linalg", "burnpy.nn", "burnpy.nn.functional")
+PACKAGES = (
+    "burnpy.autodiff",
+    "burnpy.fft",
+    "burnpy.func",
+    "burnpy.linalg",
+    "burnpy.nn",
+    "burnpy.nn.functional",
+    "burnpy.special",
+)
 
 _EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.stubs``."""\n\n'
 _WIDTH = 120
@@ -48,11 +56,12 @@ def _import_line(module: str, names: list[str]) -> str:
     return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
 
 
-FACTORIES = Path(__file__).parents[1] / "tensor" / "factories.py"
-FACTORIES_STUB = FACTORIES.with_suffix(".pyi")
+_TENSOR = Path(__file__).parents[1] / "tensor"
+FACTORIES = (_TENSOR / "random_factories.py", _TENSOR / "factories.py")
+FACTORIES_STUB = _TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\
-"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.stubs``."""
+"""The signatures of the factories, made from the factories' source by ``python -m burnpy.docs.stubs``."""
 
 from typing import Any, Self, overload
 
@@ -71,18 +80,23 @@ _NUMBERS = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
 """The Python numbers of each tensor class, which annotations call ``Number``."""
 
 
+_DEVICE = "device: B2 | type[B2]"
+_OVERLAP = "  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone"
+
+
 class _Overload(NamedTuple):
     """The meaning of a factory's annotations in one of its overloads."""
 
     meanings: dict[str, str]
     result: str
-    has_device: bool
+    device: str  #: the parameter ``device``; empty if there is none
+    note: str = ""  #: a comment
 
 
 def factories_stub() -> str:
     """Return the text of the stub."""
-    tree = ast.parse(FACTORIES.read_text(encoding="utf-8"))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FACTORIES]
+    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     return _FACTORIES_HEAD + "".join(_class_of(kind, classes[f"{kind}Factories"], classes) for kind in _NUMBERS)
 
 
@@ -102,11 +116,19 @@ def _factories(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator
 
 def _factory(kind: str, function: ast.FunctionDef) -> str:
     """Return the overloads of one factory; the first has the docstring."""
-    number = {"Number": _NUMBERS[kind]}
-    here, there = _Overload(number, "Self", False), _Overload(number, f"{kind}[B2]", True)
+    meanings = {"Number": _NUMBERS[kind], "Parameter": "float", "Count": "float"}
+    here, there = _Overload(meanings, "Self", ""), _Overload(meanings, f"{kind}[B2]", _DEVICE)
+    arguments = function.args.args
+    if any(a.annotation and ast.unparse(a.annotation) == "Parameter" for a in arguments):
+        parameter = "float | Tensor[B2]"
+        tensors = {"Parameter": parameter, "Count": f"{parameter} | IntTensor[B2]"}
+        required = len(arguments) - len(function.args.defaults) > 2  # beside cls and shape: mypy overlooks the others
+        note = ("  # type: ignore[overload-overlap]" if required else "") + _OVERLAP
+        here = here._replace(note=note)
+        there = _Overload(tensors, f"{kind}[B2]", f"{_DEVICE} = ...")
     if any(a.annotation and ast.unparse(a.annotation) == "OnInner" for a in function.args.args):
-        here = _Overload({"OnInner": f"{kind}[I]"}, f"{kind}[Autodiff[I]]", False)
-        there = _Overload({"OnInner": f"{kind}[Any]"}, f"{kind}[B2]", True)
+        here = _Overload({"OnInner": f"{kind}[I]"}, f"{kind}[Autodiff[I]]", "")
+        there = _Overload({"OnInner": f"{kind}[Any]"}, f"{kind}[B2]", _DEVICE)
     docstring = ast.get_docstring(function, clean=False) or ""
     return f'{_signature(function, here)}\n        """{docstring}"""\n{_signature(function, there, " ...")}\n'
 
@@ -116,12 +138,12 @@ def _signature(function: ast.FunctionDef, overload: _Overload, body: str = "") -
     parameters = _parameters(function.args, overload)
     start, end = f"    def {function.name}(", f") -> {overload.result}:{body}"
     line = f"{start}{', '.join(parameters)}{end}"
-    if len(line) > _WIDTH:
+    if len(line) > _WIDTH or overload.note:
         indent = " " * 8
         inner = indent + ", ".join(parameters)
         if len(inner) > _WIDTH:
             inner = "\n".join(f"{indent}{p}," for p in parameters)
-        line = f"{start}\n{inner}\n    {end}"
+        line = f"{start}{overload.note}\n{inner}\n    {end}"
     return f"    @overload\n    @classmethod\n{line}"
 
 
@@ -133,8 +155,8 @@ def _parameters(arguments: ast.arguments, overload: _Overload) -> list[str]:
     defaults = [None] * (len(parameters) - len(arguments.defaults)) + arguments.defaults
     lines = [_parameter(a, default, overload) for a, default in zip(parameters, defaults, strict=True)]
     names = [_parameter(a, default, overload) for a, default in by_name if a.arg != "device"]
-    if overload.has_device:
-        names.append("device: B2 | type[B2]")
+    if overload.device:
+        names.append(overload.device)
     return [*lines, *(["*", *names] if names else [])]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.tensor_base import TensorBase
@@ -58,6 +59,7 @@ def register_tree(
     if cls in _EXACT or cls in _REGISTERED:
         raise ArgumentError(f"register_tree() got {cls.__name__}, which is registered already")
     _REGISTERED[cls] = Handler(flatten, unflatten)
+    _FOUND.clear()
 
 
 _EXACT: dict[type, Handler] = {
@@ -74,6 +76,8 @@ _EXACT: dict[type, Handler] = {
     type(None): Handler(lambda x: ((), None), lambda children, rest: None),
 }
 _REGISTERED: dict[type, Handler] = {}
+_FOUND: WeakKeyDictionary[type, Handler | None] = WeakKeyDictionary()
+"""The handlers of classes that were looked up."""
 _NAMED = Handler(lambda x: (x, type(x)), lambda children, cls: cls(*children))
 _OF_PARTS = Handler(lambda x: (x._tree_parts, type(x)), lambda parts, cls: cls(*parts))
 """For complex tensors, whose parts are tensors."""
@@ -84,25 +88,32 @@ _OF_ITS_OWN = Handler(lambda x: x._flatten_tree(), lambda children, rest: rest[0
 def register_whole(cls: type, handler: Handler) -> None:
     """Add to a registered class the handler by which its instances have all their tensors as leaves."""
     _REGISTERED[cls] = _REGISTERED[cls]._replace(whole=handler)
+    _FOUND.clear()
 
 
 def _handler(tree: Any) -> Handler | None:
     """Return the handler of a tree's type; None for a leaf."""
     if isinstance(tree, TensorBase):
         return None
-    handler = _EXACT.get(type(tree))
+    cls = type(tree)
+    try:
+        return _FOUND[cls]
+    except KeyError:
+        return _FOUND.setdefault(cls, _handler_of(cls))
+
+
+def _handler_of(cls: type) -> Handler | None:
+    """Return the handler of a class; None if its instances are leaves."""
+    handler = _EXACT.get(cls)
     if handler is not None:
         return handler
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _NAMED
-    if hasattr(type(tree), "_tree_parts"):
+    if hasattr(cls, "_tree_parts"):
         return _OF_PARTS
-    if hasattr(type(tree), "_flatten_tree"):
+    if hasattr(cls, "_flatten_tree"):
         return _OF_ITS_OWN
-    for cls in type(tree).__mro__ if _REGISTERED else ():
-        if cls in _REGISTERED:
-            return _REGISTERED[cls]
-    return None
+    return next((_REGISTERED[each] for each in cls.__mro__ if each in _REGISTERED), None)
 
 
 class MismatchError(ValueError):
@@ -157,6 +168,22 @@ class Structure:
                 raise MismatchError
         return [leaf for child, member in zip(self.children, members, strict=True) for leaf in child.leaves_of(member)]
 
+    def sharing(self, known: Structure) -> Structure:
+        """Return an equal structure with the static data of another one where it is equal, to be compared faster."""
+        rests: dict[int, list[Any]] = {}
+        pending = [known]
+        while pending:
+            node = pending.pop()
+            rests.setdefault(id(node.handler), []).append(node.rest)
+            pending += node.children
+        return self._sharing(rests)
+
+    def _sharing(self, rests: dict[int, list[Any]]) -> Structure:
+        rest = next((rest for rest in rests.get(id(self.handler), ()) if _same(rest, self.rest)), self.rest)
+        if self.children is _leaves(len(self.children)):
+            return Structure(self.handler, rest, self.children)
+        return Structure(self.handler, rest, tuple([child._sharing(rests) for child in self.children]))
+
 
 LEAF = Structure(None, None, ())
 
@@ -195,6 +222,49 @@ def children_of(tree: Any) -> Iterable[Any] | None:
     """Return the members of a tree; None for a leaf."""
     handler = _handler(tree)
     return None if handler is None else (handler.whole or handler).flatten(tree)[0]
+
+
+def _same(rest: Any, other: Any) -> bool:
+    """Return whether static data are equal and of the same types, as 1 and True are not."""
+    if type(rest) is not type(other):
+        return False
+    if isinstance(rest, tuple):
+        return len(rest) == len(other) and all(map(_same, rest, other))
+    return bool(rest == other)
+
+
+def leaves_like(tree: Any, structure: Structure) -> list[Any] | None:
+    """Return the leaves of a tree, with all tensors of modules, if it has a structure; None if it has another.
+
+    >>> structure = flatten({"a": 1, "b": [2, (3, None)]}, whole=True)[1]
+    >>> leaves_like({"a": 5, "b": [6, (7, None)]}, structure), leaves_like({"a": 5}, structure)
+    ([5, 6, 7], None)
+    """
+    leaves: list[Any] = []
+    return leaves if _add_like(tree, structure, leaves) else None
+
+
+def _add_like(tree: Any, structure: Structure, leaves: list[Any]) -> bool:
+    """Add the leaves of a tree to a list; return whether it has a structure."""
+    handler = structure.handler
+    if handler is None:
+        leaves.append(tree)
+        return isinstance(tree, (TensorBase, float)) or _handler(tree) is None
+    own = _handler(tree)
+    if own is not None:
+        own = own.whole or own
+    if own is not handler:
+        return False
+    children, rest = handler.flatten(tree)
+    if rest is not structure.rest and rest != structure.rest:
+        return False
+    members, parts = [*children], structure.children
+    if len(members) != len(parts):
+        return False
+    if parts is _leaves(len(parts)):
+        leaves += members
+        return all(isinstance(member, TensorBase) for member in members)
+    return all(_add_like(member, part, leaves) for member, part in zip(members, parts, strict=True))
 
 
 @cache

@@ -19,9 +19,10 @@ from burnpy.backend.errors import KindError, RecordingError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
+from burnpy.func.call_guards import guard
 from burnpy.func.captured import Captured
 from burnpy.func.donation import Donated, unshared
-from burnpy.func.pytree import Structure, flatten
+from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -44,6 +45,10 @@ class Call:
         self.inline = False
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
         self.donated = donated  #: the names and positions of the parameters whose arguments are donated
+
+    def values(self, inputs: Sequence[int], device: Any) -> list[Any]:
+        """Return the primitives of the plain device in the leaves that are inputs."""
+        return [primitive_of(self.leaves[k], device) for k in inputs]
 
     def _key(self, leaf: Any) -> Any:
         """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
@@ -109,15 +114,23 @@ class RecordedCall:
         self.structure = call.structure  #: of the arguments
         self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
         self.captured = Captured(())  #: what the function reads besides its arguments
-        self._results, self._result_structure, self._gone = results, structure, Donated(name)
+        self._results, self._gone = results, Donated(name)
+        self._result_structure = structure.sharing(self.structure)
         kept = {leaf.input for leaf in results if leaf.__class__ is _Result}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
+        self._guard = guard(call.leaves, inputs, plan.device)
 
-    def replay(self, call: Call) -> Any:
-        """Return the function's result for the arguments of a call."""
-        leaves = call.leaves
-        values = [primitive_of(leaves[k], self.plan.device) for k in self.inputs]
+    def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
+        """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
+        if self._guard is None:
+            return None
+        leaves = leaves_like(arguments, self.structure)
+        values = None if leaves is None else self._guard(leaves)
+        return None if leaves is None or values is None else (leaves, values)
+
+    def replay(self, leaves: list[Any], values: list[Any]) -> Any:
+        """Return the function's result for the leaves of a call's arguments, and the inputs among them."""
         if self._donated:
             for k in self._donated:
                 leaves[k]._primitive = self._gone

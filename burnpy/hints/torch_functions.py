@@ -40,8 +40,8 @@ hypot | x.hypot(y)
 gcd | i.gcd(j)
 lcm | i.lcm(j)
 copysign | x.copysign(y)
-ldexp | x * 2.0 ** y
-nextafter | – | not yet
+ldexp | x.ldexp(i) | of ints rounded once, also where `2 ** i` overflows
+nextafter | x.nextafter(y)
 frexp | – | not yet
 
 # Functions of each element
@@ -81,12 +81,12 @@ erf | x.erf()
 erfc | x.erfc()
 erfinv | x.erfinv()
 lgamma | x.lgamma()
-mvlgamma | – | not yet
+mvlgamma | x.mvlgamma(2)
 digamma | x.digamma()
 polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
 igamma | x.igamma(y) | has a gradient by x, too
 igammac | x.igammac(y) | has a gradient by x, too
-i0 | – | not yet
+i0 | x.i0()
 floor | x.floor()
 ceil | x.ceil()
 round | x.round(decimals=1)
@@ -98,7 +98,7 @@ logit | p.logit()
 xlogy | x.xlogy(y)
 heaviside | x.heaviside(y) | `y` may be a number; it has a gradient, where PyTorch raises
 logaddexp | x.logaddexp(y)
-logaddexp2 | x.mul(math.log(2.0)).logaddexp(y * math.log(2.0)) / math.log(2.0)
+logaddexp2 | x.logaddexp2(y)
 sigmoid | x.sigmoid()
 relu | x.relu()
 prelu | x.prelu(v[:1])
@@ -197,7 +197,7 @@ cumulative_trapezoid | burnpy.cumulative_trapezoid(y, x) | floats only
 trapezoid | burnpy.trapezoid(y, x) | floats only
 trapz | burnpy.trapezoid(y, x) | floats only
 diff | x.diff(dim=1)
-gradient | (x[:, 2:] - x[:, :-2]) / 2.0 | of samples; derivatives are burnpy.func.grad's
+gradient | burnpy.gradient(x) | of samples; derivatives are burnpy.func.grad's
 sum_to_size | x.sum(dim=0, keepdim=True)
 median | x.median(dim=1) | the gradient goes to the chosen element, without `dim` too
 nanmedian | x.nanmedian(dim=1) | the gradient goes to the chosen element, without `dim` too
@@ -210,7 +210,7 @@ argsort | x.argsort(dim=1) | always stable
 msort | x.msort()
 topk | x.topk(2, dim=1) | always sorted; of equal elements the first comes first
 unique | x.unique() | always sorted; differentiable
-unique_consecutive | – | not yet; `np.unique(x.to_numpy())` has no gradient to lose
+unique_consecutive | i.unique_consecutive() | takes `return_inverse=`, `return_counts=`, `dim=`
 bincount | i[0].bincount() | differentiable by its weights
 histc | x.histc(4) | NaN is not counted
 histogram | – | not yet; `np.histogram(x.to_numpy())`
@@ -220,7 +220,7 @@ searchsorted | burnpy.searchsorted(v, x) | NaN is the largest, as in `sort`
 cov | x.cov() | floats only
 corrcoef | x.corrcoef() | floats only
 hash_tensor | – | not yet
-renorm | – | not yet
+renorm | x.renorm(2.0, 0, high)
 
 # Products of matrices
 matmul | x.matmul(m) | also `x @ m`
@@ -233,9 +233,9 @@ vdot | v.dot(v)
 outer | v.outer(v)
 ger | v.outer(v)
 addmm | x.addmm(x @ m, m)
-addmv | x @ v + x[:, 0]
-addr | m + v.unsqueeze(1) * v
-addbmm | y + x @ m
+addmv | v.addmv(m, v)
+addr | m.addr(v, v)
+addbmm | m.addbmm(m.unsqueeze(0), m.unsqueeze(0))
 baddbmm | x[None].baddbmm(x[None], m[None])
 chain_matmul | burnpy.chain_matmul(x, m, m)
 kron | x.kron(m)
@@ -259,7 +259,7 @@ slogdet | m.slogdet()
 inverse | m.inverse()
 pinverse | burnpy.linalg.pinv(x)
 cholesky | burnpy.linalg.cholesky(m)
-cholesky_inverse | burnpy.linalg.cholesky_solve(Tensor.eye(3, device=device), m)
+cholesky_inverse | burnpy.linalg.cholesky_inverse(m)
 cholesky_solve | burnpy.linalg.cholesky_solve(m, m)
 qr | burnpy.linalg.qr(x)
 geqrf | burnpy.linalg.qr(x) | not yet in the form of reflectors

@@ -49,10 +49,12 @@ CircularPad2d | CircularPad
 CircularPad3d | CircularPad | with dims=3
 UpsamplingNearest2d | Upsample
 UpsamplingBilinear2d | Upsample | with mode="bilinear", align_corners=True
+CrossMapLRN2d | LocalResponseNorm
 LPPool1d | LpPool1d
 LPPool2d | LpPool2d
 LPPool3d | LpPool3d
 SyncBatchNorm | BatchNorm | it normalizes by a rank's own samples, and its running statistics are of all ranks
+CTCLoss | CtcLoss
 NLLLoss | NllLoss
 MSELoss | MseLoss
 BCEWithLogitsLoss | BceWithLogitsLoss
@@ -148,11 +150,15 @@ hfftn | fftn(z).real | not yet
 ihfftn | ifftn(x) | not yet
 """
 
+SPECIAL = """
+modified_bessel_i0 | i0(x)
+modified_bessel_i1 | i1(x)
+"""
+
 LINALG = """
 eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 cholesky_ex | cholesky(x) | which raises an error
-inv_ex | inv(x) | which raises an error
 solve_ex | solve(x, y) | which raises an error
 lu_factor_ex | lu_factor(x) | which does not raise
 ldl_factor | lu_factor(x) | not yet
@@ -161,8 +167,6 @@ ldl_solve | lu_solve(*lu_factor(x), y) | not yet
 householder_product | qr(x) | not yet
 tensorinv | inv(x.reshape(6, 6)) | not yet
 tensorsolve | solve(x.reshape(6, 6), v) | not yet
-vander | v.unsqueeze(-1) ** Tensor.arange(3, device=device) | not yet
-vecdot | (x * y).sum(-1)
 matmul | x @ y
 """
 
@@ -226,23 +230,25 @@ _CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.fo
 _RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
 _POOLED = {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"}
 
+_EMBEDDED = {
+    "num_embeddings": _AS_CALLED.format("count"),
+    "embedding_dim": _AS_CALLED.format("size"),
+    "max_norm": "rows are never renormalized in a lookup; clip them after a step, with model.map(f)",
+    "norm_type": "rows are never renormalized in a lookup",
+    "scale_grad_by_freq": "gradients are never scaled by the frequency of a row",
+    "sparse": "gradients are dense",
+    "_weight": "replace the weight afterwards: layer.replace(weight=Param(tensor))",
+}
+
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
     "BatchNorm": _CHANNELS,
     "TransposedConvolution": {"padding_mode": "the padding is always zeros"},
     **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"), _POOLED),
-    "Dropout": {"inplace": "nothing is changed in place"},
+    "Dropping": {"inplace": "nothing is changed in place"},
     "Relu": {"inplace": "nothing is changed in place"},
     "Silu": {"inplace": "nothing is changed in place"},
-    "Embedding": {
-        "num_embeddings": _AS_CALLED.format("count"),
-        "embedding_dim": _AS_CALLED.format("size"),
-        "max_norm": "rows are never renormalized in a lookup; clip them after a step, with model.map(f)",
-        "norm_type": "rows are never renormalized in a lookup",
-        "scale_grad_by_freq": "gradients are never scaled by the frequency of a row",
-        "sparse": "gradients are dense",
-        "_weight": "replace the weight afterwards: layer.replace(weight=Param(tensor))",
-    },
+    **dict.fromkeys(("Embedding", "EmbeddingBag"), _EMBEDDED),
     "GroupNorm": {
         "num_groups": _AS_CALLED.format("groups"),
         "num_channels": _AS_CALLED.format("channels"),
@@ -291,7 +297,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     },
     **{
         name: {"weight": "pass it in the call, as a tensor on a device: loss(input, target, weight=weight)"}
-        for name in ("BceLoss", "MultiMarginLoss")
+        for name in ("BceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss")
     },
     "LinearLr": {
         "start_factor": "give rates: start and end",

@@ -40,12 +40,12 @@ blackman_window | burnpy.fft.blackman_window(8, device=device)
 hamming_window | burnpy.fft.hamming_window(8, device=device)
 hann_window | burnpy.fft.hann_window(8, device=device)
 kaiser_window | burnpy.fft.kaiser_window(8, device=device)
-vander | v.unsqueeze(1) ** Tensor.arange(0.0, 3.0, device=device) | powers ascend
+vander | burnpy.vander(v)
 
 # Random numbers
 rand | Tensor.uniform(shape, device=device) | `generator=` draws from one of yours
 randn | Tensor.normal(shape, device=device) | `generator=` draws from one of yours
-normal | Tensor.normal(shape, 0.0, 1.0, device=device) | of tensors `mean + std * x.normal_like()`
+normal | Tensor.normal(shape, 0.0, 1.0, device=device) | a mean and std that are tensors broadcast to the shape
 randint | IntTensor.randint(0, 10, shape, device=device) | the shape comes last, as there
 randperm | IntTensor.permutation(5, device=device)
 rand_like | x.uniform_like()
@@ -58,11 +58,11 @@ normal_ | x = x.normal_like(0.0, 1.0)
 bernoulli_ | x = x.full_like(0.5).bernoulli()
 random_ | x = x.uniform_like(0.0, 10.0).floor()
 exponential_ | x = Tensor.exponential(x.shape, rate=1.0, device=device)
-cauchy_ | – | not yet; draw from Tensor.uniform and transform
-geometric_ | – | not yet; draw from Tensor.uniform and transform
+cauchy_ | x = Tensor.student_t(x.shape, 1.0, device=device)
+geometric_ | x = Tensor.exponential(x.shape, 0.7, device=device).ceil() | where the rate is -log(1 - p)
 log_normal_ | x = x.normal_like(1.0, 2.0).exp()
-poisson | – | not yet: with distributions
-binomial | – | not yet: with distributions
+poisson | Tensor.poisson(p.shape, p)
+binomial | Tensor.binomial(p.shape, 10, p) | the count is a number, an IntTensor or a Tensor
 manual_seed | burnpy.manual_seed(0)
 seed | burnpy.manual_seed(0) | a generator is seeded by a number that you know
 initial_seed | burnpy.Generator(0) | a generator is seeded by a number that you know
@@ -136,7 +136,7 @@ item | x[0, 0].item()
 clone | x | tensors never change, so that x itself is as good as a copy
 contiguous | x | the backend chooses the memory layout
 is_contiguous | – | the backend chooses the memory layout
-float_power | x.double() ** 2.0
+float_power | x.float_power(2.0)
 
 # Autograd
 backward | loss.backward(retain_graph=True)
@@ -184,7 +184,7 @@ set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumP
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
 fft | from burnpy import fft | spectra are `fft.ComplexTensor`, pairs of float tensors
-special | – | use the tensor methods instead
+special | from burnpy import special
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""
@@ -221,8 +221,8 @@ mT | x.mT
 movedim | x.movedim(0, 1)
 moveaxis | x.movedim(0, 1)
 flip | x.flip(0)
-fliplr | x.flip(1)
-flipud | x.flip(0)
+fliplr | x.fliplr()
+flipud | x.flipud()
 rot90 | x.rot90()
 roll | x.roll(1, 0)
 repeat | x.repeat(2, 1) | NumPy's repeats elements, as `x.repeat_interleave(2)`
@@ -232,7 +232,7 @@ unfold | x.unfold(1, 2, 1) | of images `burnpy.nn.functional.unfold(x, 2)`
 as_strided | – | the backend chooses the memory layout
 meshgrid | burnpy.meshgrid(v, v) | `indexing="ij"` by default; NumPy's default is "xy"
 cartesian_prod | burnpy.cartesian_prod(v, v)
-combinations | – | not yet
+combinations | burnpy.combinations(v)
 pixel_shuffle | burnpy.nn.functional.pixel_shuffle(y.reshape(6, 1, 1)[:4], 2)
 pixel_unshuffle | burnpy.nn.functional.pixel_unshuffle(y[:, :2].unsqueeze(0), 2)
 channel_shuffle | burnpy.nn.functional.channel_shuffle(y.reshape(1, 6, 1), 2)
@@ -245,7 +245,7 @@ stack | burnpy.stack([x, y])
 hstack | burnpy.hstack([x, y])
 vstack | burnpy.vstack([x, y])
 row_stack | burnpy.vstack([x, y])
-column_stack | burnpy.cat([x, y], dim=1)
+column_stack | burnpy.column_stack([x, y])
 dstack | burnpy.dstack([x, y])
 block_diag | burnpy.block_diag(x, m)
 split | x.split(1)
@@ -280,7 +280,7 @@ triu | x.triu()
 diagonal | m.diagonal()
 diag | m.diag()
 diag_embed | v.diag_embed()
-diagflat | x.ravel().diag()
+diagflat | x.diagflat()
 scatter | x.scatter(0, i, y) | takes `reduce=`; of a repeated index the last value alone gets a gradient
 scatter_add | x.scatter_add(0, i, y)
 scatter_reduce | x.scatter_reduce(0, i, y, "amax") | takes `include_self=`
@@ -289,11 +289,11 @@ index_copy | x.index_copy(0, rows, y) | of a repeated index the last slice alone
 index_fill | x.index_fill(0, rows, value)
 index_put | x.at[rows].set(y) | `accumulate=True` is `.add(y)`
 index_reduce | x.index_reduce(0, rows, y, "amax") | takes `include_self=`
-put | x.flatten().at[rows].set(value)
-select_scatter | x.at[0].set(value)
-slice_scatter | x.at[:, 1:].set(value)
+put | x.put(rows, v[:2]) | takes `accumulate=`
+select_scatter | x.select_scatter(v, 0, 1)
+slice_scatter | x.slice_scatter(y[:, 1:], 1, start=1)
 slice_inverse | – | internal there
-diagonal_scatter | m.at[[0, 1, 2], [0, 1, 2]].set(v)
+diagonal_scatter | m.diagonal_scatter(v)
 as_strided_scatter | – | the backend chooses the memory layout
 masked_scatter | x.masked_scatter(b, y)
 unravel_index | np.unravel_index(3, x.shape)

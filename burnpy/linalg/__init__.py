@@ -34,6 +34,7 @@ _LATER = {
     ),
     "burnpy.linalg.equations": (
         "LeastSquares",
+        "cholesky_inverse",
         "cholesky_solve",
         "lstsq",
         "lu_solve",
@@ -42,9 +43,11 @@ _LATER = {
         "solve_triangular",
     ),
     "burnpy.linalg.matrix_functions": (
+        "InvEx",
         "cond",
         "det",
         "inv",
+        "inv_ex",
         "matrix_exp",
         "matrix_norm",
         "matrix_power",
@@ -52,6 +55,8 @@ _LATER = {
         "multi_dot",
         "norm",
         "slogdet",
+        "vander",
+        "vecdot",
         "vector_norm",
     ),
 }

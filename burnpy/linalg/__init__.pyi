@@ -16,11 +16,22 @@ from burnpy.linalg.decompositions import (
     svd,
     svdvals,
 )
-from burnpy.linalg.equations import LeastSquares, cholesky_solve, lstsq, lu_solve, pinv, solve, solve_triangular
+from burnpy.linalg.equations import (
+    LeastSquares,
+    cholesky_inverse,
+    cholesky_solve,
+    lstsq,
+    lu_solve,
+    pinv,
+    solve,
+    solve_triangular,
+)
 from burnpy.linalg.matrix_functions import (
+    InvEx,
     cond,
     det,
     inv,
+    inv_ex,
     matrix_exp,
     matrix_norm,
     matrix_power,
@@ -28,24 +39,29 @@ from burnpy.linalg.matrix_functions import (
     multi_dot,
     norm,
     slogdet,
+    vander,
+    vecdot,
     vector_norm,
 )
 
 __all__ = [
     "LU",
     "Eigh",
+    "InvEx",
     "LeastSquares",
     "LinAlgError",
     "LuFactor",
     "Qr",
     "Svd",
     "cholesky",
+    "cholesky_inverse",
     "cholesky_solve",
     "cond",
     "det",
     "eigh",
     "eigvalsh",
     "inv",
+    "inv_ex",
     "lstsq",
     "lu",
     "lu_factor",
@@ -63,5 +79,7 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "vander",
+    "vecdot",
     "vector_norm",
 ]

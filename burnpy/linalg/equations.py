@@ -135,6 +135,25 @@ def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor
 
 
 @explained
+def cholesky_inverse(l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa: E741  # the factor's name
+    """Compute the inverse of a = L Lᵀ from its Cholesky factor.
+
+    Args:
+        l: L, of shape (…, n, n), from `cholesky`.
+        upper: whether ``l`` is Lᵀ.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> cholesky_inverse(Tensor[NumPy].from_data([[2.0]])).tolist()
+    [[0.25]]
+    """
+    matrices("cholesky_inverse", l, square=True)
+    device: Any = l._backend
+    identity = device.expand(device.eye(l.shape[-1], l.shape[-1], l.dtype), l.shape)
+    return cholesky_solve(l._like(identity), l, upper=upper)
+
+
+@explained
 def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False) -> Tensor[B]:
     """Solve a x = b with the LU decomposition of a.
 

@@ -40,9 +40,12 @@ from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
+from burnpy.nn.layers.alignment import CtcLoss
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
+from burnpy.nn.layers.bags import EmbeddingBag
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
-from burnpy.nn.layers.dense import Bilinear, Dropout, Embedding, Linear
+from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
+from burnpy.nn.layers.dropping import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from burnpy.nn.layers.losses import (
     BceLoss,
     BceWithLogitsLoss,
@@ -65,7 +68,8 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
-from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm
+from burnpy.nn.layers.multilabel_losses import FocalLoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss
+from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
@@ -88,6 +92,7 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -110,12 +115,19 @@ __all__ = [
     "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
+    "CtcLoss",
     "DecoderCache",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Elu",
     "Embedding",
+    "EmbeddingBag",
     "Entry",
+    "FeatureAlphaDropout",
     "Flatten",
+    "FocalLoss",
     "Fold",
     "GaussianNllLoss",
     "Gelu",
@@ -139,6 +151,7 @@ __all__ = [
     "LayerNorm",
     "LeakyRelu",
     "Linear",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "LpPool1d",
@@ -158,6 +171,8 @@ __all__ = [
     "Module",
     "MseLoss",
     "MultiHeadAttention",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NllLoss",
     "PRelu",

@@ -12,7 +12,7 @@ from typing import Any
 
 from burnpy.func.pytree import Handler, register_tree, register_whole
 from burnpy.nn.module_base import ModuleBase
-from burnpy.nn.tree import Rebuild
+from burnpy.nn.tree import Rebuild, Recipe
 from burnpy.nn.variable import Variable
 
 
@@ -71,7 +71,7 @@ class WholeStructure:
     values. Settings are compared with ``==``, and where that gives no bool, by identity.
     """
 
-    __slots__ = ("_key", "_settings", "module")
+    __slots__ = ("_key", "_recipe", "_settings", "module")
 
     def __init__(self, module: ModuleBase[Any], variables: dict[str, Variable[Any]]) -> None:
         self.module = module
@@ -83,11 +83,19 @@ class WholeStructure:
         self._settings = [
             {name: value for name, value in vars(part).items() if name not in part._parts} for part in parts.values()
         ]
+        self._recipe: Recipe | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        """How to rebuild the module with other values."""
+        if self._recipe is None:
+            self._recipe = Recipe(self.module)
+        return self._recipe
 
     def of(self, module: ModuleBase[Any]) -> WholeStructure:
         """Return the structure of a module that is equal to this one's."""
         other = object.__new__(WholeStructure)
-        other.module, other._key, other._settings = module, self._key, self._settings
+        other.module, other._key, other._settings, other._recipe = module, self._key, self._settings, self._recipe
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +128,7 @@ def flatten_whole(module: ModuleBase[Any]) -> tuple[list[Any], WholeStructure]:
 
 def unflatten_whole(values: Sequence[Any], structure: WholeStructure) -> Any:
     """Rebuild a module from the values of its parameters and buffers, unchecked."""
-    module = _with_values(structure.module, structure.module._variables().values(), values)
+    module = structure.recipe(values)
     object.__setattr__(module, "_whole", ([*values], structure.of(module)))
     return module
 

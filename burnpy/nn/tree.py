@@ -6,7 +6,7 @@ first of its paths, and stays shared in a rebuilt tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -192,3 +192,61 @@ class Rebuild:
         if all(map(is_, parts, tree.values() if isinstance(tree, dict) else tree)):
             return tree
         return FrozenDict(zip(tree, parts, strict=True)) if isinstance(tree, dict) else regrouped(tuple(parts), tree)
+
+
+class Recipe:
+    """Rebuilds a module with other values again and again: `Rebuild`, with the walk over the module done once.
+
+    Args:
+        module: the module.
+    """
+
+    def __init__(self, module: Any) -> None:
+        variables = list(module._variables().values())
+        self._make = [variable._unchecked for variable in variables]
+        self._known = {id(variable): k for k, variable in enumerate(variables)}  # the numbers of parts by id
+        self._steps: list[tuple[Callable[..., Any], Any, list[tuple[Any, int]]]] = []
+        self._count = len(variables)
+        self._part(module)
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        """Return the module with other values of its variables, in order and unchecked."""
+        made = [make(value) for make, value in zip(self._make, values, strict=True)]
+        for build, settings, parts in self._steps:
+            made.append(build(settings, [(name, made[k]) for name, k in parts]))
+        return made[-1]
+
+    def _part(self, part: Any) -> int | None:
+        """Add the steps that make a part, and return its number; None if it stays the same."""
+        known = self._known.get(id(part))
+        if known is not None:
+            return known
+        if isinstance(part, TreeNode):
+            names = part._parts
+            members: list[tuple[Any, Any]] = [(name, vars(part)[name]) for name in names]
+        elif isinstance(part, (tuple, dict)):
+            members = [*enumerate(part)] if isinstance(part, tuple) else [*part.items()]
+        else:
+            return None
+        numbers = [(name, number) for name, member in members if (number := self._part(member)) is not None]
+        if not numbers:
+            return None
+        self._steps.append((_build_module if isinstance(part, TreeNode) else _build_container, part, numbers))
+        number = self._known[id(part)] = self._count
+        self._count += 1
+        return number
+
+
+def _build_module(module: Any, parts: list[tuple[str, Any]]) -> Any:
+    """Return a module with other parts."""
+    return new_module(type(module), {**vars(module), **dict(parts)}, module._parts, module._override)
+
+
+def _build_container(tree: Any, parts: list[tuple[Any, Any]]) -> Any:
+    """Return a tuple or dict with other members."""
+    if isinstance(tree, dict):
+        return FrozenDict({**tree, **dict(parts)})
+    members = [*tree]
+    for k, part in parts:
+        members[k] = part
+    return regrouped(tuple(members), tree)

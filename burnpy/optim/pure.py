@@ -24,6 +24,7 @@ from burnpy.tensor.transfer import transfer
 if TYPE_CHECKING:
     from burnpy.optim.optimizer import Optimizer
 
+_set = object.__setattr__
 RATE = "the learning rate of pure_step()"
 
 
@@ -43,12 +44,13 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
     ([0.0], ['weight', 'bias'], 1)
     """
 
-    __slots__ = ("_form", "_shared", "_values", "counts", "optimizer", "paths")
+    __slots__ = ("_form", "_leaves", "_shared", "_values", "counts", "optimizer", "paths")
 
     optimizer: str  #: the name of the optimizer's class
     paths: Mapping[str, str]  #: the paths of the parameters by id
     counts: tuple[IntTensor[Any], ...]  #: the different numbers of updates, 0-d
     _form: tuple[Any, ...] | None  # all but the tensors, once it is known
+    _leaves: tuple[Any, ...] | None  # all tensors, once they are known
     _shared: tuple[int, ...]  # for each parameter, the position of its number
     _values: Mapping[str, Mapping[str, Tensor[Any]]]
 
@@ -62,8 +64,8 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
     ) -> None:
         """Store a state without validation; use `Optimizer.init`."""
         for name, value in zip(
-            ("optimizer", "paths", "counts", "_shared", "_values", "_form"),
-            (optimizer, dict(paths), tuple(counts), tuple(shared), dict(values), None),
+            ("optimizer", "paths", "counts", "_shared", "_values", "_form", "_leaves"),
+            (optimizer, dict(paths), tuple(counts), tuple(shared), dict(values), None, None),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -121,23 +123,29 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
         return f"OptimizerState({self.optimizer}, {len(self)} parameter{'s' * (len(self) != 1)})"
 
 
-def _flatten(state: OptimizerState) -> tuple[list[Any], tuple[Any, ...]]:
-    leaves: list[Any] = [*state.counts]
-    for tensors in state._values.values():
-        leaves += tensors.values()
-    if state._form is None:
+def _flatten(state: OptimizerState) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    leaves, form = state._leaves, state._form
+    if leaves is None or form is None:
+        leaves = (*state.counts, *[x for tensors in state._values.values() for x in tensors.values()])
         slots = tuple([(ident, *tensors) for ident, tensors in state._values.items()])
         form = state.optimizer, tuple(state.paths.items()), len(state.counts), state._shared, slots
-        object.__setattr__(state, "_form", form)
-    return leaves, state._form  # type: ignore[return-value]  # set above
+        _set(state, "_form", form)
+        _set(state, "_leaves", leaves)
+    return leaves, form
 
 
 def _unflatten(leaves: Sequence[Any], form: tuple[Any, ...]) -> OptimizerState:
     optimizer, paths, count, shared, slots = form
     rest = iter(leaves[count:])
-    values = {ident: dict(zip(names, rest, strict=False)) for ident, *names in slots}
-    state = OptimizerState(optimizer, dict(paths), leaves[:count], shared, values)
-    object.__setattr__(state, "_form", form)
+    values = {slot[0]: dict(zip(slot[1:], rest, strict=False)) for slot in slots}
+    state = object.__new__(OptimizerState)
+    _set(state, "optimizer", optimizer)
+    _set(state, "paths", dict(paths))
+    _set(state, "counts", tuple(leaves[:count]))
+    _set(state, "_shared", shared)
+    _set(state, "_values", values)
+    _set(state, "_form", form)
+    _set(state, "_leaves", tuple(leaves))
     return state
 
 

@@ -9,7 +9,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of
+from burnpy.tensor.dims import DimsLike, dim_of, dims_of, scalar_dim
 from burnpy.tensor.matrix_arguments import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import Tensor
@@ -126,6 +126,9 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     shape = broadcast_shape(x1.shape, x2.shape)
     if shape is None:
         raise ShapeError(f"cosine_similarity() got shapes {x1.shape} and {x2.shape}, which do not broadcast")
+    if not shape:
+        scalar_dim(dim, "cosine_similarity")
+        x1, x2, shape, dim = x1.reshape(1), x2.reshape(1), (1,), 0
     place = dim_of(dim, len(shape), "cosine_similarity")
     units = [
         x / vector_norm("cosine_similarity", x, 2.0, place, True).clamp_min(eps)

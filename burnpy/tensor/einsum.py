@@ -112,7 +112,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
             dims of x and those of y.
 
     Raises:
-        ShapeError: the sizes of a pair differ.
+        ShapeError: the sizes of a pair differ, and none is 1.
         ArgumentError: the lists are of different lengths.
 
     >>> from burnpy import Tensor, tensordot
@@ -137,7 +137,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     if len(left) != len(right):
         raise ArgumentError(f"tensordot() got dims {left} of x and {right} of y, which make no pairs")
     for d, e in zip(left, right, strict=True):
-        if x.shape[d] != y.shape[e]:
+        if x.shape[d] != y.shape[e] and 1 not in (x.shape[d], y.shape[e]):
             raise ShapeError(
                 f"tensordot() got shapes {x.shape} and {y.shape}, whose sizes differ in dim {d} of x and dim {e} of y"
             )

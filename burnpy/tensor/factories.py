@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
+from burnpy.tensor.random_factories import RandomFactories
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
@@ -154,7 +155,7 @@ class NumberFactories(Factories[B]):
         return creation.arange(cls, start, end, step, dtype, device)
 
 
-class TensorFactories(NumberFactories[B]):
+class TensorFactories(NumberFactories[B], RandomFactories[B]):
     """The factories of `Tensor`."""
 
     __slots__ = ()
@@ -165,113 +166,6 @@ class TensorFactories(NumberFactories[B]):
     ) -> Any:
         """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
         return creation.linspace(cls, start, end, steps, dtype, device)
-
-    @classmethod
-    def uniform(
-        cls,
-        shape: Size,
-        low: float = 0.0,
-        high: float = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Random numbers drawn uniformly from [low, high).
-
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: ``low`` is above ``high``, or one of them is not finite.
-        """
-        from burnpy.tensor import random
-
-        return random.uniform(cls, shape, low, high, dtype, generator, device)
-
-    @classmethod
-    def normal(
-        cls,
-        shape: Size,
-        mean: float = 0.0,
-        std: float = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Random numbers drawn from the normal distribution with the given mean and standard deviation.
-
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: ``std`` is negative, or one of them is not finite.
-
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
-        (2, 3)
-        """
-        from burnpy.tensor import random
-
-        return random.normal(cls, shape, mean, std, dtype, generator, device)
-
-    @classmethod
-    def truncated_normal(
-        cls,
-        shape: Size,
-        mean: float = 0.0,
-        std: float = 1.0,
-        low: float = -2.0,
-        high: float = 2.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Random numbers from the normal distribution of the given mean and standard deviation, within [low, high].
-
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device. ``low`` and ``high`` are in
-        units of the numbers, not of ``std``, and may be infinite.
-
-        Raises:
-            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, the mean or ``std`` is not finite, or
-                the interval lies more than 6 standard deviations from the mean.
-
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> x = Tensor[NumPy].truncated_normal((100,), std=0.02, low=-0.04, high=0.04, generator=Generator(0))
-        >>> x.abs().amax().item() <= 0.04
-        True
-        """
-        from burnpy.tensor import random
-
-        return random.truncated_normal(cls, shape, mean, std, low, high, dtype, generator, device)
-
-    @classmethod
-    def exponential(
-        cls,
-        shape: Size,
-        rate: float = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
-
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: ``rate`` is not above 0, or not finite.
-
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
-        True
-        """
-        from burnpy.tensor import random
-
-        return random.exponential(cls, shape, rate, dtype, generator, device)
 
 
 class IntTensorFactories(NumberFactories[B]):

@@ -1,4 +1,4 @@
-"""The signatures of the factories, made from ``factories.py`` by ``python -m burnpy.docs.stubs``."""
+"""The signatures of the factories, made from the factories' source by ``python -m burnpy.docs.stubs``."""
 
 from typing import Any, Self, overload
 
@@ -152,16 +152,7 @@ class TensorFactories(TensorBase[B]):
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None) -> Self:
-        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
-    @overload
-    @classmethod
-    def linspace(
-        cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
-    ) -> Tensor[B2]: ...
-    @overload
-    @classmethod
-    def uniform(
+    def uniform(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
         low: float = 0.0,
@@ -172,7 +163,8 @@ class TensorFactories(TensorBase[B]):
     ) -> Self:
         """Random numbers drawn uniformly from [low, high).
 
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device. Tensors as bounds broadcast
+        to ``shape``, and have gradients.
 
         Raises:
             ArgumentError: ``low`` is above ``high``, or one of them is not finite.
@@ -182,16 +174,16 @@ class TensorFactories(TensorBase[B]):
     def uniform(
         cls,
         shape: Size,
-        low: float = 0.0,
-        high: float = 1.0,
+        low: float | Tensor[B2] = 0.0,
+        high: float | Tensor[B2] = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def normal(
+    def normal(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
         mean: float = 0.0,
@@ -202,7 +194,8 @@ class TensorFactories(TensorBase[B]):
     ) -> Self:
         """Random numbers drawn from the normal distribution with the given mean and standard deviation.
 
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device. Tensors as parameters
+        broadcast to ``shape``, and have gradients.
 
         Raises:
             ArgumentError: ``std`` is negative, or one of them is not finite.
@@ -217,16 +210,16 @@ class TensorFactories(TensorBase[B]):
     def normal(
         cls,
         shape: Size,
-        mean: float = 0.0,
-        std: float = 1.0,
+        mean: float | Tensor[B2] = 0.0,
+        std: float | Tensor[B2] = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def truncated_normal(
+    def truncated_normal(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
         mean: float = 0.0,
@@ -240,7 +233,8 @@ class TensorFactories(TensorBase[B]):
         """Random numbers from the normal distribution of the given mean and standard deviation, within [low, high].
 
         They are drawn from ``generator``, or from `burnpy.default_generator` of the device. ``low`` and ``high`` are in
-        units of the numbers, not of ``std``, and may be infinite.
+        units of the numbers, not of ``std``, and may be infinite. Tensors as parameters broadcast to ``shape``, and
+        have gradients.
 
         Raises:
             ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, the mean or ``std`` is not finite, or
@@ -257,23 +251,24 @@ class TensorFactories(TensorBase[B]):
     def truncated_normal(
         cls,
         shape: Size,
-        mean: float = 0.0,
-        std: float = 1.0,
-        low: float = -2.0,
-        high: float = 2.0,
+        mean: float | Tensor[B2] = 0.0,
+        std: float | Tensor[B2] = 1.0,
+        low: float | Tensor[B2] = -2.0,
+        high: float | Tensor[B2] = 2.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
-        device: B2 | type[B2],
+        device: B2 | type[B2] = ...,
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def exponential(
+    def exponential(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls, shape: Size, rate: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
         """Random numbers, 0 or larger, drawn from the exponential distribution, whose mean is 1 / ``rate``.
 
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
+        They are drawn from ``generator``, or from `burnpy.default_generator` of the device. A tensor as rate broadcasts
+        to ``shape``, and has a gradient.
 
         Raises:
             ArgumentError: ``rate`` is not above 0, or not finite.
@@ -288,11 +283,313 @@ class TensorFactories(TensorBase[B]):
     def exponential(
         cls,
         shape: Size,
-        rate: float = 1.0,
+        rate: float | Tensor[B2] = 1.0,
         *,
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def gamma(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        concentration: float,
+        rate: float = 1.0,
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers from the gamma distribution, with a density proportional to x^(concentration-1) · e^(-rate·x).
+
+        The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
+        each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
+        too small for the dtype, and are then 0; their logarithms are not.
+
+        Args:
+            shape: the shape of the result.
+            concentration: the shape parameter.
+            rate: the inverse of the scale.
+            log: whether to return the logarithms of the numbers, which do not underflow.
+            dtype: the dtype of the result; by default the dtype of the parameters that are tensors, else float32.
+            generator: the source of random numbers; by default `burnpy.default_generator` of the device.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``; neither is needed where a
+                parameter is a tensor.
+
+        Raises:
+            ArgumentError: a parameter is not a finite number above 0.
+            ShapeError: a parameter does not broadcast to ``shape``.
+            DeviceError: a parameter is on another device.
+
+        Source: Figurnov, Mohamed and Mnih, Implicit Reparameterization Gradients, 2018.
+
+        >>> from burnpy import Autodiff, Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> a = Tensor[Autodiff[NumPy]].from_data([0.5, 2.0]).require_grad()
+        >>> x = Tensor.gamma((1000, 2), a, generator=Generator(0))
+        >>> (x.mean().backward()[a] * 2.0).round().tolist()  # the derivative of the mean, which is a
+        [1.0, 1.0]
+        """
+    @overload
+    @classmethod
+    def gamma(
+        cls,
+        shape: Size,
+        concentration: float | Tensor[B2],
+        rate: float | Tensor[B2] = 1.0,
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def beta(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        a: float,
+        b: float,
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers in [0, 1] from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1).
+
+        The arguments, errors and gradients are as of `gamma`.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].beta((1000,), 8.0, 2.0, generator=Generator(0))
+        >>> round(x.mean().item(), 1)
+        0.8
+        """
+    @overload
+    @classmethod
+    def beta(
+        cls,
+        shape: Size,
+        a: float | Tensor[B2],
+        b: float | Tensor[B2],
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def dirichlet(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        concentration: float,
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random probabilities from the Dirichlet distribution: rows over the last dimension, whose sums are 1.
+
+        The arguments, errors and gradients are as of `gamma`. ``shape`` includes the last dimension, and a number as
+        concentration stands for each component.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].dirichlet((5, 3), 0.5, generator=Generator(0))
+        >>> (x.sum(dim=-1) - 1.0).abs().amax().item() < 1e-6
+        True
+        """
+    @overload
+    @classmethod
+    def dirichlet(
+        cls,
+        shape: Size,
+        concentration: float | Tensor[B2],
+        *,
+        log: bool = False,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def student_t(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        df: float,
+        loc: float = 0.0,
+        scale: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers from Student's t distribution with ``df`` degrees of freedom.
+
+        The arguments, errors and gradients are as of `gamma`. A normal number is divided by the
+        root of one of the gamma distribution, through which the gradient by ``df`` passes.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].student_t((1000,), 3.0, loc=5.0, generator=Generator(0))
+        >>> round(x.median().item())
+        5
+        """
+    @overload
+    @classmethod
+    def student_t(
+        cls,
+        shape: Size,
+        df: float | Tensor[B2],
+        loc: float | Tensor[B2] = 0.0,
+        scale: float | Tensor[B2] = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def gumbel(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        loc: float = 0.0,
+        scale: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers from the Gumbel distribution, with the density e^(-z - e^-z) of z = (x - loc) / scale.
+
+        The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].gumbel((1000,), generator=Generator(0))
+        >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
+        0.6
+        """
+    @overload
+    @classmethod
+    def gumbel(
+        cls,
+        shape: Size,
+        loc: float | Tensor[B2] = 0.0,
+        scale: float | Tensor[B2] = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def poisson(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls, shape: Size, rate: float, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random whole numbers from the Poisson distribution with mean ``rate``, which is at most 9e18.
+
+        They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
+        are as of `gamma`.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> rates = Tensor[NumPy].from_data([0.0, 1e8], dtype="float64")
+        >>> x = Tensor.poisson((2,), rates, generator=Generator(0))
+        >>> x[0].item(), round(x[1].item() / 1e8, 2)
+        (0.0, 1.0)
+        """
+    @overload
+    @classmethod
+    def poisson(
+        cls,
+        shape: Size,
+        rate: float | Tensor[B2],
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def binomial(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        count: float,
+        prob: float,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers of successes in ``count`` trials, at most 2⁵³, with probability ``prob`` each.
+
+        They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
+        are as of `gamma`, and ``count`` may be an `IntTensor` as well.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].binomial((1000,), 10, 0.3, generator=Generator(0))
+        >>> round(x.mean().item())
+        3
+        """
+    @overload
+    @classmethod
+    def binomial(
+        cls,
+        shape: Size,
+        count: float | Tensor[B2] | IntTensor[B2],
+        prob: float | Tensor[B2],
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def sobol(cls, shape: Size, *, start: int = 0, seed: int | None = None, dtype: DTypeLike | None = None) -> Self:
+        """Points of the Sobol sequence in [0, 1)ⁿ, which fill the unit cube more evenly than random ones.
+
+        Point k depends on k and the seed alone, so ``start`` continues a sequence. A number of points that is a power
+        of 2, from a multiple of it on, is the most even.
+
+        Args:
+            shape: (points, dims), with at most 40 dims; up to 2³² points.
+            start: the number of the first point.
+            seed: a non-negative int to scramble the points by: each is then uniformly distributed, and they are
+                as even as before. None for the sequence itself, whose first point is 0.
+            dtype: the dtype of the result; by default float32.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+
+        Raises:
+            ShapeError: the shape is not (points, dims), or has too many dims.
+            ArgumentError: the start or seed is negative or not an int, or the sequence ends before the last point.
+
+        Source: Joe and Kuo, Constructing Sobol Sequences with Better Two-Dimensional Projections, 2008.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].sobol((4, 2)).tolist()
+        [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
+        """
+    @overload
+    @classmethod
+    def sobol(
+        cls,
+        shape: Size,
+        *,
+        start: int = 0,
+        seed: int | None = None,
+        dtype: DTypeLike | None = None,
         device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None) -> Self:
+        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+    @overload
+    @classmethod
+    def linspace(
+        cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
     ) -> Tensor[B2]: ...
 
 class IntTensorFactories(TensorBase[B]):

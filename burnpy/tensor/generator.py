@@ -195,9 +195,9 @@ def default_generator(device: B | type[B]) -> Generator:
     >>> default_generator(NumPy) is default_generator(Autodiff[NumPy])
     True
     """
-    plain: Any = device_of(device).discrete
-    while plain.level or plain.stands_for is not None:
-        plain = plain.inner.discrete if plain.level else plain.stands_for
+    plain = _beneath_levels(device_of(device))
+    while plain.stands_for is not None:
+        plain = _beneath_levels(plain.stands_for)
     seeding = _seeding
     if _local.seeding is not seeding:
         _local.seeding, _local.generators = seeding, {}
@@ -205,6 +205,14 @@ def default_generator(device: B | type[B]) -> Generator:
     if generator is None:
         generator = _local.generators[plain] = seeding.generator(plain)
     return generator
+
+
+def _beneath_levels(device: Any) -> Any:
+    """Return the device beneath the levels of a device, which draws its random numbers."""
+    device = device.discrete
+    while device.level:
+        device = device.inner.discrete
+    return device
 
 
 def _records(recorder: Any, device: Any) -> bool:
@@ -231,7 +239,7 @@ def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.r
             f"{operation}() draws on a device from outside of the loop or branch that calls it, and would give the "
             "same numbers in each step; draw on the device of an argument of the function, as with device=x.device"
         )
-    if recording and device.discrete.stands_for is None:
+    if recording and _beneath_levels(device).stands_for is None:
         raise RecordingError(
             f"{operation}() draws on {device}, outside of the compiled function that calls it, and would give the same "
             "numbers in all later calls; draw on the device of an argument, as with device=x.device"

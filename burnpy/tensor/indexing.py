@@ -47,9 +47,12 @@ class Indexing(TensorBase[B]):
         backend: Any = self._backend
         shape = value.shape
         index: Any = key
-        if index.__class__ is int and shape and -shape[0] <= index < shape[0]:
-            simple: Key | None = (index if index >= 0 else index + shape[0],)
-        else:
+        kind = index.__class__
+        simple: Key | None = None
+        if kind is int:
+            if shape and -shape[0] <= index < shape[0]:
+                simple = (index if index >= 0 else index + shape[0],)
+        elif kind is slice or kind is tuple:
             simple = quick(index, shape)
         if simple is not None:
             try:
@@ -66,7 +69,9 @@ class Indexing(TensorBase[B]):
                 return out
         keys = _keys()
         try:
-            basic, indexed = keys.parsed_key(self, key)
+            basic, indexed = None, keys.rows(self, key)
+            if indexed is None:
+                basic, indexed = keys.parsed_key(self, key)
         except DeviceError as error:
             device = getattr(error, "device", None)
             if device is None:

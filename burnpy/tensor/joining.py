@@ -81,14 +81,14 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
         first, values = with_common_dtype("stack", tensors)
     else:
         first = tensors[0]
-    shapes: list[Shape] = [value.shape for value in values]
-    shape, count = shapes[0], len(shapes)
-    if shapes.count(shape) != count:
-        k = next(k for k, other in enumerate(shapes) if other != shape)
-        raise ShapeError(
-            f"stack() cannot join shapes {shape} and {shapes[k]} (the first and number {k + 1}); they must be equal"
-        )
-    resolved = new_dim_of(dim, len(shape), "stack")
+    shape: Shape = values[0].shape
+    for k, value in enumerate(values):
+        if value.shape != shape:
+            raise ShapeError(
+                f"stack() cannot join shapes {shape} and {value.shape} (the first and number {k + 1}); "
+                "they must be equal"
+            )
+    resolved, count = new_dim_of(dim, len(shape), "stack"), len(values)
     b = first._backend
     if resolved < len(shape):  # side by side, they are in order already
         primitive = b.reshape(b.cat(values, resolved), (*shape[:resolved], count, *shape[resolved:]))

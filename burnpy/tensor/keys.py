@@ -73,11 +73,9 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
         DeviceError: an index is on another device.
     """
     shape = x.shape
-    if isinstance(key, TensorBase) and key.kind == "int" and key._primitive.shape and shape:  # often: x[indices]
-        check_beside("x[...]", x, key)
-        index = in_range(x.device, key._primitive, shape[0], True, "x[...]", 0, shape)
-        flat = index if len(index.shape) == 1 else x.device.discrete.reshape(index, (math.prod(index.shape),))
-        return ParsedKey(None, Indexed(None, 0, shape[:1], flat, index.shape))
+    indexed_rows = rows(x, key)
+    if indexed_rows is not None:
+        return ParsedKey(None, indexed_rows)
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice
@@ -122,13 +120,26 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
     return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
 
 
+def rows(x: TensorBase[Any], key: Any) -> Indexed | None:
+    """Return the index of the frequent key that is one int tensor, as `parsed_key` does; None for any other key."""
+    shape = x._primitive.shape
+    if not shape or key.__class__ is not TensorBase.kinds["int"] or not key._primitive.shape:
+        return None
+    check_beside("x[...]", x, key)
+    device: Any = x._device
+    index = in_range(device, key._primitive, shape[0], True, "x[...]", 0, shape)
+    flat = index if len(index.shape) == 1 else device.discrete.reshape(index, (math.prod(index.shape),))
+    return Indexed(None, 0, shape[:1], flat, index.shape)
+
+
 def picked(backend: Any, value: Value, indexed: Indexed) -> Value:
     """Return the elements of a slice at the indices."""
-    flat = flattened(backend, value, indexed)
-    out = backend.index_select(flat, indexed.dim, indexed.index)
-    if len(indexed.shape) == 1:
+    order, dim, sizes, index, shape = indexed
+    flat = value if order is None and len(sizes) == 1 else flattened(backend, value, indexed)
+    out = backend.index_select(flat, dim, index)
+    if len(shape) == 1:
         return out
-    return backend.reshape(out, (*flat.shape[: indexed.dim], *indexed.shape, *flat.shape[indexed.dim + 1 :]))
+    return backend.reshape(out, (*flat.shape[:dim], *shape, *flat.shape[dim + 1 :]))
 
 
 def flattened(backend: Any, value: Value, indexed: Indexed) -> Value:

@@ -262,6 +262,11 @@ def check_beside(operation: str, x: TensorBase[Any], index: TensorBase[Any]) -> 
         DeviceError: they are on unrelated devices.
         OutsideError: the index is inside of a recording, and the tensor outside, which must be lifted.
     """
+    device: Any = x._device
+    if index._device is device:  # as `together` does, in a call less
+        if hasattr(device, "refuse"):
+            device.refuse(operation)
+        return
     placed = together(operation, x, index)[0]
     if placed._device.discrete is not x._device.discrete:
         raise OutsideError(

@@ -242,17 +242,37 @@ def unique_slices(
     The slices are sorted by each of their elements, from the last to the first: sorts are stable.
     """
     d = b.discrete
-    size = x.shape[dim]
-    others = tuple(k for k in range(len(x.shape)) if k != dim)
-    width = math.prod(x.shape[k] for k in others)
-    rows = b.reshape(b.permute(numbers, (dim, *others)), (size, width))
-    order = d.arange(0, size, 1, int64)
-    for column in reversed(range(width)):
+    rows = _rows(b, numbers, dim)
+    order = d.arange(0, x.shape[dim], 1, int64)
+    for column in reversed(range(rows.shape[1])):
         values = b.index_select(b.slice(rows, (slice(None), column)), 0, order)
         order = d.index_select(order, 0, b.argsort(values, 0, False))
     groups = _Groups(d, order, _differs(b, b.index_select(rows, 0, order)))
     index = groups.inverse() if inverse else None
     return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
+
+
+def unique_runs(
+    b: Any, x: Value, dim: int | None, inverse: bool = True, counts: bool = True
+) -> tuple[Value, Int | None, Int | None]:
+    """Return the first of each run of equal neighbours, elements or slices along ``dim``; the run of each; and lengths.
+
+    The index and the lengths are None unless they are wanted.
+    """
+    d = b.discrete
+    if dim is None:
+        x, dim, shape = b.reshape(x, (math.prod(x.shape),)), 0, x.shape
+    else:
+        shape = (x.shape[dim],)
+    groups = _Groups(d, d.arange(0, x.shape[dim], 1, int64), _differs(b, _rows(b, x, dim)))
+    index = d.reshape(groups.inverse(), shape) if inverse else None
+    return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
+
+
+def _rows(b: Any, x: Value, dim: int) -> Value:
+    """Return the slices of x along ``dim`` as rows of a matrix."""
+    others = tuple(k for k in range(len(x.shape)) if k != dim)
+    return b.reshape(b.permute(x, (dim, *others)), (x.shape[dim], math.prod([x.shape[k] for k in others])))
 
 
 def _differs(b: Any, ordered: Number) -> Any:

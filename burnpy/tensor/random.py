@@ -12,48 +12,43 @@ from burnpy.backend.dtypes import float64, int64
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType, Float, Int, Shape
 from burnpy.tensor.creation import Factory, Size, factory_shape
+from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, POSITIVE, Draw
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.host_data import fitting
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 
 def uniform(cls: Any, shape: Size, low: Any, high: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.uniform``."""
-    target = Factory(cls, device, "uniform", draws=True)
-    target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
-    return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
+    if not _has_tensors(low, high):
+        target = Factory(cls, device, "uniform", draws=True)
+        target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
+        return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
+    draw = Draw(cls, "uniform", shape, dtype, generator, device, low=(low, FINITE), high=(high, FINITE))
+    d, first, last = draw.device, draw.full("low"), draw.full("high")
+    message = f"{draw.factory}() got an element of low above the one of high; expected low <= high"
+    refuse_unless(d, d.le(d.detach(first), d.detach(last)), ArgumentError(message))
+    samples = d.add(d.mul(d.random_uniform(draw.rng(), draw.shape, draw.dtype), d.sub(last, first)), first)
+    return draw.wrap(d.where(d.lt(d.detach(samples), d.detach(last)), samples, first))  # rounding must not reach high
 
 
 def normal(cls: Any, shape: Size, mean: Any, std: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.normal``."""
-    target = Factory(cls, device, "normal", draws=True)
-    target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
-    return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
-
-
-def truncated_normal(
-    cls: Any,
-    shape: Size,
-    mean: Any,
-    std: Any,
-    low: Any,
-    high: Any,
-    dtype: Any,
-    generator: Any,
-    device: Any,
-) -> Any:
-    """Implement ``Tensor.truncated_normal``."""
-    target = Factory(cls, device, "truncated_normal", draws=True)
-    target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
-    m, s, a, z = (fitting(number, "float", target_dtype, target.factory) for number in (mean, std, low, high))
-    return target.wrap(truncated_values(target.device, sizes, m, s, a, z, target_dtype, generator, target.factory))
+    if not _has_tensors(mean, std):
+        target = Factory(cls, device, "normal", draws=True)
+        target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
+        return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
+    draw = Draw(cls, "normal", shape, dtype, generator, device, mean=(mean, FINITE), std=(std, NOT_NEGATIVE))
+    return draw.scaled(draw.device.random_normal(draw.rng(), draw.shape, draw.dtype), "mean", "std")
 
 
 def exponential(cls: Any, shape: Size, rate: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.exponential``."""
-    target = Factory(cls, device, "exponential", draws=True)
-    target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
-    return target.wrap(exponential_values(target.device, sizes, rate, target_dtype, generator, target.factory))
+    draw = Draw(cls, "exponential", shape, dtype, generator, device, rate=(rate, POSITIVE))
+    by = draw.value("rate")
+    drawn = draw.device.random_exponential(draw.rng(), draw.shape, draw.dtype)
+    return draw.wrap(drawn if isinstance(by, float) and by == 1.0 else draw.device.div(drawn, by))
 
 
 def randint(cls: Any, low: int, high: int, shape: Size, dtype: Any, generator: Any, device: Any) -> Any:
@@ -120,63 +115,11 @@ def normal_values(
     return samples if mean == 0.0 else device.add(samples, mean)
 
 
-def truncated_values(
-    device: Any,
-    shape: Shape,
-    mean: float,
-    std: float,
-    low: float,
-    high: float,
-    dtype: DType,
-    generator: Any,
-    operation: str,
-) -> Float:
-    """Return a primitive of random numbers from a truncated normal distribution, by the inverse of its distribution
-    function.
-
-    Raises:
-        ArgumentError: there is no such distribution, or its interval lies more than 6 standard deviations from the
-            mean, where the inverse of the distribution function of float64 has few right digits.
-    """
-    if not (math.isfinite(mean) and math.isfinite(std)) or std <= 0 or not low < high:
-        raise ArgumentError(
-            f"{operation}() got the mean {mean}, std {std} and the interval {low} … {high}; give a finite mean "
-            "and std, std above 0, and low < high"
-        )
-    ends = ((low - mean) / std, (high - mean) / std)
-    if ends[0] > 6.0 or ends[1] < -6.0:
-        raise ArgumentError(
-            f"{operation}() got the mean {mean}, std {std} and the interval {low} … {high}, which lies more than "
-            "6 standard deviations from the mean; almost no number is drawn there"
-        )
-    sign = -1.0 if ends[0] > 0.0 else 1.0  # the lower tail has more digits than the upper one
-    first, last = (math.erfc(-end / math.sqrt(2.0)) for end in (ends if sign > 0.0 else (-ends[1], -ends[0])))
-    samples = device.random_uniform(drawn_from(generator, device, operation), shape, float64)
-    inverse = device.erfinv(device.add(device.mul(samples, last - first), first - 1.0))
-    drawn = device.cast(device.add(device.mul(inverse, sign * std * math.sqrt(2.0)), mean), dtype)
-    return device.maximum(device.minimum(drawn, high), low)  # rounding must not leave the interval
-
-
-def exponential_values(device: Any, shape: Shape, rate: Any, dtype: DType, generator: Any, operation: str) -> Float:
-    """Return a primitive of random numbers from the exponential distribution: -log(1 - u) / rate, u uniform on [0, 1).
-
-    Raises:
-        ArgumentError: ``rate`` is not above 0, or not finite.
-    """
-    rate = fitting(rate, "float", dtype, operation)
-    if not (math.isfinite(rate) and rate > 0):
-        raise ArgumentError(f"{operation}() got the rate {rate}; give a finite one above 0")
-    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
-    samples = device.random_uniform(drawn_from(generator, device, operation), shape, wide)
-    drawn = device.neg(device.log1p(device.neg(samples)))
-    return device.cast(drawn if rate == 1.0 else device.div(drawn, rate), dtype)
-
-
 def multinomial_values(device: Any, weights: Float, count: int, replacement: bool, generator: Any) -> Int:
     """Return a primitive of ``count`` indices for each row of ``weights`` (rows, classes), float64 and all valid.
 
-    With replacement, the inverse of the cumulative distribution is found by bisection. Without, each draw is the
-    largest of log(weight) + Gumbel noise among the classes that are left: the noise stays the same for all draws.
+    With replacement, the inverse of the cumulative distribution is found by bisection. Without, the draws are the
+    largest of log(weight) + Gumbel noise, in order, the noise being the same for all draws.
     Source: W. Kool et al., Stochastic Beams and Where to Find Them, 2019.
     """
     d = device.discrete
@@ -193,11 +136,9 @@ def multinomial_values(device: Any, weights: Float, count: int, replacement: boo
             further = device.le(device.gather(cumulative, 1, middle), target)
             low, high = d.where(further, d.add(middle, 1), low), d.where(further, high, middle)
         return low
-    noise = device.log(device.neg(device.log(device.random_uniform(rng, (rows, classes), float64))))
-    keys = device.sub(device.log(weights), noise)
-    drawn = []
-    for _ in range(count):
-        best = d.reshape(device.argmax(keys, 1, False), (rows, 1))
-        keys = device.scatter(keys, 1, best, device.full((rows, 1), -math.inf, float64))
-        drawn.append(best)
-    return d.cat(drawn, 1)
+    keys = device.sub(device.log(weights), device.log(device.random_exponential(rng, (rows, classes), float64)))
+    return device.topk_index(keys, 1, count, True)
+
+
+def _has_tensors(*parameters: Any) -> bool:
+    return any(isinstance(x, TensorBase) for x in parameters)

@@ -1,15 +1,21 @@
-"""Functions that join tensors along their first dimensions or along the diagonal, add dimensions, or make grids."""
+"""Functions that join tensors along their first dimensions or along the diagonal, add dimensions, or make grids.
+
+Grids are tables of combinations, and of powers, too.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
+
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import addressable
+from burnpy.tensor.dims import addressable, integer, need_flag
 from burnpy.tensor.joining import joined, with_common_dtype
 from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
@@ -23,9 +29,12 @@ __all__ = [
     "atleast_3d",
     "block_diag",
     "cartesian_prod",
+    "column_stack",
+    "combinations",
     "dstack",
     "hstack",
     "meshgrid",
+    "vander",
     "vstack",
 ]
 
@@ -95,6 +104,23 @@ def hstack(tensors: Sequence[X]) -> X:
     """
     wide = _widened("hstack", tensors, _one)
     return joined("hstack", wide, 0 if wide[0].ndim == 1 else 1)  # type: ignore[no-any-return]  # of the tensors' class
+
+
+@explained
+def column_stack(tensors: Sequence[X]) -> X:
+    """The tensors concatenated along their second dimension; vectors and 0-d ones become columns.
+
+    Raises:
+        ShapeError: the shapes differ in another dimension.
+        ArgumentError: the sequence is empty or contains something that is not a tensor.
+
+    >>> from burnpy import Tensor, column_stack
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+    >>> column_stack([x, x]).tolist()
+    [[1.0, 1.0], [2.0, 2.0]]
+    """
+    return joined("column_stack", _widened("column_stack", tensors, _column), 1)  # type: ignore[no-any-return]  # as above
 
 
 @explained
@@ -176,6 +202,10 @@ def _one(shape: Shape) -> Shape:
 
 def _two(shape: Shape) -> Shape:
     return (1,) * (2 - len(shape)) + tuple(shape)
+
+
+def _column(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (math.prod(shape), 1)
 
 
 def _three(shape: Shape) -> Shape:
@@ -284,6 +314,84 @@ def cartesian_prod(*tensors: Any) -> Any:
     shape = (*grids[0].shape, 1)
     joined = b.cat([b.reshape(grid, shape) for grid in grids], len(values))
     return first._like(b.reshape(joined, (math.prod(grids[0].shape), len(values))))
+
+
+@explained
+def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
+    """All combinations of ``r`` elements of a vector, a row each, in the order of ``itertools.combinations``.
+
+    Args:
+        x: a vector of any kind.
+        r: the number of elements of a combination; of 0 the result is empty, of shape (0,).
+        with_replacement: whether an element may be repeated, as by ``itertools.combinations_with_replacement``.
+
+    Raises:
+        ShapeError: x is not a vector.
+        ArgumentError: r is negative.
+
+    >>> from burnpy import IntTensor, combinations
+    >>> from burnpy.backend import NumPy
+    >>> combinations(IntTensor[NumPy].from_data([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    given: Any = x
+    if not isinstance(given, TensorBase) or given.ndim != 1:
+        raise ShapeError(f"combinations() takes a vector, got {describe(given)}")
+    count = integer(r, "number of elements", "combinations")
+    need_flag(with_replacement, "with_replacement", "combinations")
+    if count < 0:
+        raise ArgumentError(f"combinations() got r={count}; give 0 or more")
+    every = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.fromiter(itertools.chain.from_iterable(every(range(x.shape[0]), count)), np.int64)
+    b: Any = x._backend
+    chosen = b.index_select(x._primitive, 0, x._device.discrete.from_numpy(places))
+    return x._like(b.reshape(chosen, (places.size // count, count)) if count else chosen)
+
+
+@overload
+def vander(x: Tensor[B], N: int | None = None, increasing: bool = False) -> Tensor[B]: ...  # noqa: N803  # PyTorch's name
+@overload
+def vander(x: IntTensor[B], N: int | None = None, increasing: bool = False) -> IntTensor[B]: ...  # noqa: N803  # as above
+@explained
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # as above
+    """The Vandermonde matrix of a vector: column j has the powers of its elements with exponent N - 1 - j.
+
+    Args:
+        x: a vector of n floats or ints; of ints the matrix is int64.
+        N: the number of columns; None for n.
+        increasing: whether the exponents ascend, as in `linalg.vander`.
+
+    Raises:
+        ShapeError: x is not a vector.
+        ArgumentError: N is negative.
+
+    >>> from burnpy import Tensor, vander
+    >>> from burnpy.backend import NumPy
+    >>> vander(Tensor[NumPy].from_data([2.0, 3.0]), 3).tolist()
+    [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
+    """
+    need_flag(increasing, "increasing", "vander")
+    if not isinstance(x, TensorBase) or x.kind == "bool":
+        raise KindError(f"vander() takes a vector of floats or ints, got {describe(x)}")
+    if x.ndim != 1:
+        raise ShapeError(f"vander() takes a vector, got shape {x.shape}")
+    powers = ascending_powers("vander", x, N)
+    return powers if increasing else powers.flip(1)
+
+
+def ascending_powers(operation: str, x: Any, count: int | None) -> Any:
+    """Return the powers of each element with exponents from 0 to ``count - 1``, along a new last dimension.
+
+    Raises:
+        ArgumentError: the number is negative.
+    """
+    columns = x.shape[-1] if count is None else integer(count, "number of columns N", operation)
+    if columns < 0:
+        raise ArgumentError(f"{operation}() got N={columns} columns; give 0 or more")
+    b: Any = x._backend
+    raised = b.expand(b.reshape(x._primitive, (*x.shape, 1)), (*x.shape, max(columns - 1, 0)))
+    factors = b.cat([b.full((*x.shape, min(columns, 1)), 1, x.dtype), raised], x.ndim)
+    return x._like(b.cumprod(factors, x.ndim))
 
 
 def _vectors(operation: str, tensors: tuple[Any, ...]) -> tuple[Any, list[Any]]:

@@ -217,11 +217,12 @@ def trapezoid(
     >>> trapezoid(y).item(), trapezoid(y, x).item()
     (4.5, 7.5)
     """
-    if x is None:
-        samples, resolved, width = _equally_spaced("trapezoid", y, dx, dim)
-        return samples._like(_integral(samples._backend, samples._primitive, resolved, width))
-    samples, areas, resolved = _areas("trapezoid", y, x, dx, dim)
-    return samples._like(samples._backend.sum(areas, (resolved,), False))
+    samples, widths, resolved = _samples("trapezoid", y, x, dx, dim)
+    b, value = samples._backend, samples._primitive
+    if value.shape[resolved] > 1 and (isinstance(widths, (int, float)) or len(widths.shape) == 1):
+        return samples._like(_integral(b, value, resolved, widths))
+    areas, along = _areas(b, value, resolved, widths)
+    return samples._like(b.sum(areas, (along,), False))
 
 
 @explained
@@ -235,59 +236,75 @@ def cumulative_trapezoid(
     >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """
-    samples, areas, resolved = _areas("cumulative_trapezoid", y, x, dx, dim)
-    return samples._like(samples._backend.cumsum(areas, resolved))
+    samples, widths, resolved = _samples("cumulative_trapezoid", y, x, dx, dim)
+    areas, along = _areas(samples._backend, samples._primitive, resolved, widths)
+    return samples._like(samples._backend.cumsum(areas, along))
 
 
-def _equally_spaced(operation: str, y: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], int, Any]:
-    """Return y as floats, the dim, and the width as a number."""
+_LONG = 8192
+"""The number of samples up to which they are summed by a product, whose error grows with it."""
+
+
+def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
+    """Return y as floats, its dim, and the widths between neighbours: a number, 1-d, or broadcasting to y."""
+    if x is not None and dx is not None:
+        raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
     y = y.float() if isinstance(y, IntTensor) else y
     need_floats(operation, y)
     if not y.ndim:
         raise ShapeError(f"{operation}() got a 0-d tensor; samples lie along a dimension")
-    return y, dim_of(dim, y.ndim, operation), number(y, 1.0 if dx is None else dx, operation)
-
-
-def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
-    """Return the sum of the samples times the width; the first and the last sample count half."""
-    last = value.shape[dim] - 1
-    if last < 1:
-        return b.mul(b.sum(part(b, value, dim, 0, 0), (dim,), False), width)
-    ends = b.sum(b.add(part(b, value, dim, 0, 1), part(b, value, dim, last, last + 1)), (dim,), False)
-    return b.mul(b.add(b.sum(part(b, value, dim, 1, last), (dim,), False), b.mul(ends, 0.5)), width)
-
-
-def _areas(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
-    """Return y as floats, the areas between its neighbours, and the dim."""
-    if x is not None and dx is not None:
-        raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
-    y, resolved, width = _equally_spaced(operation, y, dx, dim)
+    resolved = dim_of(dim, y.ndim, operation)
     if x is None:
-        return y, _halves(y, resolved, width), resolved
+        return y, number(y, 1.0 if dx is None else dx, operation), resolved
     x = x.float() if isinstance(x, IntTensor) else x
     need_floats(operation, x)
-    if x.ndim == 1 and x.shape[0] != y.shape[resolved]:
+    vector = x.ndim == 1
+    if vector and x.shape[0] != y.shape[resolved]:
         raise ShapeError(
             f"{operation}() got {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
             f"{x.shape[0]} places"
         )
-    y, places = operands(y, x, operation)
-    b = y._backend
-    at = y.ndim - resolved
-    if x.ndim == 1:
-        places = b.reshape(places, (x.shape[0], *(1,) * (at - 1)))
-    along = len(places.shape) - at
-    if along < 0 or broadcast_shape(places.shape, y.shape) is None:
+    samples, places = operands(y, x, operation)
+    along = 0 if vector else x.ndim - y.ndim + resolved
+    if along < 0 or not (vector or broadcast_shape(x.shape, y.shape)):
         raise ShapeError(f"{operation}() got shape {y.shape} with x of shape {x.shape}; they must broadcast")
-    size = places.shape[along]
-    widths = b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0)))
-    areas = _halves(y, resolved, widths)
-    return y, areas, len(areas.shape) - at
+    b, size = samples._backend, x.shape[along]
+    return samples, b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0))), resolved
 
 
-def _halves(y: Any, dim: int, width: Any) -> Any:
-    """Return the means of neighbours along ``dim``, times the width."""
-    b, value = y._backend, y._primitive
-    size = value.shape[dim]
+def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
+    """Return the sum of at least two samples times the width; the first and the last sample count half.
+
+    Args:
+        b: the backend.
+        value: the samples.
+        dim: the dimension along which they lie.
+        width: a number, or the widths between neighbours, 1-d.
+    """
+    count, dtype = value.shape[dim], value.dtype
+    if isinstance(width, (int, float)):
+        end = b.full((1,), 0.5 * width, dtype)
+        weights = b.cat([end, b.full((count - 2,), width, dtype), end], 0)
+    else:
+        nothing = b.full((1,), 0.0, dtype)
+        weights = b.mul(b.add(b.cat([nothing, width], 0), b.cat([width, nothing], 0)), 0.5)
+    outer, inner = math.prod(value.shape[:dim]), math.prod(value.shape[dim + 1 :])
+    if count > _LONG:
+        weights = b.reshape(weights, (count, *(1,) * (len(value.shape) - dim - 1)))
+        return b.sum(b.mul(value, weights), (dim,), False)
+    if inner == 1:
+        return b.reshape(b.matmul(b.reshape(value, (outer, count)), weights), value.shape[:dim])
+    rows = b.reshape(value, (outer, count, inner))
+    return b.reshape(b.matmul(weights, rows), (*value.shape[:dim], *value.shape[dim + 1 :]))
+
+
+def _areas(b: Any, value: Any, dim: int, widths: Any) -> tuple[Any, int]:
+    """Return the means of neighbouring samples times the widths, and the dimension along which they lie."""
+    size, at = value.shape[dim], len(value.shape) - dim
     total = b.add(part(b, value, dim, 1, size), part(b, value, dim, 0, max(size - 1, 0)))
-    return b.mul(total, 0.5 * width) if isinstance(width, (int, float)) else b.mul(b.mul(total, width), 0.5)
+    if isinstance(widths, (int, float)):
+        return b.mul(total, 0.5 * widths), dim
+    if len(widths.shape) == 1:
+        widths = b.reshape(widths, (*widths.shape, *(1,) * (at - 1)))
+    areas = b.mul(b.mul(total, widths), 0.5)
+    return areas, len(areas.shape) - at

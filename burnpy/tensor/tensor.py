@@ -32,6 +32,7 @@ from burnpy.tensor.methods import (
     Repeating,
     Scattering,
     Shifts,
+    SliceUpdates,
 )
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.protocols import Protocols
@@ -55,6 +56,7 @@ class BoolTensor(
     Indexing[B],
     Gathering[B],
     Scattering[B],
+    SliceUpdates[B],
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
@@ -118,6 +120,7 @@ class IntTensor(
     Indexing[B],
     Gathering[B],
     Scattering[B],
+    SliceUpdates[B],
     Repeating[B],
     Diagonals[B],
     DiscreteDifferentiation[B],
@@ -194,6 +197,7 @@ class Tensor(
     Indexing[B],
     Gathering[B],
     Scattering[B],
+    SliceUpdates[B],
     Repeating[B],
     Diagonals[B],
     Differentiation[B],

@@ -28,7 +28,7 @@ from burnpy.train.loggers import values_of
 from burnpy.train.run_file import Position, Writer, parts_of, restored
 from burnpy.train.standard_callbacks import Checkpoints
 from burnpy.train.strategy import Ranks, from_leader, of_rank, random_states, set_random_states, shared, summed
-from burnpy.train.train_step import Measured, Running, Step, added, batch_size, checked_step, finite_loss
+from burnpy.train.train_step import Measured, Running, added, batch_size, checked_step, finite_loss
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -266,7 +266,11 @@ class Loop:
         if batch is None:
             micro.add(Measured(None, 0, None))
         else:
-            step, grads = self._computed(batch)
+            if self.steps is None:
+                step, grads = checked_step(self.learner.train_step(at.model, batch), "train_step"), None
+            else:
+                check_batch(batch)
+                step, grads = self.steps.gradients(at.model, batch, at.scaler)
             number = at.batch
             value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {number}, step {at.step}")
             size = batch_size(batch) if step.weight is None else step.weight
@@ -278,14 +282,6 @@ class Loop:
         else:
             feed.end()
         return feed.has_next
-
-    def _computed(self, batch: Any) -> tuple[Step[Any], GradientsParams[Any] | None]:
-        """Return the training step of a batch, and its gradients if they are computed at once."""
-        at = self.position
-        if self.steps is None:
-            return checked_step(self.learner.train_step(at.model, batch), "train_step"), None
-        check_batch(batch)
-        return self.steps.gradients(at.model, batch, at.scaler)
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
         """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged.

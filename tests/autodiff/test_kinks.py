@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist
+from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist, special
 from burnpy.autodiff import Forward
 from burnpy.backend import NumPy
 from burnpy.backend.operations.pointwise import pow_x_vjp, pow_y_vjp
@@ -241,6 +241,14 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[0.5, 0.5, 1], [0.5, 0.5, 0]],
     ),
     ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0, 0.0], [0.0, np.e]], [[0, 1], [0, 0]]),
+    ("xlog1py at 0", special.xlog1py, [[0.0, 0.0], [-1.0, np.e - 1]], [[0, 1], [0, 0]]),
+    ("entr at 0", special.entr, [[0.0, 1.0]], [[INF, -1]]),
+    ("i0e, i1 and i1e at 0", lambda x: special.i0e(x) + special.i1(x) + special.i1e(x), [[0.0]], [[1]]),
+    ("ndtri at 0", special.ndtri, [[0.0, 0.5]], [[INF, np.sqrt(2 * np.pi)]]),
+    ("log_ndtr far out", special.log_ndtr, [[-INF, INF]], [[INF, 0]]),
+    ("erfcx far out", special.erfcx, [[INF, 0.0]], [[0, -2 / np.sqrt(np.pi)]]),
+    ("igamma at 0", lambda x, y: x.igamma(y), [[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], [[0, 0, 0], [1, 0, INF]]),
+    ("igamma at infinity", lambda x, y: x.igamma(y), [[1.0, INF], [INF, 2.0]], [[0, 0], [0, 0]]),
     ("sinc at 0", lambda x: x.sinc(), [[0.0, 1.0]], [[0, -1]]),
     ("erfinv at -1", lambda x: x.erfinv(), [[-1.0, 0.0]], [[INF, np.sqrt(np.pi) / 2]]),
     ("trunc and frac", lambda x: x.trunc() + 3 * x.frac(), [[1.5, -2.0]], [[3, 3]]),
@@ -320,6 +328,9 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("hypot at (0, 0)", lambda x, y: x.hypot(y), [[0.0, 1.0], [0.0, 0.0]]),
     ("atan2 at (0, 0)", lambda x, y: x.atan2(y), [0.0, 0.0]),
     ("sinc at 0", lambda x: x.sinc(), [[0.0, 1e-9, 1.0]]),
+    ("i0, i0e, i1 and i1e at 0", lambda x: special.i0(x) + special.i0e(x) + special.i1(x) + special.i1e(x), [[0.0]]),
+    ("xlog1py at 0", special.xlog1py, [[0.0], [-1.0]]),
+    ("igamma at the origin of x = 3", lambda y: y.full_like(3.0).igamma(y), [[0.0]]),
     ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0], [0.0]]),
     ("normalize of zeros", functional.normalize, [[[0.0, 0.0]]]),
     ("logaddexp of infinities", lambda x, y: x.logaddexp(y), [[INF, -INF], [INF, -INF]]),

@@ -91,6 +91,7 @@ def draw(device: CuPy) -> list[Any]:
         device.random_normal(generator, (3,), float16),
         device.random_integers(generator, -2, 3, (50,), int8),
         device.random_permutation(generator, 9, int32),
+        device.random_exponential(generator, (3,), float32),
     ]
     return [device.to_numpy(d) for d in drawn]
 
@@ -99,7 +100,7 @@ def test_random_numbers_follow_the_generator(journal: Journal) -> None:
     first, again = draw(CuPy()), draw(CuPy(1))
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert [a.dtype for a in first] == [float32, float64, float16, float64, float16, int8, int32]
+    assert [a.dtype for a in first] == [float32, float64, float16, float64, float16, int8, int32, float32]
     assert first[2].max() < 1
     assert set(first[5].tolist()) == {-2, -1, 0, 1, 2}
     assert sorted(first[6].tolist()) == list(range(9))

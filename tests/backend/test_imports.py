@@ -16,15 +16,16 @@ EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
-        "activation attention binary convolution creation decompositions dense distances elementary foreach fourier "
-        "incomplete_gamma "
-        "indexing linalg normalization ordering padding pointwise pooling programs recurrence "
-        "recurrence_steps reduction resampling scans shape special volume_convolution windows"
+        "activation alignment attention bessel binary convolution creation decompositions dense distances elementary "
+        "foreach fourier incomplete_gamma "
+        "indexing linalg normal_distribution normalization ordering padding pointwise pooling programs recurrence "
+        "random recurrence_steps reduction resampling scans shape special volume_convolution windows"
     ),
     "burnpy.hints": "numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
-        "integers joining levels operands pointwise protocols reduction shape template tensor tensor_base"
+        "integers joining levels operands pointwise protocols random_factories reduction shape template "
+        "tensor tensor_base"
     ),
     "burnpy.tensor.methods": "",
 }

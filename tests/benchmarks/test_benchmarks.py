@@ -13,6 +13,7 @@ import pytest
 from benchmarks import (
     chains,
     clipping,
+    compiled,
     data,
     distributed,
     full_size,
@@ -24,6 +25,7 @@ from benchmarks import (
     operations,
     processes,
     roofline,
+    special,
     spectra,
     tiny,
     training,
@@ -66,6 +68,14 @@ def test_linalg(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
+def test_special_functions(peer: str) -> None:
+    notebook = Notebook()
+    special.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert set(notebook.values) >= {f"{name} of float32, gradients" for name in special.RANGES}
+
+
+@pytest.mark.parametrize("peer", PEERS)
 def test_spectra(peer: str) -> None:
     notebook = Notebook()
     spectra.work(load(peer), SMOKE, notebook, {})
@@ -91,6 +101,19 @@ def test_inference_and_large_rows(peer: str) -> None:
     assert set(lists.values) == set(clipping.CASES)
     assert set(models.values) == {f"{model}/{batch}" for model in TASKS for batch in inference.BATCHES}
     assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
+
+
+@pytest.mark.parametrize("peer", [*PEERS, "burnpy, compiled"])
+def test_compiled(peer: str) -> None:
+    for what in ("steps", "formulas", "inference"):
+        notebook = Notebook()
+        compiled.work(load(peer), SMOKE, notebook, {"what": what, "threads": 1})
+        assert not notebook.errors
+        assert notebook.values
+    first = Notebook()
+    compiled.work(load(peer), SMOKE, first, {"what": "first"})
+    assert first.values
+    assert not first.errors
 
 
 def test_roofline() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import burnpy
-from burnpy import fft, linalg, nn, optim
+from burnpy import fft, linalg, nn, optim, special
 from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
 from burnpy.nn import functional
 from burnpy.tensor.tensor_base import TensorBase
@@ -19,6 +19,8 @@ from tests.rows import every_row
 
 BY_DEFAULT = {
     "run": "its default executes a program with operations that have rules",
+    "gamma_quantile_slope": "its default is a quadrature, whose derivatives follow from its operations",
+    "beta_quantile_slope": "its default is a quadrature, whose derivatives follow from its operations",
     "foreach_add": "its default adds each, and gradients are rarely differentiated",
     "foreach_cast": "its default converts each, and gradients are rarely differentiated",
     "foreach_clamp": "its default clamps each, and gradients are rarely differentiated",
@@ -72,15 +74,20 @@ REACHED = {
     "min_dim": "x.min(1)",
     "overlap_add": "fft.istft(fft.stft(x, 2), 2)",
     "pad_ends": "functional.pad(x, (1, 1), mode='reflect')",
+    "random_binomial": "Tensor[Counted].binomial((2,), 3, 0.5)",
+    "random_exponential": "Tensor[Counted].exponential((2,))",
+    "random_gamma": "Tensor[Counted].gamma((2,), 2.0)",
     "random_integers": "IntTensor[Counted].randint(0, 9, (2,))",
+    "random_log_dirichlet": "Tensor[Counted].dirichlet((2, 3), 2.0)",
+    "random_logit_beta": "Tensor[Counted].beta((2,), 2.0, 3.0)",
     "random_mask": "functional.dropout(x, 0.5)",
     "random_normal": "Tensor[Counted].normal((2,))",
     "random_permutation": "IntTensor[Counted].permutation(3)",
+    "random_poisson": "Tensor[Counted].poisson((2,), 3.0)",
     "random_uniform": "Tensor[Counted].uniform((2,))",
     "resample": "functional.interpolate(image, 3)",
     "rnn": "nn.Rnn(3, 2, device=Counted)(x.unsqueeze(0))",
     "slice": "x[0]",
-    "slice_scatter": "x.at[0].set(1.0)",
     "to_bool": "x.bool()",
     "to_float": "i.float()",
     "to_int": "x.int()",
@@ -95,6 +102,7 @@ INTERNAL = {
     "accumulate_index": "the backward pass adds the gradient of an index into a total",
     "accumulate_slice": "the backward pass adds the gradient of a slice into a total",
     "adjugate": "the gradient of det",
+    "bessel_ratio": "the derivatives of i0 and i1",
     "bounded": "the check of indices on devices that would have to wait for them",
     "center": "the rules of var and std",
     "conv2d_input": "the gradient of conv2d by its input",
@@ -104,21 +112,26 @@ INTERNAL = {
     "cummax_index": "the indices of cummax",
     "cummin_index": "the indices of cummin",
     "topk_index": "the indices of topk",
+    "erfcx_slope": "the gradient of erfcx",
     "foreach_where": "an optimizer's step, of gradients that may have overflowed",
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses with ignored elements; a check for them would wait for the device",
     "average_update": "the running statistics of batch norm",
     "count_update": "the number of batches that batch norm has seen",
+    "gamma_quantile_slope": "the gradient of random numbers of the gamma distribution",
+    "beta_quantile_slope": "the gradient of random numbers of the beta and Dirichlet distribution",
     "igamma_density": "the gradient of igamma by its second operand",
     "igamma_slope": "the gradient of igamma by its first operand",
     "index_order": "the rules of operations that write at indices",
     "matmul_nt": "the gradient of matmul by its first operand",
     "matmul_tn": "the gradient of matmul by its second operand",
+    "normal_ratio": "the gradient of log_ndtr",
     "recurrence": "the derivatives of cumprod and logcumsumexp",
     "reverse_cumsum": "the gradient of cumsum",
     "reverse_recurrence": "the gradients of cumprod and logcumsumexp",
     "weighted_scatter": "the gradient of weighted_gather by x",
     "sum_to": "the gradient of an operand that was broadcast",
+    "zeta_slope": "the gradient of zeta by x",
 }
 """What operations are for that users do not reach, apart from those that end in _backward."""
 
@@ -192,7 +205,9 @@ def homes(op: Operation) -> str:
     files: Counter[str] = Counter()
     for other in operations().values():
         if other.function.__module__ == op.function.__module__:
-            module = next((module for module in (functional, linalg, fft) if other.name in module.__all__), None)
+            module = next(
+                (module for module in (functional, linalg, fft, special) if other.name in module.__all__), None
+            )
             if module is not None:
                 files[getattr(module, other.name).__module__] += 1
             elif other.arguments[:1] == op.arguments[:1]:
@@ -207,7 +222,7 @@ def test_every_operation_is_public() -> None:
     missing = []
     for op in operations().values():
         listed = op.name in REACHED or op.name in INTERNAL or op.name.endswith("_backward")
-        if listed or any(op.name in module.__all__ for module in (burnpy, functional, linalg, fft)):
+        if listed or any(op.name in module.__all__ for module in (burnpy, functional, linalg, fft, special)):
             continue
         place = file_of("burnpy/backend/operations", op)
         declared = f"declare it with method=True in {place}, or " if op.elementwise and len(op.arguments) < 3 else ""
@@ -263,6 +278,7 @@ def test_the_lists_have_no_more_than_they_need() -> None:
         assert name not in functional.__all__
         assert name not in linalg.__all__
         assert name not in fft.__all__
+        assert name not in special.__all__
         assert not any(hasattr(cls, name) for cls in CLASSES.values()), f"{name} is a method: it needs no entry"
     for name, cls in NOT_OF:
         assert not hasattr(getattr(burnpy, cls), name), f"{cls} has {name}"

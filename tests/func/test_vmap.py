@@ -115,11 +115,17 @@ def test_dims() -> None:
     assert close(out[0], VALUES.sum(1))
     assert close(out[1]["b"], (np.asarray(cube) * VALUES[0]).transpose(0, 2, 1))
     assert vmap(lambda x: (x, Tensor[NumPy].ones(2)), out_dims=(0, None))(X)[1].shape == (2,)
+    assert vmap(lambda x, *, w: x * w)(X, w=X[0]).shape == (5, 3)
+    number: Any = np.int64(0)
+    first, nothing = vmap(lambda x, y: (x, y), in_dims=(number, None))(X, None)
+    assert (first.shape, nothing) == ((5, 3), None)
 
 
 def test_of_an_empty_batch() -> None:
     assert vmap(lambda x: (x * 2.0).sum())(X[:0]).shape == (0,)
     assert vmap(grad(lambda x: (x * 2.0).sum()))(X[:0]).shape == (0, 3)
+    permuted = vmap(lambda x: IntTensor[NumPy].permutation(4) + x, randomness="different")
+    assert permuted(IntTensor[NumPy].zeros((0,))).shape == (0, 4)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 9])
@@ -239,6 +245,25 @@ def test_checkpoints() -> None:
     assert close(outside(X), np.asarray(vmap(plain)(X)))
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_compiled_on_either_side(name: str) -> None:
+    f = FUNCTIONS[name]
+    outside, inside = burnpy.compiled(vmap(f)), vmap(burnpy.compiled(f))
+    for x in (X, X[::-1] * 1.5, X):
+        want = np.asarray(vmap(f)(x))
+        assert close(outside(x), want)
+        assert close(inside(x), want)
+    assert len(outside.plans) == 1
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_compiled_derivatives(name: str) -> None:
+    f = DERIVATIVES[name]
+    for g in (burnpy.compiled(vmap(f)), vmap(burnpy.compiled(f))):
+        for x in (X, X * 1.5):
+            assert close(g(x), np.asarray(vmap(f)(x)))
+
+
 def test_a_tensor_shows_the_shape_of_one_example() -> None:
     shown: list[str] = []
 
@@ -280,6 +305,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "5 in dim 0 of argument 0, 4 in dim 0 of argument 1",
     ),
+    "sizes that differ in a tree": (
+        lambda: vmap(lambda t: t["a"])({"a": X, "b": [X[:4]]}),
+        ShapeError,
+        r"argument 0, \['a'\], 4 in dim 0 of argument 0, \['b'\]\[0\]",
+    ),
+    "no dimension": (lambda: vmap(lambda x: x)(X[0, 0]), ShapeError, "without a dimension for the batch"),
+    "keywords alone": (lambda: vmap(lambda x: x)(x=X), ArgumentError, "pass it by position"),
+    "a string as in_dims": (
+        lambda: vmap(lambda x: x, in_dims="0")(X),  # type: ignore[call-overload]  # as meant
+        ArgumentError,
+        "in_dims='0' for Tensor",
+    ),
     "no batch": (lambda: vmap(lambda x: x, in_dims=None)(X), ArgumentError, "no argument with a batch"),
     "a dim too many": (lambda: vmap(lambda x: x, in_dims=2)(X), ShapeError, r"in_dims=2 .* shape \(5, 3\)"),
     "in_dims of more arguments": (lambda: vmap(lambda x: x, in_dims=(0, 0))(X), ArgumentError, "of length 2"),
@@ -288,7 +325,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "out_dims=None": (lambda: vmap(lambda x: x, out_dims=None)(X), BatchedError, "out_dims=None"),
     "out_dims too large": (lambda: vmap(lambda x: x, out_dims=2)(X), ArgumentError, "out_dims=2"),
     "nothing returned": (lambda: vmap(lambda x: None)(X), KindError, "returned None"),
-    "a result that is no tensor": (lambda: vmap(lambda x: 3.0)(X), KindError, "returned"),
+    "a result that is no tensor": (lambda: vmap(lambda x: 3.0)(X), KindError, "returned float; return the tensor"),
     "an unknown randomness": (
         lambda: vmap(grad(lambda x: x), randomness="some"),  # type: ignore[call-overload]  # as meant
         ArgumentError,
@@ -313,7 +350,7 @@ def test_a_tensor_that_escaped() -> None:
         return x
 
     vmap(keep)(X)
-    with pytest.raises(EscapedError, match="vmap"):
+    with pytest.raises(EscapedError, match=r"as part of its result$"):
         box[0] + 1.0
 
 

@@ -116,6 +116,7 @@ def test_tensors_say_what_to_write(kind: Any) -> None:
         ("burnpy.optim", torch_names.OPTIM.split()),
         ("burnpy.func", torch_names.FUNC.split()),
         ("burnpy.linalg", torch_names.LINALG.split()),
+        ("burnpy.special", torch_names.SPECIAL.split()),
     ],
 )
 def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:

@@ -116,6 +116,21 @@ EVERY: dict[str, Example] = {
     "CrossEntropyLoss": Example(
         (), {"ignore_index": 1, "label_smoothing": 0.25, "reduction": "none"}, ((3, 4), [0, 3, 2])
     ),
+    "AlphaDropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
+    "Dropout1d": Example((0.25,), {"generator": Generator(3)}, _SEQUENCES),
+    "Dropout2d": Example((0.25,), {"generator": Generator(3)}, _POOLED),
+    "Dropout3d": Example((0.25,), {"generator": Generator(3)}, _VOLUMES),
+    "FeatureAlphaDropout": Example((0.25,), {"generator": Generator(3)}, _POOLED),
+    "EmbeddingBag": Example(
+        (5, 3), {"mode": "sum", "include_last_offset": True, "padding_idx": 1}, ([0, 4, 1], [0, 2, 3])
+    ),
+    "FocalLoss": Example((), {"alpha": None, "gamma": 1.5, "reduction": "sum"}, ((3, 4), (3, 4))),
+    "LocalResponseNorm": Example((3,), {"alpha": 0.5, "beta": 0.25, "k": 2.0}, _POOLED),
+    "MultiLabelMarginLoss": Example((), {"reduction": "sum"}, ((2, 3), [[0, 2, -1], [1, -1, 0]])),
+    "MultiLabelSoftMarginLoss": Example((), {"reduction": "sum"}, ((3, 4), (3, 4))),
+    "CtcLoss": Example(
+        (), {"blank": 2, "reduction": "sum", "zero_infinity": True}, ((4, 2, 3), [[0, 1], [1, 1]], [4, 3], [2, 1])
+    ),
     "Dropout": Example((0.25,), {"generator": Generator(3)}, ((3, 4),)),
     "Elu": Example((0.5,), {}, ((3, 4),)),
     "Embedding": Example((5, 3), {"padding_idx": 1}, ([0, 4, 1],)),

@@ -66,28 +66,28 @@ def test_a_model_is_rebuilt_with_few_calls(function: Callable[[], Any], most: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 13, 39, 48), (Train, 15, 40, 61)], ids=["plain", "tracked"]
+    ("device", "linear", "conv2d", "layer_norm"), [(NumPy, 12, 37, 17), (Train, 14, 39, 21)], ids=["plain", "tracked"]
 )
 def test_a_layer_is_called_with_few_calls(device: Any, linear: int, conv2d: int, layer_norm: int) -> None:
     images, x = Tensor.ones((1, 1, 5, 5), device=device), Tensor.ones((2, 4), device=device)
     conv, dense, norm = Conv2d(1, 2, 3, device=device), Linear(4, 3, device=device), LayerNorm(4, device=device)
-    limits = 0 if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 4  # calls that keep OpenBLAS to one thread
+    limits = 0 if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 5  # calls that keep OpenBLAS to one thread
     assert frames(lambda: conv(images)) <= conv2d + limits
     assert frames(lambda: dense(x)) <= linear
-    assert frames(lambda: norm(x)) <= layer_norm
+    assert frames(lambda: norm(x)) <= layer_norm + (0 if kernels_enabled() else 26)  # one operation after the other
 
 
 OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
-    "sigmoid": (lambda x, index, mask: x.sigmoid(), 9, 9),
-    "softmax": (lambda x, index, mask: x.softmax(1), 11, 12),
-    "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 25, 43),
-    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 32, 44),
-    "mean": (lambda x, index, mask: x.mean(), 7, 9),
-    "max": (lambda x, index, mask: x.max(), 8, 10),
-    "where": (lambda x, index, mask: where(mask, x, x), 14, 16),
-    "cat": (lambda x, index, mask: cat([x, x]), 13, 17),
-    "stack": (lambda x, index, mask: stack([x, x]), 15, 21),
-    "x[index]": (lambda x, index, mask: x[index], 20, 22),
+    "sigmoid": (lambda x, index, mask: x.sigmoid(), 8, 9),
+    "softmax": (lambda x, index, mask: x.softmax(1), 10, 11),
+    "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 17, 22),
+    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 23, 26),
+    "mean": (lambda x, index, mask: x.mean(), 6, 7),
+    "max": (lambda x, index, mask: x.max(), 8, 9),
+    "where": (lambda x, index, mask: where(mask, x, x), 9, 10),
+    "cat": (lambda x, index, mask: cat([x, x]), 9, 12),
+    "stack": (lambda x, index, mask: stack([x, x]), 10, 14),
+    "x[index]": (lambda x, index, mask: x[index], 13, 14),
 }
 """Functions of a tensor, of an index and of a mask, and the most calls untracked and tracked, with kernels."""
 

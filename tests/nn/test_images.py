@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Tensor
+from burnpy import Generator, IntTensor, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.nn import ConstantPad, Conv2d, ReflectionPad, ZeroPad, functional
@@ -19,6 +19,10 @@ F: Any = functional  # untyped, for wrong calls
 
 def ones(*shape: int) -> Any:
     return Tensor[NumPy].ones(shape)
+
+
+def ints(*values: int) -> Any:
+    return IntTensor[NumPy].from_data([*values])
 
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -78,6 +82,114 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: Conv2d(3, 4, 3, padding=4, padding_mode="reflect", device=NumPy)(ones(1, 3, 4, 4)),
         ShapeError,
         "it needs more than 4 elements there",
+    ),
+    "local_response_norm, vectors": (lambda: F.local_response_norm(ones(2, 3), 2), ShapeError, "takes x of shape"),
+    "dropout2d of volumes": (lambda: F.dropout2d(ones(2, 3, 4, 4, 4)), ShapeError, r"expected \(N, channels, height,"),
+    "alpha_dropout": (lambda: F.alpha_dropout(ones(2), 1.5), ArgumentError, "expected a probability"),
+    "grid_sample, bicubic volumes": (
+        lambda: F.grid_sample(ones(1, 1, 2, 2, 2), ones(1, 1, 1, 1, 3), mode="bicubic"),
+        ArgumentError,
+        'mode="bicubic" for volumes',
+    ),
+    "affine_grid, theta": (
+        lambda: F.affine_grid(ones(2, 2, 3), (2, 1, 3, 4, 5)),
+        ShapeError,
+        r"theta of shape \(2, 2, 3\); for size=\(2, 1, 3, 4, 5\) it is \(2, 3, 4\)",
+    ),
+    "embedding_bag, no offsets": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2)),
+        KindError,
+        r"takes offsets as an IntTensor with index of shape \(2,\), got None",
+    ),
+    "embedding_bag, offsets of rows": (
+        lambda: F.embedding_bag(ints(0, 1).unsqueeze(0), ones(3, 2), ints(0)),
+        ArgumentError,
+        r"offsets with index of shape \(1, 2\), whose rows are the bags",
+    ),
+    "embedding_bag, offsets from 1": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2), ints(1)),
+        ArgumentError,
+        "offsets that do not ascend from 0 to at most 2, the number of indices",
+    ),
+    "embedding_bag, descending offsets": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2), ints(0, 2, 1)),
+        ArgumentError,
+        "offsets that do not ascend",
+    ),
+    "embedding_bag, last offset": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2), ints(0, 1), include_last_offset=True),
+        ArgumentError,
+        "ascend from 0 to at most 2 and end there",
+    ),
+    "embedding_bag, out of range": (
+        lambda: F.embedding_bag(ints(0, 3), ones(3, 2), ints(0)),
+        errors.IndexRangeError,
+        "index 3",
+    ),
+    "embedding_bag, factors of means": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2), ints(0), per_sample_weights=ones(2)),
+        ArgumentError,
+        'per_sample_weights with mode="mean"; they are for "sum"',
+    ),
+    "embedding_bag, factors": (
+        lambda: F.embedding_bag(ints(0, 1), ones(3, 2), ints(0), mode="sum", per_sample_weights=ones(3)),
+        ShapeError,
+        r"index of shape \(2,\) and per_sample_weights of shape \(3,\); they must be equal",
+    ),
+    "ctc_loss, blank": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [4], [1], blank=3),
+        ArgumentError,
+        "blank=3 for 3 classes; expected one of them",
+    ),
+    "ctc_loss, a blank as label": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1, 0).unsqueeze(0), [4], [2]),
+        ArgumentError,
+        "the label 0, which is the blank",
+    ),
+    "ctc_loss, steps": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [5], [1]),
+        ArgumentError,
+        "input_lengths that are negative or above 4, the number of time steps",
+    ),
+    "ctc_loss, lengths": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(1).unsqueeze(0), [4], [2]),
+        ArgumentError,
+        "target_lengths that are negative or above 1, the number of labels",
+    ),
+    "ctc_loss, in a row": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2, 1), [4, 4], [1, 1]),
+        ArgumentError,
+        "3 labels in a row; expected as many as the sum of target_lengths",
+    ),
+    "ctc_loss, number of lengths": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2), [4], [1, 1]),
+        ShapeError,
+        r"input_lengths of shape \(1,\) for 2 sequences; expected shape \(2,\)",
+    ),
+    "ctc_loss, targets": (
+        lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2, 1).unsqueeze(0), [4, 4], [1, 1]),
+        ShapeError,
+        r"targets of shape \(1, 3\); expected \(2, S\)",
+    ),
+    "ctc_loss, class": (
+        lambda: F.ctc_loss(ones(4, 1, 3), ints(7).unsqueeze(0), [4], [1]),
+        errors.IndexRangeError,
+        "index 7",
+    ),
+    "multilabel_margin_loss, shapes": (
+        lambda: F.multilabel_margin_loss(ones(2, 3), ints(0, 1)),
+        ShapeError,
+        r"scores of shape \(2, 3\) and classes of shape \(2,\)",
+    ),
+    "multilabel_margin_loss, class": (
+        lambda: F.multilabel_margin_loss(ones(2), ints(2, -1)),
+        errors.IndexRangeError,
+        "index 2",
+    ),
+    "sigmoid_focal_loss, gamma": (
+        lambda: F.sigmoid_focal_loss(ones(2), ones(2), gamma=-1.0),
+        ArgumentError,
+        "gamma=-1.0; expected a number above 0",
     ),
     "conv_transpose3d, nothing left": (
         lambda: F.conv_transpose3d(ones(3, 1, 1, 2), ones(3, 2, 2, 2, 2), padding=1),
@@ -278,3 +390,38 @@ def test_pairs_of_numpys_kind_are_refused() -> None:
         errors.ArgumentError, match=r"pad=\(\(1, 1\), \(0, 0\)\); expected pairs in a row, .*\(left, right, top"
     ):
         functional.pad(Tensor[NumPy].ones((2, 3)), pairs)
+
+
+@every_row("p", [0.25, 0.75])
+def test_channels_are_dropped_whole(p: float) -> None:
+    for name, shape in (("dropout1d", (40, 50, 3)), ("dropout2d", (40, 50, 3, 2)), ("dropout3d", (40, 50, 1, 3, 2))):
+        out = getattr(F, name)(ones(*shape), p, generator=Generator(1)).to_numpy().reshape((2000, -1))
+        assert np.isin(out, [0.0, np.float32(1 / (1 - p))]).all()
+        assert (out == out[:, :1]).all()
+        assert abs((out[:, 0] == 0).mean() - p) < 0.05
+    one = F.dropout2d(ones(50, 3, 2), p, generator=Generator(1)).to_numpy().reshape((50, 6))
+    assert (one == one[:, :1]).all()
+    assert 0 < (one[:, 0] == 0).sum() < 50
+
+
+@every_row("p", [0.1, 0.5, 0.9])
+def test_alpha_dropout_preserves_mean_and_variance(p: float) -> None:
+    x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal((300, 400, 4)))
+    for drop in (F.alpha_dropout, F.feature_alpha_dropout):
+        out = drop(x, p, generator=Generator(2)).to_numpy()
+        assert abs(out.mean()) < 0.02
+        assert abs(out.var() - 1.0) < 0.05
+    same = F.feature_alpha_dropout(x * 0.0, p, generator=Generator(2)).to_numpy().reshape((120000, 4))
+    assert (same == same[:, :1]).all()
+    assert (F.alpha_dropout(x, 1.0).to_numpy() == 0).all()
+
+
+def test_focal_loss_is_cross_entropy_times_a_power() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(50), rng.integers(0, 2, 50).astype("float64")
+    p = np.where(y == 1, 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(x)))
+    expected = -np.where(y == 1, 0.3, 0.7) * (1 - p) ** 1.5 * np.log(p)
+    found = F.sigmoid_focal_loss(
+        Tensor[NumPy].from_data(x), Tensor[NumPy].from_data(y), alpha=0.3, gamma=1.5, reduction="none"
+    )
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)

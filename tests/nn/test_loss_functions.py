@@ -36,6 +36,9 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "triplet_margin_loss": ((X, Y, Z), {"margin": 3.0, "swap": True}),
     "soft_margin_loss": ((X, SIGNS), {}),
     "multi_margin_loss": ((X, np.array([1, 0, 1])), {"p": 2}),
+    "multilabel_margin_loss": ((X, np.array([[1, -1], [0, 1], [-1, 0]])), {}),
+    "multilabel_soft_margin_loss": ((X, P), {}),
+    "sigmoid_focal_loss": ((X, P), {"gamma": 1.5}),
 }
 
 

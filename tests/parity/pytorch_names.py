@@ -53,6 +53,7 @@ def names() -> dict[str, list[str]]:
         "OPTIM": sorted({*torch.optim.__all__, *torch.optim.lr_scheduler.__all__, "lr_scheduler", "swa_utils"}),
         "FUNC": sorted(torch.func.__all__),
         "FFT": functions(torch.fft),
+        "SPECIAL": functions(torch.special),
         "LINALG": [name for name in public(torch.linalg) if name.islower() and callable(getattr(torch.linalg, name))],
     }
 

@@ -39,6 +39,7 @@ def signs(*shape: int) -> Any:
 X, Y, P, Q = data(4, 3), data(4, 3), positive(4, 3), positive(4, 3)
 CLASSES, TRIPLE = np.array([2, 0, 1, 2]), positive(3)
 GRID = np.array([[2, 0], [1, -7], [0, 0], [-7, 2]])
+SEVERAL = np.array([[2, 0, -1], [-1, 1, 2], [1, 1, 0], [0, 1, 2]])
 COUNTS = np.array([[0.0, 1.0, 2.0], [3.0, 0.5, 1.5], [7.0, 2.0, 0.0], [1.0, 1.0, 4.0]])
 ZEROS = np.where(X > 0.0, P, 0.0)
 """Probabilities; some are 0."""
@@ -86,6 +87,17 @@ CASES: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
         ((X, CLASSES), {"weight": TRIPLE}),
         ((X, CLASSES), {"weight": TRIPLE, "p": 2}),
         ((X[0], CLASSES[0]), {}),
+    ],
+    "multilabel_margin_loss": [
+        ((X, SEVERAL), {}),
+        ((X[0], SEVERAL[0]), {}),
+        ((X[0, 0], np.array(0)), {}),
+    ],
+    "multilabel_soft_margin_loss": [
+        ((X, Q), {}),
+        ((30.0 * X, np.round(Q)), {"weight": TRIPLE}),
+        ((X, Q), {"weight": P}),
+        ((X[0], Q[0]), {}),
     ],
     "nll_loss": [((X, CLASSES), {"weight": TRIPLE, "ignore_index": 0}), ((data(4, 3, 2), GRID), {"ignore_index": -7})],
     "cross_entropy": [
@@ -160,7 +172,10 @@ def test_values_and_two_derivatives(name: str, args: tuple[Any, ...], settings: 
     for k, first_ in zip(leaves, firsts_, strict=True):
         assert_close(grads[xs[k]], first_, f"first derivative by {k}")
         second, second_ = second + (grads[xs[k]] ** 2).sum(), second_ + (first_**2).sum()
-    if not second_.requires_grad or name == "multi_margin_loss":  # PyTorch has no second derivative of it
+    if not second_.requires_grad or name in (
+        "multi_margin_loss",
+        "multilabel_margin_loss",
+    ):  # PyTorch has no second derivative
         return
     seconds_ = torch.autograd.grad(second_, [xs_[k] for k in leaves], allow_unused=True)
     seconds = second.backward()

@@ -82,6 +82,11 @@ CASES = {
         lambda: torch.nn.ConvTranspose3d(4, 6, (3, 2, 3), 2, (1, 0, 1), 1, 2),
         (VOLUMES,),
     ),
+    "local_response_norm": Case(
+        lambda: ours.LocalResponseNorm(4, alpha=0.5, beta=0.25, k=2.0),
+        lambda: torch.nn.LocalResponseNorm(4, 0.5, 0.25, 2.0),
+        (VOLUMES,),
+    ),
     "batch_norm of volumes": Case(lambda: ours.BatchNorm(4, **D), lambda: torch.nn.BatchNorm3d(4), (VOLUMES,)),
     "group_norm of volumes": Case(lambda: ours.GroupNorm(2, 4, **D), lambda: torch.nn.GroupNorm(2, 4), (VOLUMES,)),
     "instance_norm of volumes": Case(

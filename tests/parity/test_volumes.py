@@ -9,6 +9,7 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
+from tests.parity.closeness import assert_close
 from tests.rows import every_row
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -159,6 +160,90 @@ def test_conv3d_with_uneven_padding() -> None:
         data(2, 3, 4, 5, 4),
         data(4, 3, 2, 3, 2),
     )
+
+
+@every_row("size", [1, 2, 3, 4, 9])
+@every_row("shape", [(2, 5, 4), (2, 5, 3, 4), (1, 4, 2, 3, 2), (0, 3, 4)])
+def test_local_response_norm(size: int, shape: tuple[int, ...]) -> None:
+    settings = {"alpha": 0.5, "beta": 0.6, "k": 1.5}
+    agree(
+        lambda x: F.local_response_norm(x, size, **settings),
+        lambda x: T.local_response_norm(x, size, **settings),
+        data(*shape),
+    )
+
+
+@every_row("mode", ["bilinear", "nearest"])
+@every_row("padding_mode", ["zeros", "border", "reflection"])
+@every_row("align_corners", [True, False])
+def test_grid_sample_of_volumes(mode: Any, padding_mode: Any, align_corners: bool) -> None:
+    settings = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    x, grid = data(2, 3, 4, 5, 6), 1.3 * np.tanh(data(2, 3, 2, 4, 3))
+    if mode == "nearest":
+        agree(
+            lambda x: F.grid_sample(x, Tensor.from_data(grid, device=x.device), **settings),
+            lambda x: T.grid_sample(x, torch.tensor(grid), **settings),
+            x,
+        )
+        return
+    mine, others = (
+        [Tensor[Train].from_data(a).require_grad() for a in (x, grid)],
+        [torch.tensor(a, requires_grad=True) for a in (x, grid)],
+    )
+    out, out_ = F.grid_sample(*mine, **settings), T.grid_sample(*others, **settings)
+    assert_close(out, out_, "value")
+    grads, grads_ = out.sin().sum().backward(), torch.autograd.grad(out_.sin().sum(), others)
+    for a, b in zip(mine, grads_, strict=True):
+        assert_close(grads[a], b, "first derivative")
+
+
+@every_row("align_corners", [True, False])
+@every_row("size", [(2, 1, 3, 4, 5), (2, 3, 2, 2, 3), (2, 1, 3, 4)])
+def test_affine_grid(align_corners: bool, size: tuple[int, ...]) -> None:
+    dims = len(size) - 2
+    agree(
+        lambda t: F.affine_grid(t, size, align_corners=align_corners),
+        lambda t: T.affine_grid(t, size, align_corners=align_corners),
+        data(2, dims, dims + 1),
+    )
+
+
+BAGS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "offsets": ([3, 1, 1, 4, 0, 2], {"offsets": [0, 2, 2, 5]}),
+    "rows": ([[3, 1, 1], [4, 0, 2]], {}),
+    "last offset": ([3, 1, 1, 4, 0, 2], {"offsets": [0, 2, 2, 6], "include_last_offset": True}),
+    "padding": ([3, 1, 1, 4, 0, 2, 1], {"offsets": [0, 2, 6], "padding_idx": 1}),
+    "padding from the end": ([[3, 1, 4], [4, 4, 4]], {"padding_idx": -1}),
+    "an empty bag at the end": ([3, 1], {"offsets": [0, 2]}),
+}
+
+
+@every_row("mode", ["sum", "mean", "max"])
+@every_row("name", BAGS)
+def test_embedding_bag(name: str, mode: Any) -> None:
+    index, given = BAGS[name]
+    index, settings = np.array(index), {**given, "mode": mode}
+    offsets = settings.pop("offsets", None)
+
+    def of_ours(weight: Any, *factors: Any) -> Any:
+        ints: Any = [None if x is None else IntTensor.from_data(x, device=weight.device) for x in (index, offsets)]
+        return F.embedding_bag(ints[0], weight, ints[1], per_sample_weights=factors[0] if factors else None, **settings)
+
+    def of_theirs(weight: Any, *factors: Any) -> Any:
+        ints = [None if x is None else torch.tensor(x) for x in (index, offsets)]
+        return T.embedding_bag(ints[0], weight, ints[1], per_sample_weights=factors[0] if factors else None, **settings)
+
+    for factors in ([], [data(*index.shape)])[: 2 if mode == "sum" else 1]:
+        arrays = [data(5, 3), *factors]
+        mine, others = (
+            [Tensor[Train].from_data(a).require_grad() for a in arrays],
+            [torch.tensor(a, requires_grad=True) for a in arrays],
+        )
+        out, out_ = of_ours(*mine), of_theirs(*others)
+        assert_close(out, out_, "value")
+        grads, grads_ = out.sin().sum().backward(), torch.autograd.grad(out_.sin().sum(), others)
+        for a, b in zip(mine, grads_, strict=True):
+            assert_close(grads[a], b, "first derivative")
 
 
 def test_a_root_of_zeros_has_gradient_0() -> None:

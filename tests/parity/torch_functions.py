@@ -169,6 +169,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hardswish": F.hardswish,
     "hardtanh": F.hardtanh,
     "reverse_cumsum": lambda x, dim: x.flip(dim).cumsum(dim).flip(dim),
+    **{
+        name: getattr(torch.special, name)
+        for name in ("i0e", "i1", "i1e", "erfcx", "ndtr", "log_ndtr", "ndtri", "entr", "xlog1py")
+    },
+    "zeta": lambda x, y: torch.special.zeta(x.detach(), operand(y, x)),
     "igamma": lambda x, y: torch.igamma(x.detach(), operand(y, x)),
     "igammac": lambda x, y: torch.igammac(x.detach(), operand(y, x)),
     "index_order": lambda index, size: torch.argsort(index, stable=True),
@@ -233,6 +238,10 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     "resample": "functional.interpolate is compared in test_networks.py",
+    "bessel_ratio": "the derivatives of i0 and i1, which are compared",
+    "erfcx_slope": "the gradient of erfcx, which is compared",
+    "normal_ratio": "the gradient of log_ndtr, which is compared",
+    "zeta_slope": "the gradient of zeta by x, which PyTorch lacks",
     "igamma_density": "the gradient of igamma by its second operand, which is compared",
     "igamma_slope": "the gradient of igamma by its first operand, which PyTorch lacks",
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),

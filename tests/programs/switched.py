@@ -13,8 +13,13 @@ from burnpy_numpy.kernels import kernel
 @contextmanager
 def without_kernels() -> Iterator[None]:
     """Turn kernels off, as if compiling one had failed; those that were made are there again afterwards."""
+    made = [(found, found.copy()) for found in kernel._lookups]
+    kernel.forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "_failure", ["off for this test"])
-        for name in ("_operations", "_formulas", "_programs", "_families", "_templates"):
-            patch.setattr(kernel, name, {})
-        yield
+        try:
+            yield
+        finally:
+            for found, before in made:
+                found.clear()
+                found.update(before)

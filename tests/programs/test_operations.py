@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh")
     },
     "acosh": ("acosh", (x(70, 90, low=1.1),), ("acosh",)),
-    **{name: (name, (x(70, 90), x(70, 90)), (name,)) for name in ("atan2", "hypot", "logaddexp")},
+    **{name: (name, (x(70, 90), x(70, 90)), (name,)) for name in ("atan2", "hypot", "logaddexp", "logaddexp2")},
     "sigmoid": ("sigmoid", (x(70, 90),), ("sigmoid",)),
     "erf": ("erf", (x(70, 90),), ("erf",)),
     "relu": ("relu", (x(70, 90),), ("relu",)),
@@ -53,7 +53,31 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
-    **{name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,)) for name in ("lgamma", "digamma")},
+    "gamma_quantile_slope": (
+        "gamma_quantile_slope",
+        (x(200, 90, low=0.1), x(200, 90, low=0.1), False),
+        ("slope_of_gamma_quantile",),
+    ),
+    "beta_quantile_slope": (
+        "beta_quantile_slope",
+        (x(200, 90), x(200, 90, low=0.1), x(200, 90, low=0.1)),
+        ("slope_of_beta_quantile",),
+    ),
+    **{
+        name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,))
+        for name in ("lgamma", "digamma", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "normal_ratio")
+    },
+    **{name: (name, (x(70, 90, low=0.01, high=0.99),), (name,)) for name in ("entr", "ndtri")},
+    **{name: (name, (x(70, 90, low=-5.0, high=9.0),), (name,)) for name in ("erfcx", "erfcx_slope")},
+    "bessel_ratio": ("bessel_ratio", (x(70, 90, low=-9.0, high=12.0), 2, True), ("bessel_ratio",)),
+    **{
+        name: (name, (x(70, 90, low=0.1, high=60.0), x(70, 90, low=0.1, high=60.0)), (name,))
+        for name in ("igamma", "igammac", "igamma_density")
+    },
+    "igamma of rows": ("igamma", (x(70, 90, low=0.1, high=60.0), x(90, low=0.1, high=60.0)), ("igamma",)),
+    "igamma of a number": ("igamma", (x(70, 90, low=0.1, high=60.0), 3.5), ("igamma",)),
+    "zeta": ("zeta", (x(70, 90, low=1.1, high=9.0), x(70, 90, low=0.1, high=9.0)), ("zeta",)),
+    "xlog1py": ("xlog1py", (x(70, 90), x(70, 90, low=-0.9)), ("xlog1py",)),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
@@ -268,7 +292,7 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [*sorted(pointwise.COMPILED - {"logaddexp"})])
+@pytest.mark.parametrize("name", [*sorted(pointwise.COMPILED - {"logaddexp", "logaddexp2"})])
 def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -> None:
     limits: Any = np.finfo(dtype)
     high = float(np.log(limits.max))

@@ -288,7 +288,7 @@ def test_truncated_normal(mean: float, std: float, low: float, high: float) -> N
 
 def test_what_truncated_normal_refuses() -> None:
     for numbers in ((0, 0, -1, 1), (0, 1, 1, 1), (math.nan, 1, -1, 1), (0, 1, math.nan, 1), (0, math.inf, 0, 1)):
-        with pytest.raises(ArgumentError, match="interval"):
+        with pytest.raises(ArgumentError, match=r"interval|expected a"):
             Tensor[NumPy].truncated_normal((2,), *numbers)
     with pytest.raises(ArgumentError, match="6 standard deviations"):
         Tensor[NumPy].truncated_normal((2,), 0.0, 1.0, 7.0, 8.0)

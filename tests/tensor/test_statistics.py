@@ -211,3 +211,25 @@ def test_mistakes(number: int) -> None:
     f, error, said = MISTAKES[number]
     with pytest.raises(error, match=said):
         f(floats(1.0, 2.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((7,), 0), ((3, 5), 1), ((3, 5), 0), ((2, 4, 3), 1), ((2, 9000), 1), ((9000, 2), 0)]
+)
+def test_trapezoid_is_that_of_numpy(shape: tuple[int, ...], dim: int) -> None:
+    y, x = rng.standard_normal(shape), np.sort(rng.standard_normal(shape[dim]))
+    samples, places = (Tensor[NumPy].from_data(a, dtype="float64") for a in (y, x))
+    for found, wanted in (
+        (burnpy.trapezoid(samples, dim=dim), np.trapezoid(y, axis=dim)),
+        (burnpy.trapezoid(samples, dx=0.25, dim=dim), np.trapezoid(y, dx=0.25, axis=dim)),
+        (burnpy.trapezoid(samples, places, dim=dim), np.trapezoid(y, x, axis=dim)),
+    ):
+        np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_trapezoid_of_infinite_samples_and_of_one() -> None:
+    y = floats(math.inf, 1.0, 2.0)
+    assert burnpy.trapezoid(y).item() == math.inf
+    assert burnpy.trapezoid(y, floats(0.0, 1.0, 3.0)).item() == math.inf
+    assert math.isnan(burnpy.trapezoid(floats(math.inf, 1.0, -math.inf)).item())
+    assert burnpy.trapezoid(y[:1]).item() == burnpy.trapezoid(y[:1], floats(2.0, 3.0)[:1]).item() == 0.0

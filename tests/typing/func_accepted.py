@@ -191,6 +191,10 @@ assert_type(vmap(loss, in_dims=({"w": None, "b": None}, 0))(params, x), Tensor[N
 assert_type(vmap(grad(loss), in_dims=(None, 0))(params, x), dict[str, Tensor[NumPy]])
 assert_type(vmap(grad(model_loss), in_dims=(None, 0, 0))(model, x, x), Linear[NumPy])
 assert_type(stack_models([model, model]), Linear[NumPy])
+assert_type(vmap(model_loss, in_dims=(0, None, None))(stack_models([model, model]), x, x), Tensor[NumPy])
+assert_type(vmap(compiled(squares))(x), Tensor[NumPy])
+assert_type(compiled(vmap(squares))(x), Tensor[NumPy])
+assert_type(jacobian(squares, chunk_size=1)(x), Tensor[NumPy])
 if not MYPY:
     assert_type(vmap(lambda t: (t * t).sum())(x), Tensor[NumPy])
     assert_type(vmap(lambda a, b: a * b, in_dims=(0, None))(x, x), Tensor[NumPy])

@@ -164,12 +164,16 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("grad(outputs=…) takes a float tensor", lambda: autodiff.grad(None, t)),  # E
     ("grad() takes a function to differentiate", lambda: func.grad(x)),  # E
     ("and it returned None; a function without a return", lambda: func.grad(nothing)(x)),  # E
-    ("and it returned int; a number has no", lambda: func.value_and_grad(counted)(x)),  # E
+    ("and it returned int; return the tensor", lambda: func.value_and_grad(counted)(x)),  # E
     ("hvp() takes a function that returns a float tensor", lambda: func.hvp(nothing, x, x)),  # E
     ("vhp() takes a function that returns a float tensor", lambda: func.vhp(counted, x, x)),  # E
     ("only float tensors have derivatives", lambda: func.grad(total)(i)),  # E
     ("jvp() got tensors on", lambda: func.jvp(total, x, t)),  # E
     ("hvp() got tensors on", lambda: func.hvp(total, x, t)),  # E
+    ("vmap() takes a function of one example", lambda: func.vmap(x)),  # E
+    ("vmap() got in_dims='0'", lambda: func.vmap(total, in_dims="0")(x)),  # E
+    ("vmap() got randomness='some'", lambda: func.vmap(total, randomness="some")(x)),  # E
+    ("vmap() got chunk_size=2.5", lambda: func.vmap(total, chunk_size=2.5)(x)),  # E
     ("gradcheck() takes all inputs as one tuple", lambda: gradcheck(total, x, x)),  # E
 ]
 # fmt: on

@@ -78,12 +78,15 @@ class CuPyPrograms(ArrayBackend):
         return [x for x, (extent, _) in zip(given, program.inputs, strict=True) if extent is not Extent.SCALAR]
 
 
-def elementwise_method(name: str, arrays: int = 1) -> Callable[..., Any]:
-    """Return the method of an elementwise operation of some arrays and of parameters that are part of its program."""
+def elementwise_method(name: str, arrays: int = 1, program: str | None = None) -> Callable[..., Any]:
+    """Return the method of an elementwise operation of some arrays and of parameters that are part of its program.
+
+    Its program has the name of the operation, unless another one is given.
+    """
 
     def method(self: CuPyPrograms, *args: Any) -> Any:
         xs, rest = args[:arrays], args[arrays:]
-        kernel = self._elementwise_kernel(name, xs, rest)
+        kernel = self._elementwise_kernel(program or name, xs, rest)
         if kernel is None:
             return getattr(ArrayBackend, name)(self, *args)
         return self._call(kernel, xs, (), flat(xs[0].size), xs[0].shape, ())[0]

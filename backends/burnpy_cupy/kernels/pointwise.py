@@ -53,7 +53,14 @@ class CuPyPointwise(CuPyPrograms):
     _kernels: Kernels
 
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
+    gamma_quantile_slope = elementwise_method("gamma_quantile_slope", 2, "slope_of_gamma_quantile")
+    beta_quantile_slope = elementwise_method("beta_quantile_slope", 3, "slope_of_beta_quantile")
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
+    erfcx, erfcx_slope, ndtr = map(elementwise_method, ("erfcx", "erfcx_slope", "ndtr"))
+    log_ndtr, normal_ratio, ndtri, entr = map(elementwise_method, ("log_ndtr", "normal_ratio", "ndtri", "entr"))
+    i0, i0e, i1, i1e = map(elementwise_method, ("i0", "i0e", "i1", "i1e"))
+    bessel_ratio = elementwise_method("bessel_ratio")
+    zeta, xlog1py = map(broadcast_method, ("zeta", "xlog1py"))
     igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:

@@ -125,4 +125,4 @@ def load(code: bytes) -> Entry:
     if not address:
         raise RuntimeError("compiled code has no function entry")
     _engines.append(engine)
-    return builtin(address)
+    return builtin(address, engine.get_function_address("kernel"))

@@ -79,9 +79,12 @@ def distance_sums(dtype: str, p: float, width: int) -> str:
     w = Loops(width, 4, 4)
     out = w.table[2]
     with _pairs(w, dtype, w.constant(0.0, dtype), out) as (difference, _, total):
-        size = w.mul(difference, difference) if p == 2 else w.call("fabs", difference)
         so_far = w.get(total, dtype)
-        w.set(total, w.call("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size))
+        if p == 2:
+            w.set(total, w.fma(difference, difference, so_far))
+        else:
+            size = w.call("fabs", difference)
+            w.set(total, w.call("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size))
     return w.function()
 
 
@@ -140,6 +143,7 @@ def weighted_differences(dtype: str, p: float, width: int) -> str:
         width: the number of elements of a vector.
     """
     w = Loops(width, 6, 4)
+    zero = w.constant(0.0, dtype)
     x, y, weights, out, starts, distances = w.table
     n, m, k, vectors = w.sizes
     with w.loop("%begin", "%end") as r:
@@ -149,16 +153,15 @@ def weighted_differences(dtype: str, p: float, width: int) -> str:
             start = w.number(starts, v)
             place = w.plus(w.times(r, k), start)
             mine = w.load(w.element(x, place, dtype), dtype, None)
-            total = w.variable(w.constant(0.0, dtype))
+            total = w.variable(zero)
             with w.loop("0", m) as j:
                 other = w.load(w.element(others, w.plus(w.times(j, k), start), dtype), dtype, None)
                 difference = w.sub(mine, other)
                 weight = w.load_one(w.element(line, j, dtype), dtype)
                 factor = difference if p == 2 else applied(w, "sign", [difference], dtype)
-                part = w.mul(weight, factor)
                 if math.isinf(p):
                     tied = _is_tie(w, difference, w.load_one(w.element(limits, j, dtype), dtype))
-                    part = w.select(tied, part, w.constant(0.0, dtype))
-                w.set(total, w.add(w.get(total, dtype), part))
+                    factor, weight = w.select(tied, factor, zero), w.select(tied, weight, zero)
+                w.set(total, w.fma(weight, factor, w.get(total, dtype)))
             w.store(w.get(total, dtype), w.element(out, place, dtype), None)
     return w.function()

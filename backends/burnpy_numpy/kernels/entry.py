@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 Entry = Callable[..., Any]
 SYMBOLS = (
@@ -26,6 +27,8 @@ _LONG = 1 << 12
 _FASTCALL = 0x80
 _methods: list[_Method] = []
 """The definitions to which the built-in functions refer, until the process ends."""
+_codes: WeakKeyDictionary[Entry, int] = WeakKeyDictionary()
+"""The addresses of the functions ``kernel``, by the built-in function of their ``entry``."""
 
 
 def program_entry(arrays: int, numbers: int, flat: bool) -> str:
@@ -161,11 +164,22 @@ class _Method(ctypes.Structure):
     )
 
 
-def builtin(address: int) -> Entry:
-    """Return the built-in function of the code of an ``entry``."""
+def builtin(address: int, kernel: int) -> Entry:
+    """Return the built-in function of the code of an ``entry``.
+
+    Args:
+        address: the code's address.
+        kernel: the address of the function ``kernel`` that it calls; 0 if there is none.
+    """
     method = _Method(b"kernel", address, _FASTCALL, None)
     _methods.append(method)
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     create: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
     function: Entry = create(ctypes.addressof(method), None, None)
+    _codes[function] = kernel
     return function
+
+
+def code_of(function: Entry) -> int:
+    """Return the address of the function ``kernel`` that a built-in function calls."""
+    return _codes[function]

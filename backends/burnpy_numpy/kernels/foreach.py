@@ -84,16 +84,20 @@ Lists = Sequence[Sequence[Any]]
 class ForeachKernel:
     """The kernel of an elementwise program that runs for all positions of lists."""
 
-    __slots__ = ("_function", "_write", "program", "results")
+    __slots__ = ("_write", "function", "program", "results")
 
     def __init__(self, program: Program, write: Callable[[], str], function: Entry) -> None:
-        self.program, self._write, self._function = program, write, function
+        self.program, self._write, self.function = program, write, function
         self.results = len(program.outputs)
 
     @property
     def text(self) -> str:
         """The generated code."""
         return self._write()
+
+    def parts(self, sizes: tuple[int, ...]) -> tuple[int, Any, Any, Any, Any]:
+        """Return the parts of arrays, see `parts_of`."""
+        return parts_of(sizes)
 
     def __call__(self, ids: Any, columns: int, sizes: tuple[int, ...], numbers: tuple[Any, ...]) -> None:
         """Compute the results of all positions, on several threads if there are many elements.
@@ -110,9 +114,9 @@ class ForeachKernel:
             values, count = _packed(numbers, len(sizes))
             given = (5, ids, which, starts, stops, values, columns, count)
             if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
-                self._function(0, parts, *given)
+                self.function(0, parts, *given)
             else:
-                shared(lambda begin, end: self._function(begin, end, *given), parts, PART)
+                shared(lambda begin, end: self.function(begin, end, *given), parts, PART)
         ran(self)
 
 

@@ -78,6 +78,7 @@ _formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
 _programs: dict[Program, Kernel | None] = lookup()
 _families: dict[str, Any] = lookup()
 _templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
+_entries: dict[tuple[Any, ...], Entry | None] = lookup()
 _ONE, _TWO = ("full",), ("full", "full")
 
 
@@ -195,6 +196,18 @@ def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> Templ
     function = loaded(name, repr((name, *parameters)), write)
     sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
     return None if function is None else TemplateKernel(TemplateDescription(name, sentence), write, function)
+
+
+def entry_kernel(template: Callable[..., str], *parameters: Any) -> Entry | None:
+    """Return the function ``entry`` that a template writes for parameters; None if kernels are off."""
+    key = (template, *parameters)
+    try:
+        return _entries[key]
+    except KeyError:
+        made = None
+        if kernels_enabled():
+            made = loaded(template.__name__, repr((template.__name__, *parameters)), lambda: template(*parameters))
+        return _entries.setdefault(key, made)
 
 
 def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:

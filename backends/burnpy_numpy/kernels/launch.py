@@ -44,8 +44,11 @@ class Kernel:
             if i.extent is not Extent.SCALAR
         ]
         steps = [program.instructions[k] for k in program.outputs]
-        self._outputs = [(step.extent is Extent.FULL, dtype_of(step.dtype)) for step in steps]
-        self._dtypes = [dtype for _, dtype in self._outputs]
+        self._outputs = [
+            (step.extent.over_rows, step.extent.over_columns, dtype_of(step.dtype), partial)
+            for step, partial in zip(steps, layout.partial, strict=True)
+        ]
+        self._dtypes = [dtype for _, _, dtype, _ in self._outputs]
         self._dtype = self._dtypes[0]
 
     @property
@@ -153,25 +156,23 @@ class Kernel:
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
-        if not self.layout.sums:
-            small = (rows, 1)
-            return [np.empty((rows, columns) if full else small, dtype) for full, dtype in self._outputs]
-        chunks, results = -(-rows // CHUNK), []
-        for k, position in enumerate(self.program.outputs):
-            extent = self.program.instructions[position].extent
-            if self.layout.partial[k]:
-                results.append(np.zeros((chunks, columns if extent is Extent.ROW else 1), self._outputs[k][1]))
+        results = []
+        for over_rows, over_columns, dtype, partial in self._outputs:
+            width = columns if over_columns else 1
+            if partial:
+                results.append(np.zeros((-(-rows // CHUNK), width), dtype))
+            elif over_rows:
+                results.append(_empty((rows, width), dtype))
             else:
-                results.append(np.empty(extent.shape(rows, columns), self._outputs[k][1]))
+                results.append(_empty((columns,) if over_columns else (), dtype))
         return results
 
     def _added(self, k: int, x: Any, columns: int) -> Any:
         """Add up the chunks of a sum over rows; return another result as it is."""
-        if not self.layout.partial[k]:
+        _, over_columns, _, partial = self._outputs[k]
+        if not partial:
             return x
-        extent = self.program.instructions[self.program.outputs[k]].extent
-        total = x.sum(0) if len(x) > 1 else x
-        return total.reshape(extent.shape(1, columns))
+        return (x.sum(0) if len(x) > 1 else x).reshape((columns,) if over_columns else ())
 
 
 class TemplateDescription(NamedTuple):

@@ -17,15 +17,16 @@ _BYTES = 64
 _LONG = 256
 """The same of rows of at least `_MANY` such parts: several vectors, as each product waits for the last one."""
 _MANY = 4
-_PARTS = 1 << 12, 1 << 11, 1 << 10
-"""The lengths of the rows into which an array is divided to multiply all its elements; the first that fits is used."""
+_PART = 1 << 10
+"""The length of the rows into which an array is divided, if it can be, to multiply all its elements. Products of longer
+rows often are subnormal numbers on the way to 0, with which processors multiply slowly."""
 
 
 def last_dims_product(x: Any, dims: Dims) -> Any:
     """Return the products over the last dimensions, or of parts of everything; None without a kernel for it."""
     count = math.prod([x.shape[d] for d in dims])
-    if count == x.size:
-        count = next((part for part in _PARTS if count % part == 0), count)
+    if count == x.size and count % _PART == 0:
+        count = _PART
     size = x.dtype.itemsize
     width = (_LONG if count * size >= _MANY * _LONG else _BYTES) // size
     kernel = template_kernel(row_products, x.dtype, width) if count > 1 else None

@@ -101,10 +101,7 @@ def erfc(b: Any, x: Float) -> Float:
     inverse = b.reciprocal(b.mul(large, large))
     rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
     tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
-    limited = b.clamp(size, 0.0, 30.0)
-    steps = b.mul(b.floor(b.mul(limited, 16.0)), 1 / 16)  # a number whose square has no rounding error
-    excess = b.mul(b.sub(limited, steps), b.add(limited, steps))
-    falling = b.mul(b.exp(b.neg(b.mul(steps, steps))), b.exp(b.neg(excess)))
+    falling = exp_of_square(b, b.clamp(size, 0.0, 30.0), -1.0)
     far = b.mul(falling, b.where(b.lt(size, 4.0), ratio, tail))
     value = b.where(b.lt(x, 0.0), b.add(b.neg(far), 2.0), far)
     value = b.where(b.le(size, 0.46875), near, value)
@@ -120,30 +117,45 @@ def scaled_erfc(b: Any, x: Float) -> Float:
     middle = b.clamp(x, 0.46875, 4.0)
     ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
     large = b.maximum(x, 4.0)
-    inverse = b.div(b.reciprocal(large), large)  # whose square does not overflow
-    rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
-    tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
+    tail = b.div(b.add(b.neg(scaled_erfc_rest(b, large)), 1 / math.sqrt(math.pi)), large)
     return b.where(b.le(x, 0.46875), near, b.where(b.lt(x, 4.0), ratio, tail))
 
 
+def scaled_erfc_rest(b: Any, x: Float) -> Float:
+    """Compute 1 / √π - x · exp(x²) · erfc(x) for x >= 4. Source: as `erf`."""
+    inverse = b.div(b.reciprocal(x), x)  # without overflow of a square
+    return b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
+
+
+def exp_of_square(b: Any, x: Float, factor: float) -> Float:
+    """Compute exp(factor · x²) for 0 <= x <= 64, without the rounding error of x²."""
+    steps = b.mul(b.floor(b.mul(x, 16.0)), 1 / 16)  # a number whose square has no rounding error
+    excess = b.mul(b.sub(x, steps), b.add(x, steps))
+    return b.mul(b.exp(b.mul(b.mul(steps, steps), factor)), b.exp(b.mul(excess, factor)))
+
+
 def erfinv(b: Any, x: Float) -> Float:
-    """Compute the inverse of `erf` to double precision, on any backend.
+    """Compute the inverse of `erf` to double precision, on any backend. Source: as `normal_quantile`."""
+    size = b.abs(x)
+    quantile = normal_quantile(b, b.mul(x, 0.5), b.mul(b.add(b.neg(size), 1.0), 0.5))
+    return b.where(b.eq(size, 1.0), b.mul(x, math.inf), b.mul(quantile, math.sqrt(0.5)))
+
+
+def normal_quantile(b: Any, center: Float, tail: Float) -> Float:
+    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p.
 
     Source: M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution, Appl. Stat. 37, 1988.
     """
-    size = b.abs(x)
-    half = b.mul(x, 0.5)
-    squared = b.add(b.neg(b.mul(half, half)), 0.180625)
-    near = b.mul(half, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
-    root = b.sqrt(b.neg(b.log(b.mul(b.add(b.neg(size), 1.0), 0.5))))
+    squared = b.add(b.neg(b.mul(center, center)), 0.180625)
+    near = b.mul(center, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
+    root = b.sqrt(b.neg(b.log(tail)))
     low, high = b.add(b.clamp(root, 1.0, 5.0), -1.6), b.add(b.clamp(root, 5.0, 30.0), -5.0)
     far = b.where(
         b.le(root, 5.0),
         b.div(polynomial(b, low, _OUTER), polynomial(b, low, _OUTER_UNDER)),
         b.div(polynomial(b, high, _FURTHEST), polynomial(b, high, _FURTHEST_UNDER)),
     )
-    value = b.mul(b.where(b.le(size, 0.85), near, b.mul(far, b.sign(x))), math.sqrt(0.5))
-    return b.where(b.eq(size, 1.0), b.mul(x, math.inf), value)
+    return b.where(b.le(b.abs(center), 0.425), near, b.mul(far, b.sign(center)))
 
 
 def atan(b: Any, x: Float) -> Float:

@@ -73,6 +73,9 @@ class _Duals:
     def log(self, x: _Dual) -> _Dual:
         return _Dual(self.b.log(x.value), self.b.div(x.slope, x.value))
 
+    def log1p(self, x: _Dual) -> _Dual:
+        return _Dual(self.b.log1p(x.value), self.b.div(x.slope, self.b.add(x.value, 1.0)))
+
     def sqrt(self, x: _Dual) -> _Dual:
         root = self.b.sqrt(x.value)
         return _Dual(root, self.b.div(self.b.mul(x.slope, 0.5), root))

@@ -85,7 +85,7 @@ def log_pair(b: Any, x: Float) -> Pair:
 def exp_pair(b: Any, x: Float, rest: Float) -> Float:
     """Compute exp(x + rest) for a small rest."""
     e = b.exp(x)
-    return b.add(e, b.mul(e, rest))
+    return b.add(e, b.mul(b.minimum(e, 1e308), rest))
 
 
 def power(b: Any, x: Float, y: Float) -> Float:

@@ -91,6 +91,24 @@ def xlogy_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
     return i.mul(g, i.div(x, i.where(none, i.full((), 1.0, y.dtype), y)))
 
 
+def logaddexp2_share(i: Any, x: Float, y: Any) -> Float:
+    """2ˣ / (2ˣ + 2ʸ), as `logaddexp_share` of natural logarithms."""
+    return logaddexp_share(i, i.mul(x, math.log(2.0)), i.mul(operand(i, x, y), math.log(2.0)))
+
+
+def xlog1py_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · log(1 + y), which is 0 at x = 0 for y <= -1."""
+    y = operand(i, x, y)
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.le(y, -1.0))
+    return i.mul(g, i.log1p(i.where(none, i.full((), 0.0, y.dtype), y)))
+
+
+def xlog1py_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · x / (1 + y), which is 0 at x = 0 and y = -1."""
+    none = i.discrete.bitwise_and(i.eq(x, 0.0), i.eq(y, -1.0))
+    return i.mul(g, i.div(x, i.add(i.where(none, i.full((), 0.0, y.dtype), y), 1.0)))
+
+
 class Binary(OperationsBase):
     """Elementwise functions of two arguments."""
 
@@ -208,12 +226,60 @@ class Binary(OperationsBase):
         distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
         return self.add(self.maximum(x, y), self.log1p(self.exp(self.neg(distance))))
 
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=9,
+        vjp=(
+            lambda i, g, x, y: i.mul(g, logaddexp2_share(i, x, y)),
+            lambda i, g, x, y: i.mul(g, logaddexp2_share(i, y, x)),
+        ),
+    )
+    def logaddexp2(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute log2(exp2(x) + exp2(y)) without overflow; see `logaddexp`."""
+        x, y = _pair(self, x, y)
+        distance = self.abs(self.sub(x, y))
+        distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
+        excess = self.log1p(self.exp(self.mul(distance, -math.log(2.0))))
+        return self.add(self.maximum(x, y), self.mul(excess, 1.0 / math.log(2.0)))
+
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=12,
+        vjp=(lambda i, g, x, y: i.where(i.ne(x, operand(i, x, y)), g, 0.0), zero_vjp),
+    )
+    def nextafter(self, x: Float, y: Float | Scalar) -> Float:
+        """Return the next number of the dtype after x toward ``y``; where they are equal, ``y``.
+
+        The gradient goes to x, where it differs from ``y``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
+        [1.0000001192092896, 1.401298464324817e-45]
+        """
+        from burnpy.backend.numerics.neighbours import neighbour
+
+        x, y = _pair(self, x, y)
+        return neighbour(self, x, y)
+
     @derived(POINTWISE, method=True, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
     def xlogy(self, x: Float, y: Float | Scalar) -> Float:
         """Compute x · log(y), which is 0 at x = 0 unless ``y`` is NaN."""
         x, y = _pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log(y)))
+
+    @derived(POINTWISE, flops=4, vjp=(xlog1py_x_vjp, xlog1py_y_vjp))
+    def xlog1py(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute x · log(1 + y), which is 0 at x = 0 unless ``y`` is NaN."""
+        x, y = _pair(self, x, y)
+        none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
+        return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log1p(y)))
 
 
 class Integers(OperationsBase):

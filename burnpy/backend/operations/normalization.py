@@ -81,10 +81,17 @@ def normalize_backward_batch(
     b: Any, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
 ) -> tuple[Any, ...]:
     """The gradients of all examples, by the weight and the bias of each."""
-    wide = wide_weight(b, weight, len(x.shape))
-    spread = [b.spread(a) for a in (mean, var)]
-    by_x, *rest = b.inner.normalize_backward(b.spread(grad), b.spread(x), wide, *spread, shifted_dims(dims), eps)
-    return all_batched(b, by_x, *[b.inner.reshape(part, (b.size, *weight.shape)) for part in rest])
+    i, dims = b.inner, shifted_dims(dims)
+    arrays = [b.spread(a) for a in (grad, x, mean, var)]
+    grad, x, mean, var = arrays
+    each = (b.size, *(1,) * (len(x.shape) - 1 - len(weight.shape)), *weight.shape)
+    if weight.batched:
+        by_x, *rest = i.normalize_backward(grad, x, i.reshape(weight.value, each), mean, var, dims, eps)
+    else:  # with one weight, the gradient by x is a kernel
+        by_x, _, _ = i.normalize_backward(grad, x, weight.value, mean, var, dims, eps)
+        normal = i.mul(i.sub(x, mean), _scale(i, var, eps))
+        rest = [i.sum_to(part, each) for part in (i.mul(grad, normal), grad)]
+    return all_batched(b, by_x, *[i.reshape(part, (b.size, *weight.shape)) for part in rest])
 
 
 def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:

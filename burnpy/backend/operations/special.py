@@ -1,4 +1,4 @@
-"""Special functions: the complement and inverse of the error function, the gamma function and relatives, and sinc.
+"""Special functions: the complement and inverse of the error function, gamma and zeta functions, entropy, sinc.
 
 NumPy has none of them, so it computes the defaults; they are exact to a few roundings.
 """
@@ -10,8 +10,26 @@ from typing import Any
 
 from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Float
+from burnpy.backend.operations.binary import operand
+from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.schema import POINTWISE, derived
+
+
+def zeta_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · the derivative by x, which PyTorch lacks."""
+    return i.mul(g, i.zeta_slope(x, operand(i, x, y), 1))
+
+
+def zeta_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · -x · ζ(x + 1, y)."""
+    return i.neg(i.mul(g, i.mul(x, i.zeta(i.add(x, 1.0), y))))
+
+
+def zeta_slope_y_vjp(i: Any, g: Float, x: Float, y: Float, order: int) -> Float:
+    """g · the derivative of -x · ζ(x + 1, y) by x, of an order."""
+    above = i.add(x, 1.0)
+    lower = i.zeta(above, y) if order == 1 else i.zeta_slope(above, y, order - 1)
+    return i.neg(i.mul(g, i.add(i.mul(lower, float(order)), i.mul(x, i.zeta_slope(above, y, order)))))
 
 
 class SpecialFunctions(OperationsBase):
@@ -80,6 +98,38 @@ class SpecialFunctions(OperationsBase):
         from burnpy.backend.numerics.approximations import polygamma, widened
 
         return widened(polygamma, self, x, n)
+
+    @derived(POINTWISE, flops=2000, vjp=(zeta_x_vjp, zeta_y_vjp))
+    def zeta(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute Hurwitz' zeta function, the sum of (y + k)⁻ˣ over k from 0 on; Riemann's for y = 1.
+
+        It is infinite at x = 1, and where ``y`` is 0 or a negative integer, and NaN for x < 1. For other negative
+        ``y``, x must be an integer.
+
+        Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
+        """
+        from burnpy.backend.numerics.approximations import in_float64
+        from burnpy.backend.numerics.zeta import zeta
+
+        return in_float64(zeta, self, *self.promote(x, operand(self, x, y)))
+
+    @derived(
+        POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)
+    )
+    def zeta_slope(self, x: Float, y: Float, order: int) -> Float:
+        """The derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
+        from burnpy.backend.numerics.approximations import in_float64
+        from burnpy.backend.numerics.zeta import zeta_slope
+
+        return in_float64(zeta_slope, self, *self.promote(x, y), order)
+
+    @derived(POINTWISE, flops=4, vjp=lambda i, g, x: i.mul(g, i.add(i.neg(i.log(x)), -1.0)))
+    def entr(self, x: Float) -> Float:
+        """Compute the entropy -x · log(x), which is 0 at 0 and -∞ for negative x. The gradient at 0 is inf."""
+        positive = self.gt(x, 0.0)
+        value = self.neg(self.mul(x, self.log(self.where(positive, x, self.full((), 1.0, x.dtype)))))
+        value = self.add(value, 0.0)  # no -0.0
+        return self.where(self.lt(x, 0.0), self.full((), -math.inf, x.dtype), value)
 
     @derived(POINTWISE, method=True, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))
     def sinc(self, x: Float) -> Float:

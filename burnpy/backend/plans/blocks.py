@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.graph import Sharing, simplified
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import Recording, alike, refs_in
+from burnpy.backend.plans.step_loops import StepLoop
 from burnpy.backend.primitives import Value
 
 if TYPE_CHECKING:
@@ -92,11 +93,18 @@ class Loop(Block):
     def __init__(self, body: Recording, carried: int, sliced: int, length: int, reverse: bool) -> None:
         super().__init__([body])
         self.carried, self.sliced, self.length, self.reverse = carried, sliced, length, reverse
+        self._loops: dict[Backend, StepLoop | None] = {}
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run all steps."""
         (plan,) = self.plans(device)
         count = self.carried
+        if device not in self._loops:
+            self._loops[device] = plan.steps(count, self.sliced)
+        loop = self._loops[device]
+        if loop is not None:
+            results, owning = loop.run(values, self.length, self.reverse)
+            return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
         fixed = list(values[: len(values) - count - self.sliced])
         xs = values[len(values) - self.sliced :]
         state = list(values[len(fixed) : len(fixed) + count])

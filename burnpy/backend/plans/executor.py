@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from burnpy.backend.plans.recording import Node
+from burnpy.backend.plans.recording import Node, Ref
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
@@ -24,15 +24,62 @@ class Launch(Protocol):
         """True if a result may have the memory of an input of its shape."""
         ...
 
-    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[str], scratch: Sequence[str]) -> None:
-        """Write its call.
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[Any] | None:
+        """Return its calls of compiled code, for `Executor.joined`; None if Python has to make them.
 
         Args:
-            source: the replay.
             arrays: the names of the inputs, C-contiguous, and of the memory for the results.
-            numbers: the expressions of its numbers, Python floats.
+            numbers: its numbers.
             scratch: the names of the further memory.
         """
+        ...
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write it as statements of the replay, see `calls` for the other arguments."""
+        ...
+
+
+class NodeLaunch(Launch, Protocol):
+    """The computation of one node."""
+
+    @property
+    def operands(self) -> Sequence[Ref]:
+        """The arrays that it reads."""
+        ...
+
+    @property
+    def numbers(self) -> Sequence[Ref]:
+        """The values of one element that it reads as numbers."""
+        ...
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return the operand whose memory a result may have; None if it must be new memory."""
+        ...
+
+
+class Number(NamedTuple):
+    """An array of one element whose value a launch takes."""
+
+    name: str
+    dtype: DType
+
+
+class Moved(NamedTuple):
+    """The places of an array in each of many steps: parts of another one."""
+
+    array: Any  #: C-contiguous
+    offsets: Any  #: for each step the number of elements before the part, a NumPy array of ints
+
+
+class Joined(Protocol):
+    """Calls of compiled code, one after the other."""
+
+    def bind(self, space: Mapping[str, Any]) -> Callable[..., Any]:
+        """Return the function that makes them for the arrays that it is given, with others by name."""
+        ...
+
+    def bind_steps(self, space: Mapping[str, Any]) -> Callable[[Mapping[str, Moved]], None]:
+        """Return the function that makes them in each of many steps, for arrays that move from step to step."""
         ...
 
 
@@ -43,8 +90,22 @@ class Executor(Protocol):
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
         ...
 
-    def product(self, node: Node) -> Launch | None:
-        """Return the launch of a product of C-contiguous arrays; None if an operation computes it as well."""
+    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+        """Return the launch of a node that is no part of a program; None if an operation computes it as well.
+
+        Args:
+            node: the node.
+            bounds: the least and the largest possible element of values of ints that were checked, by number.
+        """
+        ...
+
+    def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
+        """Return calls of launches as one; None if it cannot join them.
+
+        Args:
+            calls: the calls.
+            given: the names of the arrays that each run is given.
+        """
         ...
 
     def memory(self, size: int) -> Any:
@@ -61,6 +122,10 @@ class Executor(Protocol):
 
     def contiguous(self, x: Any) -> Any:
         """Return an array, or a copy of it, that is C-contiguous."""
+        ...
+
+    def number(self, x: Any) -> Any:
+        """Return an array of one element, or a scalar of another class, as an array that launches can read."""
         ...
 
     def empty(self, shape: Shape, dtype: DType) -> Any:

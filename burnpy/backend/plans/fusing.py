@@ -22,6 +22,8 @@ from burnpy.backend.schema import Algebra
 
 LONGEST = 1 << 16
 """The longest row that a program sums, as a longer sum would be less exact."""
+_WIDEST, _NARROWEST = 1 << 12, 1 << 6
+"""The number of columns, at most and at least, of arrays that a program sums as a whole."""
 DTYPES = (float32, float64, bool_)
 REDUCTIONS = {"sum": "dims", "mean": "dims", "amax": "dims", "sum_to": "shape"}
 _ROWS = {"softmax": "dim", "log_softmax": "dim", "softmax_backward": "dim", "log_softmax_backward": "dim"}
@@ -141,11 +143,22 @@ def _reduction(node: Node) -> Step | None:
         trailing = all(d >= k for d in real) and all(d < k for d in others)
         leading = all(d < k for d in real) and all(d >= k for d in others)
         if not others:  # everything
-            if node.name != "amax" or math.prod(shape[:k]) == 1:
+            in_rows = k < n or math.prod(shape) <= LONGEST or columns_of_whole(math.prod(shape)) >= _NARROWEST
+            if in_rows if node.name != "amax" else math.prod(shape[:k]) == 1:
                 splits.add(k)
         elif trailing or (leading and node.name != "amax"):
             splits.add(k)
     return Step("reduction", shape, frozenset(splits), dims) if splits else None
+
+
+@lru_cache(1024)
+def columns_of_whole(count: int) -> int:
+    """Return the number of columns of arrays that a program sums as a whole: a divisor of the number of elements.
+
+    >>> columns_of_whole(1_000_000), columns_of_whole(1 << 20)
+    (4000, 4096)
+    """
+    return next(columns for columns in range(min(_WIDEST, count), 0, -1) if not count % columns)
 
 
 def over_rows(node: Node, split: int) -> bool:
@@ -154,7 +167,7 @@ def over_rows(node: Node, split: int) -> bool:
     return step is not None and any(d < split and node.args[0].shape[d] != 1 for d in step.dims)
 
 
-def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int) -> Any:
+def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int, whole: bool) -> Any:
     """Return the symbol of a node's result.
 
     Args:
@@ -163,6 +176,7 @@ def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int
         symbols: those of its arguments that are values, in order.
         domain: the domain.
         split: its split.
+        whole: whether all reductions are of whole arrays, whose rows and columns are not those of the split.
 
     Raises:
         ProgramError: a program cannot have it.
@@ -186,7 +200,7 @@ def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int
     assert step is not None
     sizes = node.args[0].shape
     over_r = any(d < split and sizes[d] != 1 for d in step.dims) or (column and bool(step.dims))
-    over_c = not column and any(d >= split and sizes[d] != 1 for d in step.dims)
+    over_c = whole or (not column and any(d >= split and sizes[d] != 1 for d in step.dims))
     dims = ((0,) if over_r else ()) + ((1,) if over_c else ())
     name = "sum" if node.name == "sum_to" else node.name
     return getattr(t, name)(x, dims, True)

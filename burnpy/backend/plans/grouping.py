@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
-from burnpy.backend.plans.fusing import Step, column_splits, over_rows, placement, step_of, traceable
+from burnpy.backend.plans.fusing import Step, column_splits, columns_of_whole, over_rows, placement, step_of, traceable
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.programs import Extent
 
@@ -44,6 +44,20 @@ class Group:
     def split(self) -> int:
         """The number of leading dims that are the rows; 0 if all are columns."""
         return min(self.splits)
+
+    @property
+    def whole(self) -> bool:
+        """True if it sums whole arrays, and nothing else, so that any divisor of their size may be the columns."""
+        return bool(self.summed) and len(self.domain) in self.splits
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The rows and columns of the program."""
+        rows, columns = math.prod(self.domain[: self.split]), math.prod(self.domain[self.split :])
+        if self.whole:
+            columns = columns_of_whole(rows * columns)
+            rows = math.prod(self.domain) // columns
+        return rows, columns
 
 
 class Single:

@@ -11,6 +11,7 @@ from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.parts import parts_of
 from burnpy.backend.plans.recording import Recording
 from burnpy.backend.plans.rewriting import folded, rewritten
+from burnpy.backend.plans.step_loops import StepLoop
 from burnpy.backend.plans.writer import Writer
 from burnpy.backend.primitives import Value
 
@@ -85,14 +86,27 @@ class Plan:
         self._free.append(replay)
         return outputs
 
+    def steps(self, carried: int, sliced: int) -> StepLoop | None:
+        """Return the plan as a loop, see `StepLoop`; None if Python has to make its steps."""
+        writer = self._writer
+        joined = writer.step
+        if joined is None:
+            return None
+        inputs, outputs = (
+            [f"v{ref.number}" for ref in writer.inputs],
+            [(writer.name(ref), ref) for ref in writer.outputs],
+        )
+        loop = StepLoop(writer.storage, writer.source.objects, inputs, outputs, carried, sliced)
+        return loop if loop.possible else None
+
     def explanation(self) -> PlanExplanation:
         """Return what the plan does."""
         writer = self._writer
         return PlanExplanation(
             tuple(parts_of(writer)),
             len(self.recording.nodes),
-            writer.arena.size,
-            writer.arena.total,
+            writer.storage.arena.size,
+            writer.storage.arena.total,
             self.seconds,
             writer.source.text,
         )

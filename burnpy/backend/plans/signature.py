@@ -57,12 +57,6 @@ class Signature:
         return self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """The rows and columns of the program."""
-        domain, split = self.group.domain, self.group.split
-        return math.prod(domain[:split]), math.prod(domain[split:])
-
-    @property
     def name(self) -> str:
         """The name of the program: its operations."""
         names = [node.name for node in self.group.nodes]
@@ -84,7 +78,7 @@ class Signature:
                 else:
                     dtype = self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
                     given.append(t.full((), number, dtype))
-            known[node.results.number] = applied(t, node, given, group.domain, group.split)
+            known[node.results.number] = applied(t, node, given, group.domain, group.split, group.whole)
         outputs = []
         for ref in self.outputs:
             x = known[ref.number]

@@ -14,6 +14,7 @@ class Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.prepared = 0  #: how many of them convert an input or make memory for an output
         self.text = ""  #: the function, once it is defined
         self.objects: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
@@ -31,6 +32,11 @@ class Source:
     def write(self, line: str) -> None:
         """Add a statement."""
         self.lines.append(line)
+
+    def prepare(self, line: str) -> None:
+        """Add a statement that converts an input to another layout, or makes memory for an output."""
+        self.prepared += 1
+        self.write(line)
 
     def expression(self, x: Any, name: Callable[[Ref], str]) -> str:
         """Return the expression of an argument; ``name`` gives the name of a value."""

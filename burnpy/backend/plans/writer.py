@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from burnpy.backend.plans.executor import Executor, Launch
+from burnpy.backend.plans.call_runs import CallRun
+from burnpy.backend.plans.executor import Executor, Joined, Launch, NodeLaunch, Number
 from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
-from burnpy.backend.plans.memory import Arena
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
-from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.plans.storage import Storage
 from burnpy.backend.programs import ProgramError, trace
 
 _VIEWS = ("reshape", "permute", "slice", "expand", "detach")
@@ -51,7 +51,8 @@ class Writer:
         self.inputs, self.outputs, self.constants = inputs, outputs, constants
         self.donated = [inputs[k] for k in sorted(donated)]  #: those that nothing overwrites yet
         self._donated = {ref.number: k for k, ref in enumerate(inputs) if k in donated}
-        self.source, self.arena = Source(), Arena()
+        self.source, self.storage = Source(), Storage(executor)
+        self._run = CallRun(self.source, self.storage)
         numbers = {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
         self.grouping = Grouping(nodes, numbers) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
@@ -73,10 +74,7 @@ class Writer:
         self.sharing = Sharing(flat, outputs, fused)
         self._count = len(flat)  # which is the last use of outputs
         self.kept: dict[int, str] = {}  #: the names of values in the plan's memory
-        self.recipes: list[tuple[str, int, Shape, DType]] = []  #: its arrays: name, start, shape and dtype
-        self.views: list[tuple[str, Callable[..., Any], str, tuple[Any, ...]]] = []
-        """Views of them: name, function, the array's name, and further arguments."""
-        self._models: dict[str, Any] = {}  # arrays as those of the plan's memory will be, by name
+        self._bounds: dict[int, tuple[int, int]] = {}  # of checked ints
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
         self._write()
@@ -125,7 +123,7 @@ class Writer:
             return None
         try:
             program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
-            launch = self.executor.program(program, *signature.sizes)
+            launch = self.executor.program(program, *group.sizes)
             signature.text = program.text
         except ProgramError:
             return None
@@ -166,28 +164,34 @@ class Writer:
             else:
                 self._single(unit.node, position, stop, places, scratch)
             for place in scratch:
-                self.arena.free(place)
+                self.storage.arena.free(place)
             for node in nodes:
                 for ref in refs_in(node.results):
                     if ref.number in self._made:
                         ends.setdefault(self.sharing.last[self.sharing.root(ref)], []).append(f"v{ref.number}")
             for at in range(position, stop):
                 for place in places.pop(at, ()):
-                    self.arena.free(place)
+                    self.storage.arena.free(place)
                 if ends.get(at):
-                    self.source.write(" = ".join(ends.pop(at)) + " = None")
+                    self._run.drop(ends.pop(at))
             position = stop
+        self._run.end()
 
-    def _overwritable(self, ref: Ref, before: int) -> Ref | None:
-        """Return a donated input of a value's shape and dtype, which nothing needs from a position on."""
-        for given in self.donated:
+    def _overwritable(self, ref: Ref, before: int, only: Ref | None) -> Ref | None:
+        """Return a donated input of a value's shape and dtype, which nothing needs from a position on.
+
+        It is ``only``, if that is given.
+        """
+        for given in self.donated if only is None else [given for given in self.donated if given is only]:
             fits = given.shape == ref.shape and given.dtype == ref.dtype
             if fits and self.sharing.last.get(self.sharing.root(given), -1) < before:
                 self.donated.remove(given)
                 return given
         return None
 
-    def _result(self, ref: Ref, before: int, stop: int, places: dict[int, list[tuple[int, int]]]) -> str:
+    def _result(
+        self, ref: Ref, before: int, stop: int, places: dict[int, list[tuple[int, int]]], only: Ref | None = None
+    ) -> str:
         """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
 
         Args:
@@ -195,6 +199,7 @@ class Writer:
             before: the position before which donated inputs must have been used last, to be overwritten.
             stop: the position after the unit.
             places: the places to free, by position.
+            only: the only donated input that may be overwritten, if not any.
         """
         assert self.executor is not None
         last = self.sharing.last[self.sharing.root(ref)]
@@ -202,30 +207,16 @@ class Writer:
         if last >= self._count:
             shape, dtype = self.source.bind(ref.shape), self.source.bind(ref.dtype)
             new = f"{self.source.bind(self.executor.empty, 'f')}({shape}, {dtype})"
-            given = self._overwritable(ref, before)
+            given = self._overwritable(ref, before, only)
             choice = "" if given is None else f"v{given.number} if {self._donated[given.number]} in free else "
-            self.source.write(f"{name} = {choice}{new}")
+            self.source.prepare(f"{name} = {choice}{new}")
             self._contiguous.add(ref.number)
             self._made.add(ref.number)
             return name
-        place = self.arena.take(ref.shape, ref.dtype)
+        place = self.storage.arena.take(ref.shape, ref.dtype)
         places.setdefault(max(last, stop - 1), []).append(place)
-        self._array(name, place, ref.shape, ref.dtype)
+        self.storage.array(name, place, ref.shape, ref.dtype)
         self.kept[ref.number] = name
-        return name
-
-    def _array(self, name: str, place: tuple[int, int], shape: Shape, dtype: DType) -> None:
-        """Note an array in the plan's memory."""
-        assert self.executor is not None
-        self.recipes.append((name, place[0], shape, dtype))
-        self._models[name] = self.executor.empty(shape, dtype)
-
-    def _scratch(self, shape: Shape, dtype: DType, scratch: list[tuple[int, int]]) -> str:
-        """Return the name of memory that only one unit uses."""
-        place = self.arena.take(shape, dtype)
-        scratch.append(place)
-        name = f"s{len(self.recipes)}"
-        self._array(name, place, shape, dtype)
         return name
 
     def _operand(self, ref: Ref, scratch: list[tuple[int, int]]) -> str:
@@ -233,17 +224,18 @@ class Writer:
         assert self.executor is not None
         name = self.name(ref)
         if ref.number in self.kept:
-            model = self._models[name]
-            if self.executor.is_contiguous(model):
+            if self.executor.is_contiguous(self.storage.models[name]):
                 return name
-            copy = self._scratch(ref.shape, ref.dtype, scratch)
+            self._run.end()
+            copy = self.storage.scratch(ref.shape, ref.dtype, scratch)
             self.source.write(f"{copy}[...] = {name}")
             return copy
+        convert = self.executor.contiguous if ref.shape else self.executor.number
         constant = self.constants.get(ref.number)
         if constant is not None:
-            return self.source.bind(self.executor.contiguous(constant))
+            return self.source.bind(convert(constant))
         if ref.number not in self._contiguous:
-            self.source.write(f"{name} = {self.source.bind(self.executor.contiguous, 'f')}({name})")
+            self.source.prepare(f"{name} = {self.source.bind(convert, 'f')}({name})")
             self._contiguous.add(ref.number)
         return name
 
@@ -253,10 +245,10 @@ class Writer:
         launch, signature = self.launches[id(group)]
         before = stop if launch.in_place else stop - len(group.nodes)
         arrays = [self._operand(ref, scratch) for ref in signature.arrays]
-        numbers = [f"{self.name(ref)}.item()" for ref in signature.numbers]
+        numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in signature.numbers]
         results = [self._result(ref, before, stop, places) for ref in signature.outputs]
-        rooms = [self._scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
-        launch.write(self.source, [*arrays, *results], numbers, rooms)
+        rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
+        self._run.add(launch, arrays, results, numbers, rooms)
 
     def _single(
         self,
@@ -267,24 +259,24 @@ class Writer:
         scratch: list[tuple[int, int]],
     ) -> None:
         source = self.source
+        launch = None if self.executor is None else self.executor.launch(node, self._bounds)
+        if launch is not None:
+            self._node_launch(node, launch, position, stop, places, scratch)
+            return
+        if node.name == "bounded":
+            self._bounds[node.results.number] = node.args[1:3]
         if self.executor is not None and node.results.__class__ is Ref:
-            if node.name in _VIEWS and node.args[0].number in self.kept and self._view(node):
+            if node.name in _VIEWS and self._view(node):
+                if node.args[0].number in self._bounds:
+                    self._bounds[node.results.number] = self._bounds[node.args[0].number]
                 return
-            product = self.executor.product(node)
-            if product is not None:
-                arrays = [self._operand(ref, scratch) for ref in refs_in(node.args)]
-                product.write(source, [*arrays, self._result(node.results, position, stop, places)], (), ())
-                return
+            self._run.end()
             if node.name == PLACED:
                 self._place(node, self._result(node.results, position, stop, places))
                 return
             if node.name == "accumulate_slice" and position in self.sharing.overwritten and self._add_part(node):
                 return
-            view = self.executor.view(node, self.name(node.args[0])) if node.name in _VIEWS else None
-            if view is not None:
-                self._made.add(node.results.number)
-                source.write(f"{self.name(node.results)} = {view}")
-                return
+        self._run.end()
         self._made.update(ref.number for ref in refs_in(node.results))
         args = [source.expression(x, self.name) for x in node.args]
         if node.name == "foreach" and self.donated:
@@ -293,6 +285,25 @@ class Writer:
             args[0] = f"{source.bind(self.device.mul, 'f')}({args[0]}, 1)"
         target = source.target(node.results, self.name)
         source.write(f"{target}{source.bind(getattr(self.device, node.name), 'f')}({', '.join(args)})")
+
+    def _node_launch(
+        self,
+        node: Node,
+        launch: NodeLaunch,
+        position: int,
+        stop: int,
+        places: dict[int, list[tuple[int, int]]],
+        scratch: list[tuple[int, int]],
+    ) -> None:
+        """Write a node that has a launch of its own."""
+        arrays = [self._operand(ref, scratch) for ref in launch.operands]
+        numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in launch.numbers]
+        results = []
+        for k, ref in enumerate(refs_in(node.results)):
+            given = launch.overwrites(k)
+            results.append(self._result(ref, position if given is None else stop, stop, places, given))
+        rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
+        self._run.add(launch, arrays, results, numbers, rooms)
 
     def _owned(self, node: Node, position: int) -> str:
         """Return whether a formula of lists may overwrite all lists after the second, as donated inputs."""
@@ -330,40 +341,45 @@ class Writer:
         assert self.executor is not None
         if ref.number not in self.kept:
             return f"{self.source.bind(self.executor.part, 'f')}({name}, {self.source.bind(key)})"
-        own = f"p{len(self.views)}"
-        self.views.append((own, self.executor.part, name, (key,)))
-        return own
+        return self.storage.view(
+            None, self.executor.part, name, (key,), self.executor.part(self.storage.models[name], key)
+        )
 
     def _view(self, node: Node) -> bool:
-        """Make a view of an array in the plan's memory once and for all; return whether it is one."""
+        """Write a view without a call of the device; return whether it is done.
+
+        A view of an array in the plan's memory is made once and for all.
+        """
+        assert self.executor is not None
         name, method = self.name(node.args[0]), getattr(self.device, node.name)
-        model = self._models[name]
-        view = method(model, *node.args[1:])
-        if self.device.storage_of(view)[0] != self.device.storage_of(model)[0]:
+        if node.args[0].number in self.kept:
+            model = self.storage.models[name]
+            view = method(model, *node.args[1:])
+            if self.device.storage_of(view)[0] == self.device.storage_of(model)[0]:
+                own = f"v{node.results.number}"
+                self.kept[node.results.number] = self.storage.view(own, method, name, node.args[1:], view)
+                return True
+        expression = self.executor.view(node, name)
+        if expression is None:
             return False
-        own = f"v{node.results.number}"
-        self._models[own] = view
-        self.views.append((own, method, name, node.args[1:]))
-        self.kept[node.results.number] = own
+        if self._run.writes(name):
+            self._run.end()
+        self._made.add(node.results.number)
+        self.source.write(f"{self.name(node.results)} = {expression}")
         return True
+
+    @property
+    def step(self) -> Joined | None:
+        """The calls that are all that a replay does; None if it does more."""
+        return self.storage.only if len(self.source.lines) == self.source.prepared + 1 else None
 
     def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
         """Return a function that makes a replay with memory of its own."""
         parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * bool(self._donated)
         result = f"[{', '.join(self.name(ref) for ref in self.outputs)}]"
-        define = self.source.definition(
-            parameters, result, name, [r[0] for r in self.recipes] + [v[0] for v in self.views]
-        )
+        define = self.source.definition(parameters, result, name, self.storage.names)
 
         def instance() -> Callable[..., Any]:
-            arrays: dict[str, Any] = {}
-            if self.recipes:
-                assert self.executor is not None
-                memory = self.executor.memory(self.arena.size)
-                for own, start, shape, dtype in self.recipes:
-                    arrays[own] = self.executor.array(memory, start, shape, dtype)
-                for own, method, array, args in self.views:
-                    arrays[own] = method(arrays[array], *args)
-            return define(arrays)
+            return define(self.storage.instance(self.source.objects))
 
         return instance

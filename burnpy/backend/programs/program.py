@@ -26,6 +26,8 @@ class Extent(Enum):
     COLUMN = "column"  #: a value for each row, the same in all columns: (rows, 1)
     SCALAR = "scalar"  #: one value: ()
 
+    __hash__ = object.__hash__  # members are unique; the hash of `Enum` is a call of a Python function
+
     @classmethod
     def of(cls, over_rows: bool, over_columns: bool) -> Extent:
         """Return the extent of a value that depends on its row, on its column, on both, or on neither."""
@@ -45,12 +47,11 @@ class Extent(Enum):
 
     def shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """Return the shape of a primitive of this extent."""
-        return {
-            Extent.FULL: (rows, columns),
-            Extent.ROW: (columns,),
-            Extent.COLUMN: (rows, 1),
-            Extent.SCALAR: (),
-        }[self]
+        if self is Extent.FULL:
+            return (rows, columns)
+        if self is Extent.ROW:
+            return (columns,)
+        return (rows, 1) if self is Extent.COLUMN else ()
 
 
 class Input(NamedTuple):

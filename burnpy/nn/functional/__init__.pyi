@@ -28,9 +28,12 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from burnpy.nn.functional.alignment import ctc_loss
 from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
+from burnpy.nn.functional.bags import embedding_bag
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
-from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear
+from burnpy.nn.functional.dense import bilinear, embedding, linear
+from burnpy.nn.functional.dropping import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from burnpy.nn.functional.losses import (
     binary_cross_entropy,
     gaussian_nll_loss,
@@ -49,6 +52,11 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from burnpy.nn.functional.multilabel_losses import (
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    sigmoid_focal_loss,
+)
 from burnpy.nn.functional.normalization import (
     BatchNormed,
     batch_norm,
@@ -56,6 +64,7 @@ from burnpy.nn.functional.normalization import (
     group_norm,
     instance_norm,
     layer_norm,
+    local_response_norm,
     normalize,
     rms_norm,
 )
@@ -84,6 +93,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
     "affine_grid",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -103,9 +113,15 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
     "glu",
@@ -124,6 +140,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "logsigmoid",
     "lp_pool1d",
     "lp_pool2d",
@@ -138,6 +155,8 @@ __all__ = [
     "mish",
     "mse_loss",
     "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "pad",
@@ -151,6 +170,7 @@ __all__ = [
     "rotary_encoding",
     "scaled_dot_product_attention",
     "selu",
+    "sigmoid_focal_loss",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmin",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, whole
-from burnpy.nn.functional.dense import dropout
+from burnpy.nn.functional.dropping import dropout
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import Pair, Single, Size, Triple, floats, pair, whole
-from burnpy.nn.functional.windows import batch_of, check_form, check_kernel, dims_of, form_of, sizes_of
+from burnpy.nn.functional.windows import check_form, check_kernel, dims_of, form_of, sizes_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
@@ -260,21 +260,22 @@ def _convolved(
 ) -> Tensor[B]:
     """Convolve sequences, images or volumes, which the end of the operation's name says."""
     x, weight, bias, groups = operands(operation, x, weight, bias, groups)
-    dims = dims_of(operation)
+    kernel: tuple[int, ...] = weight._primitive.shape[2:]
+    dims = 1 if operation == "conv1d" else len(kernel)  # sequences are images by now
     strides, gaps = sizes_of(operation, "stride", stride), sizes_of(operation, "dilation", dilation)
     sides = padding_sides(operation, padding, strides[1:] if dims == 1 else strides)
-    kernel: tuple[int, ...] = weight._primitive.shape[2:]
     if sides is None:
         sides = same_sides(kernel, gaps)
     elif dims == 1:
         sides = ((0, 0), *sides)
-    pads = tuple([before for before, _ in sides])
-    if pads != tuple([after for _, after in sides]):
+    pads, ends = zip(*sides, strict=True)
+    if pads != ends:
         x, pads = _evenly_padded(x, sides)
     shape = x._primitive.shape
     check_kernel(operation, shape, kernel, strides, pads, gaps)
     device: Any = x._device
-    batch = batch_of(x, len(kernel))._primitive
+    single = len(shape) == len(kernel) + 1
+    batch = (x.unsqueeze(0) if single else x)._primitive
     settings = (strides, pads, gaps, groups)
     if bias is None:
         convolve = device.conv3d if dims == 3 else device.conv2d
@@ -282,7 +283,7 @@ def _convolved(
     else:
         convolve = device.conv3d_bias if dims == 3 else device.conv2d_bias
         out = x._like(convolve(batch, weight._primitive, bias._primitive, *settings))
-    out = out if len(shape) == len(kernel) + 2 else out.squeeze(0)
+    out = out.squeeze(0) if single else out
     return out.squeeze(-2) if dims == 1 else out
 
 

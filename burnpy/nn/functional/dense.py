@@ -1,20 +1,17 @@
-"""The linear function with weight and bias, the bilinear one, embedding, and dropout."""
+"""The linear function with weight and bias, the bilinear one, and embedding."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import exact_dims, floats, probability
+from burnpy.nn.argument_checks import exact_dims, floats
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.generator import drawn_from
-from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import in_range, index_of, together
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
-    from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Ints
 
@@ -150,33 +147,3 @@ def padding_row(count: int, padding_idx: int | None) -> int | None:
     if not -count <= padding_idx < count:
         raise ArgumentError(f"embedding() got padding_idx={padding_idx} for {count} rows")
     return padding_idx % count
-
-
-@explained
-def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
-    """Set each element of x to zero with probability ``p``, and scale the others by 1 / (1 - p).
-
-    Args:
-        x: of any shape.
-        p: the probability that an element is zeroed.
-        training: if False, return x unchanged.
-        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
-
-    Source: Srivastava et al., Dropout, 2014.
-
-    >>> from burnpy import Generator, Tensor
-    >>> from burnpy.backend import NumPy
-    >>> dropout(Tensor[NumPy].ones((4,)), 0.5, generator=Generator(1)).tolist() in [[a, b, c, d]
-    ...     for a in (0, 2) for b in (0, 2) for c in (0, 2) for d in (0, 2)]
-    True
-    """
-    (x,) = floats("dropout", 1, x=x)
-    if not training or probability("dropout", p) == 0.0:
-        return x
-    x = drawing(x)
-    device: Any = x.device
-    mask = device.random_mask(drawn_from(generator, device, "dropout"), x.shape, 1.0 - p)
-    return x._like(device.masked_scale(x._primitive, mask, 1.0 / (1.0 - p) if p < 1.0 else 1.0))

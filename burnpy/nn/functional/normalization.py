@@ -53,7 +53,8 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight=weight, bias=bias)
-    return x._like(_normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
+    out, _, _ = _normalized("layer_norm", x, weight, bias, sizes, dims, eps)
+    return x._like(out)
 
 
 @explained
@@ -222,6 +223,44 @@ def group_norm(
 
 
 @explained
+def local_response_norm(
+    x: Tensor[B], size: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor[B]:
+    """Divide each element by a power of the squares of neighbouring channels: ``x / (k + alpha · mean(x²))^beta``.
+
+    Args:
+        x: shape (N, channels, …), of three dimensions or more.
+        size: the number of channels of a mean; of an even number, one more lies before the element than after it.
+            Channels beyond the first and the last count as 0.
+        alpha: the factor of the means.
+        beta: the power.
+        k: is added to the means.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions.
+        ArgumentError: the size is not positive.
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> local_response_norm(Tensor[NumPy].ones((1, 3, 1)), 3, alpha=3.0, beta=1.0).tolist()
+    [[[0.333...], [0.25], [0.333...]]]
+    """
+    (x,) = floats("local_response_norm", 1, x=x)
+    count, shape = positive_int("local_response_norm", "size", size), x.shape
+    dims_at_least("local_response_norm", "x", shape, 3, "(N, channels, …)")
+    flat = x.reshape((shape[0], 1, shape[1], math.prod(shape[2:])))
+    if flat.shape[3] == 0:
+        return x
+    device: Any = x.device
+    squares = (flat * flat)._primitive
+    means = device.avg_pool2d(squares, (count, 1), (1, 1), (count // 2, 0), False, True, count)
+    means = x._like(device.slice(means, (slice(None, None, 1),) * 2 + (slice(0, shape[1], 1),)))  # one less if even
+    return (flat * (means * alpha + k).pow(-beta)).reshape(shape)
+
+
+@explained
 def instance_norm(
     x: Tensor[B],
     running_mean: Tensor[B] | None = None,
@@ -355,8 +394,12 @@ def _normalized(
 ) -> tuple[Any, Any, Any]:
     """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
     device: Any = x._device
-    scale = device.full(shape, 1.0, x.dtype) if weight is None else _shaped(weight, shape)
-    shift = device.full(shape, 0.0, x.dtype) if bias is None else _shaped(bias, shape)
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else weight._primitive
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else bias._primitive
+    if scale.shape != shape:
+        scale = device.reshape(scale, shape)
+    if shift.shape != shape:
+        shift = device.reshape(shift, shape)
     least = eps if eps.__class__ is float else float(number(x, eps, name))  # a call less for most
     return device.normalize(x._primitive, scale, shift, dims, least)  # type: ignore[no-any-return]  # three primitives
 
@@ -369,11 +412,6 @@ def _normalized_groups(
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
     return x._like(_normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
-
-
-def _shaped(x: Tensor[Any], shape: tuple[int, ...]) -> Any:
-    primitive: Any = x._primitive
-    return primitive if primitive.shape == shape else x.reshape(shape)._primitive
 
 
 def _resolution(dtype: DType) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from burnpy.nn.argument_checks import check_choice, dims_at_least, floats, posit
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
-
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor
 
 Mode: TypeAlias = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 """The name of an interpolation."""
@@ -120,18 +117,18 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
     align_corners: bool = False,
 ) -> Tensor[B]:
-    """Sample images at the positions of a grid, as `torch.nn.functional.grid_sample`.
+    """Sample images or volumes at the positions of a grid, as `torch.nn.functional.grid_sample`.
 
     Args:
-        x: shape (N, channels, height, width).
-        grid: shape (N, height', width', 2): for each element of the output its position, x before y, from -1 (the left
-            or upper edge) to 1.
-        mode: the interpolation between elements.
+        x: shape (N, channels, height, width), or (N, channels, depth, height, width).
+        grid: shape (N, height', width', 2), or (N, depth', height', width', 3): for each element of the output its
+            position, x, y and z in this order, from -1 (the left, upper or front edge) to 1.
+        mode: the interpolation between elements; "bicubic" is for images alone.
         padding_mode: the values beyond the edges: zeros, the nearest edge's element, or the image reflected.
         align_corners: whether -1 and 1 are the centres of the outermost elements; otherwise their outer edges.
 
     Returns:
-        Shape (N, channels, height', width').
+        Shape (N, channels, height', width'), or (N, channels, depth', height', width').
 
     Raises:
         ShapeError: the shapes do not match, or x has no elements.
@@ -147,59 +144,63 @@ def grid_sample(
     """
     x, grid = floats("grid_sample", 2, x=x, grid=grid)
     shape, places = x.shape, grid.shape
-    if len(shape) != 4 or len(places) != 4 or places[3] != 2 or shape[0] != places[0]:
+    dims = len(shape) - 2
+    if dims not in (2, 3) or len(places) != dims + 2 or places[-1] != dims or shape[0] != places[0]:
         raise ShapeError(
-            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are (N, channels, height, "
-            "width) and (N, height', width', 2)"
+            f"grid_sample() got x of shape {shape} and a grid of shape {places}; they are {_FORMS[2]} and "
+            f"(N, height', width', 2), or {_FORMS[3]} and (N, depth', height', width', 3)"
         )
     if 0 in shape[2:]:
         raise ShapeError(f"grid_sample() got x of shape {shape}, which has no elements to sample")
     check_choice("grid_sample", "mode", mode, ("bilinear", "nearest", "bicubic"))
     check_choice("grid_sample", "padding_mode", padding_mode, ("zeros", "border", "reflection"))
-    columns = _taps(grid[..., 0], shape[3], mode, padding_mode, align_corners)
-    rows = _taps(grid[..., 1], shape[2], mode, padding_mode, align_corners)
-    n, taps, area = shape[0], len(rows), places[1] * places[2]
-    rows_of = _offsets([at for at, _ in rows], shape[2])
-    columns_of = _offsets([at for at, _ in columns], shape[3])
-    at = (rows_of * shape[3]).reshape((n, taps, 1, area)) + columns_of.reshape((n, 1, taps, area))
-    down_by, across_by = (stack([weight for _, weight in axis], 1) for axis in (rows, columns))
-    weights = down_by.reshape((n, taps, 1, area)) * across_by.reshape((n, 1, taps, area))
-    sizes = (n, taps * taps, area)
-    out = x._backend.weighted_gather(
-        x.flatten(2)._primitive, at.reshape(sizes)._primitive, weights.reshape(sizes)._primitive
+    if dims == 3 and mode == "bicubic":
+        raise ArgumentError(f'grid_sample() got mode="bicubic" for volumes, of shape {shape}; it is for images')
+    n, area = shape[0], math.prod(places[1:-1])
+    at, weights = (
+        IntTensor.zeros((n, 1, area), device=grid.device),
+        Tensor.ones((n, 1, 1), dtype=x.dtype, device=x.device),
     )
-    return x._like(out).reshape((n, shape[1], *places[1:3]))
+    for k, size in enumerate(shape[2:]):  # each dimension's taps are combined with those of the dimensions before
+        axis = _taps(grid[..., dims - 1 - k], size, mode, padding_mode, align_corners)
+        offsets = _offsets([place for place, _ in axis], size).reshape((n, 1, len(axis), area))
+        factors = stack([weight for _, weight in axis], 1).reshape((n, 1, len(axis), area))
+        sizes = (n, at.shape[1] * len(axis), area)
+        at = (at.unsqueeze(2) * size + offsets).reshape(sizes)
+        weights = (weights.unsqueeze(2) * factors).reshape(sizes)
+    out = x._backend.weighted_gather(x.flatten(2)._primitive, at._primitive, weights._primitive)
+    return x._like(out).reshape((n, shape[1], *places[1:-1]))
 
 
 @explained
 def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = False) -> Tensor[B]:
-    """Compute the grid of an affine map of images, for `grid_sample`.
+    """Compute the grid of an affine map of images or volumes, for `grid_sample`.
 
     Args:
-        theta: shape (N, 2, 3), the matrices of the maps from positions in the output to those in the input.
-        size: the shape of the output images, (N, channels, height, width).
+        theta: shape (N, 2, 3), or (N, 3, 4): matrices that map positions in the output to those in the input.
+        size: the shape of the output, (N, channels, height, width) or (N, channels, depth, height, width).
         align_corners: as for `grid_sample`.
 
     Returns:
-        Shape (N, height, width, 2).
+        Shape (N, height, width, 2), or (N, depth, height, width, 3).
 
     Raises:
         ShapeError: theta has another shape.
-        ArgumentError: the size is not four positive numbers.
+        ArgumentError: the size is not four or five positive numbers.
     """
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
-    if len(sizes) != 4 or min(sizes[1:]) < 1:
-        raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is (N, channels, height, width)")
-    if theta.shape != (sizes[0], 2, 3):
+    if len(sizes) not in (4, 5) or min(sizes[1:]) < 1:
+        raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is {_FORMS[2]} or {_FORMS[3]}")
+    n, places, dims = sizes[0], sizes[2:], len(sizes) - 2
+    if theta.shape != (n, dims, dims + 1):
         raise ShapeError(
-            f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {(sizes[0], 2, 3)}"
+            f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {(n, dims, dims + 1)}"
         )
-    high, wide = sizes[2:]
-    across, down = (_axis(n, align_corners, theta) for n in (wide, high))
-    across, down = across.expand((high, wide)), down.unsqueeze(1).expand((high, wide))
-    base = stack([across, down, across.ones_like()], -1).reshape((1, high * wide, 3))
-    return (base.expand((sizes[0], high * wide, 3)) @ theta.mT).reshape((sizes[0], high, wide, 2))
+    lines = [_axis(size, align_corners, theta).reshape((-1, *(1,) * (dims - k))) for k, size in enumerate(places, 1)]
+    axes = [line.expand(places) for line in reversed(lines)]  # x comes first
+    base = stack([*axes, axes[0].ones_like()], -1).reshape((1, math.prod(places), dims + 1))
+    return (base.expand((n, *base.shape[1:])) @ theta.mT).reshape((n, *places, dims))
 
 
 @explained
@@ -354,8 +355,9 @@ def _step(source: int, target: int, factor: float | None, align_corners: bool) -
 
 
 _CUBIC = -0.75
-_FAR = -(1 << 40)
-"""The place of an element outside of the image, in elements: whatever is added to it, it stays negative."""
+_FAR = -(1 << 36)
+"""The place of an element outside of the image, in elements: whatever is added to it, it stays negative, and no product
+with the sizes of other dimensions overflows."""
 
 
 def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:

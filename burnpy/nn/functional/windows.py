@@ -23,8 +23,8 @@ Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
 
 _FORMS = {1: ("length", "sequence"), 2: ("height, width", "image"), 3: ("depth, height, width", "volume")}
 """The sizes of sequences, of one dimension, of images, of two, and of volumes, of three."""
-_SIZES: dict[int, Callable[..., tuple[int, ...]]] = {1: row, 2: pair, 3: triple}
-"""The functions that validate sizes for sequences, images and volumes."""
+_SIZES: dict[str, Callable[..., tuple[int, ...]]] = {"1d": row, "2d": pair, "3d": triple}
+"""The functions that validate sizes for sequences, images and volumes, by the end of an operation's name."""
 
 
 @explained
@@ -154,7 +154,7 @@ def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int
     >>> sizes_of("max_pool1d", "stride", 2), sizes_of("max_pool2d", "stride", 2), sizes_of("max_pool3d", "stride", 2)
     ((1, 2), (2, 2), (2, 2, 2))
     """
-    return _SIZES[dims_of(operation)](operation, name, value, least)
+    return _SIZES[operation[-2:]](operation, name, value, least)
 
 
 def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:

@@ -1,13 +1,13 @@
-"""The linear and the bilinear layer, embedding, and dropout."""
+"""The linear and the bilinear layer, and embedding."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.nn.argument_checks import positive, probability
-from burnpy.nn.functional.dense import bilinear, dropout, embedding, linear, padding_row
+from burnpy.nn.argument_checks import positive
+from burnpy.nn.functional.dense import bilinear, embedding, linear, padding_row
 from burnpy.nn.init import Initializer, Normal, around_zero
-from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
 
@@ -192,33 +192,3 @@ class Embedding(Module[B]):
     def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
-
-
-class Dropout(Stateless):
-    """Dropout: in training mode, zeroes each element with probability ``p`` and scales the others by 1 / (1 - p).
-
-    In eval mode the input is returned unchanged. The mode is set by ``train()`` and ``eval()``; by default it is
-    training mode if the input's device differentiates.
-
-    Args:
-        p: the probability that an element is zeroed.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
-
-    Source: Srivastava et al., Dropout, 2014.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> Dropout(0.5)(Tensor[NumPy].ones((3,))).tolist()
-    [1.0, 1.0, 1.0]
-    """
-
-    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
-        self.p = probability("Dropout", p)
-        self.generator = generator
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply dropout; the output has the shape of x."""
-        return dropout(x, self.p, training=self.trains_on(x), generator=self.generator)

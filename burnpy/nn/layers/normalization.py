@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import last_dims, positive
 from burnpy.nn.buffer_updates import record_updates
-from burnpy.nn.functional.normalization import batch_norm, batch_normed, group_norm, instance_norm, layer_norm, rms_norm
-from burnpy.nn.module import Module, rebound
+from burnpy.nn.functional.normalization import (
+    batch_norm,
+    batch_normed,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
+from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.operands import refuse_wider
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -325,3 +333,28 @@ class RmsNorm(Module[B]):
     def valid(self: RmsNorm[Autodiff[I]]) -> RmsNorm[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
+
+
+class LocalResponseNorm(FunctionLayer, Stateless):
+    """Division by squares of neighbouring channels: see `burnpy.nn.functional.local_response_norm`.
+
+    Args:
+        size: the number of channels of a mean.
+        alpha: the factor of the means.
+        beta: the power.
+        k: is added to the means.
+
+    Raises:
+        ArgumentError: the size is not positive.
+    """
+
+    _function = staticmethod(local_response_norm)
+    _settings = ("size", "alpha", "beta", "k")
+
+    def __init__(self, size: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        positive("LocalResponseNorm", size=size)
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Normalize (N, channels, …); the output has the shape of x."""
+        return self._result(x)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import exact_dims, positive, probability
-from burnpy.nn.functional.dense import dropout as dropped
 from burnpy.nn.functional.dense import linear
+from burnpy.nn.functional.dropping import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import check_choice, positive
 from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
-from burnpy.nn.layers.dense import Dropout, Linear
+from burnpy.nn.layers.dense import Linear
+from burnpy.nn.layers.dropping import Dropout
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.tensor.call_errors import explained

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.nn.layers.attention import AttentionMasks, MultiHeadAttention
-    from burnpy.nn.layers.dense import Dropout
+    from burnpy.nn.layers.dropping import Dropout
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
     from burnpy.tensor.tensor_types import Bools

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.scattering import Scattering
     from burnpy.tensor.methods.shape import Rearranging
+    from burnpy.tensor.methods.slice_updates import SliceUpdates
     from burnpy.tensor.methods.statistics import Counting, FloatStatistics, IntCounting, NumberStatistics
 
 __all__ = [
@@ -46,14 +47,19 @@ __all__ = [
     "Repeating",
     "Scattering",
     "Shifts",
+    "SliceUpdates",
 ]
 
 METHODS = {
     "arithmetic.Combining": (
+        "addbmm",
         "addcmul",
         "addmm",
+        "addmv",
+        "addr",
         "allclose",
         "baddbmm",
+        "float_power",
         "heaviside",
         "isclose",
         "nan_to_num",
@@ -95,6 +101,7 @@ METHODS = {
         "exp2",
         "expm1",
         "hypot",
+        "i0",
         "igamma",
         "igammac",
         "lgamma",
@@ -102,6 +109,8 @@ METHODS = {
         "log1p",
         "log2",
         "logaddexp",
+        "logaddexp2",
+        "nextafter",
         "sinc",
         "sinh",
         "tan",
@@ -123,8 +132,10 @@ METHODS = {
         "deg2rad",
         "frac",
         "hardshrink",
+        "ldexp",
         "lerp",
         "logit",
+        "mvlgamma",
         "polygamma",
         "prelu",
         "rad2deg",
@@ -153,6 +164,7 @@ METHODS = {
     "linalg.Diagonals": (
         "diag",
         "diag_embed",
+        "diagflat",
         "diagonal",
         "trace",
     ),
@@ -173,6 +185,7 @@ METHODS = {
         "msort",
         "sort",
         "unique",
+        "unique_consecutive",
     ),
     "ordering.Ranking": (
         "_middle",
@@ -209,6 +222,8 @@ METHODS = {
         "chunk",
         "expand_as",
         "flip",
+        "fliplr",
+        "flipud",
         "movedim",
         "narrow",
         "ravel",
@@ -222,6 +237,12 @@ METHODS = {
         "unbind",
         "unflatten",
         "unfold",
+    ),
+    "slice_updates.SliceUpdates": (
+        "diagonal_scatter",
+        "put",
+        "select_scatter",
+        "slice_scatter",
     ),
     "statistics.Counting": (
         "count_nonzero",
@@ -242,6 +263,7 @@ METHODS = {
         "nanquantile",
         "norm",
         "quantile",
+        "renorm",
     ),
 }
 """The names of the methods by class, as ``"module.Class"``."""

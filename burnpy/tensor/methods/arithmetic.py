@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-import numpy as np
-
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.numerics.neighbours import largest
+from burnpy.backend.primitives import Shape
 from burnpy.tensor.arithmetic import S
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 from burnpy.tensor.template import binary
@@ -16,7 +16,8 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor
+    from burnpy.tensor.tensor import BoolTensor, Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 class Combining(TensorBase[B], Generic[B, S]):
@@ -61,7 +62,29 @@ class Combining(TensorBase[B], Generic[B, S]):
         Raises:
             ShapeError: the factors are not matrices that fit, or x does not broadcast to the product.
         """
-        return _added("addmm", 2, self, mat1, mat2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+        return _added("addmm", self, mat1, mat2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def addmv(self, mat: Self, vec: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """The sum beta · x + alpha · (mat @ vec) with a product of a matrix and a vector; the rest is as for `addmm`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x, mat = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 1.0]])
+        >>> x.addmv(mat, x, alpha=10.0).tolist()
+        [11.0, 32.0]
+        """
+        return _added("addmv", self, mat, vec, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def addr(self, vec1: Self, vec2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """The sum beta · x + alpha · vec1.outer(vec2) with the outer product of vectors; the rest is as for `addmm`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> v = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> Tensor[NumPy].ones((2, 2)).addr(v, v).tolist()
+        [[2.0, 3.0], [3.0, 5.0]]
+        """
+        return _added("addr", self, vec1, vec2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def baddbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
         """The sum beta · x + alpha · (batch1 @ batch2) with products of batches, (b, n, k) and (b, k, m).
@@ -71,7 +94,38 @@ class Combining(TensorBase[B], Generic[B, S]):
         Raises:
             ShapeError: the factors do not fit, or x does not broadcast to the product.
         """
-        return _added("baddbmm", 3, self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+        return _added("baddbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def addbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """The sum beta · x + alpha · Σ (batch1 @ batch2) with the sum over the batch of its products, of shape (n, m).
+
+        The factors are as for `baddbmm`, and the rest as for `addmm`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((1, 1)).addbmm(Tensor[NumPy].ones((5, 1, 3)), Tensor[NumPy].ones((5, 3, 1))).tolist()
+        [[15.0]]
+        """
+        return _added("addbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
+        """The power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([2, 10]).float_power(-1).tolist()
+        [0.5, 0.1]
+        """
+        if not isinstance(exponent, TensorBase):
+            base = _doubles(self)
+            return base.pow(number(base, exponent, "float_power"))  # type: ignore[no-any-return]  # a Tensor
+        if "bool" in (self.kind, exponent.kind):
+            raise KindError(f"float_power() takes floats and ints, got {describe(self)} and {describe(exponent)}")
+        base, power = together("float_power", self, exponent)
+        return _doubles(base).pow(_doubles(power))  # type: ignore[no-any-return]  # a Tensor
 
     def nan_to_num(
         self, nan: S | float = 0.0, posinf: S | float | None = None, neginf: S | float | None = None
@@ -92,7 +146,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         """
         if self.kind != "float":
             return self
-        most = _largest(self)
+        most = largest(self.dtype)
         b, x = self._backend, self._primitive
         for found, value in (
             (b.isnan(x), nan),
@@ -148,41 +202,78 @@ def combined(operation: str, x: Any, *others: Any) -> tuple[Any, ...]:
     tensors = [operand for operand in given if isinstance(operand, TensorBase)]
     for other in tensors[1:]:
         operands(x, other, operation)  # raises an error if they cannot be combined
+    check_broadcast(operation, *tensors)
+    placed = iter(together(operation, *tensors))
+    return tuple([next(placed) if isinstance(operand, TensorBase) else operand for operand in given])
+
+
+def check_broadcast(operation: str, *tensors: TensorBase[Any]) -> None:
+    """Check that the shapes of tensors broadcast.
+
+    Raises:
+        ShapeError: they do not.
+    """
     if broadcast_shape(*[tensor.shape for tensor in tensors]) is None:
         raise ShapeError(
             f"{operation}() got shapes {', '.join(str(tensor.shape) for tensor in tensors)}, which do not "
             "broadcast: aligned at the right, sizes must be equal or 1"
         )
-    placed = iter(together(operation, *tensors))
-    return tuple([next(placed) if isinstance(operand, TensorBase) else operand for operand in given])
 
 
-def _added(operation: str, ndim: int, x: Any, first: Any, second: Any, beta: Any, alpha: Any) -> Any:
-    """Return beta · x + alpha · (first @ second) for matrices, or batches of them."""
+_FACTORS = {
+    "addmm": ("(n, k) and (k, m)", 2, 2),
+    "addmv": ("(n, k) and (k,)", 2, 1),
+    "addr": ("(n,) and (m,)", 1, 1),
+    "baddbmm": ("(b, n, k) and (b, k, m)", 3, 3),
+    "addbmm": ("(b, n, k) and (b, k, m)", 3, 3),
+}
+"""The shapes of the factors, and their numbers of dimensions, by the operation that adds a product."""
+
+
+def _added(operation: str, x: Any, first: Any, second: Any, beta: Any, alpha: Any) -> Any:
+    """Return beta · x + alpha · a product of two factors.
+
+    Raises:
+        ShapeError: the factors do not fit, or x does not broadcast to the product.
+        KindError: a factor is not a tensor of x's kind.
+    """
     for factor in (first, second):
         if not isinstance(factor, TensorBase):
             raise KindError(f"{operation}() multiplies tensors, got {describe(factor)}")
         operands(x, factor, operation)  # raises an error if they cannot be combined
     sizes, others = first.shape, second.shape
-    fits = len(sizes) == len(others) == ndim and sizes[-1] == others[-2] and sizes[:-2] == others[:-2]
-    if not fits or broadcast_shape(x.shape, product := (*sizes[:-1], others[-1])) != product:
-        form = "(n, k) and (k, m)" if ndim == 2 else "(b, n, k) and (b, k, m)"
+    product = _product_shape(operation, sizes, others)
+    if product is None or broadcast_shape(x.shape, product) != product:
         raise ShapeError(
             f"{operation}() cannot add the product of shapes {sizes} and {others} to shape {x.shape}; it "
-            f"multiplies {form}, to whose product x must broadcast"
+            f"multiplies {_FACTORS[operation][0]}, to whose product x must broadcast"
         )
     weight, factor = number(x, beta, operation), number(x, alpha, operation)
     x, first, second = together(operation, x, first, second)
-    out: Any = first @ second
+    out: Any
+    if operation == "addr":
+        out = first.reshape(sizes[0], 1) * second
+    elif operation == "addbmm":  # a sum of products is the product of the factors side by side
+        side = sizes[0] * sizes[2]
+        out = first.permute(1, 0, 2).reshape(sizes[1], side) @ second.reshape(side, others[2])
+    else:
+        out = first @ second
     out = out if factor == 1 else out * factor
     if weight == 0:
         return out
     return (x if weight == 1 else x * weight) + out
 
 
-def _largest(x: Any) -> float:
-    """Return the largest number of the dtype of x."""
-    return float.fromhex("0x1.fep127") if x.dtype.name == "bfloat16" else float(np.finfo(x.dtype).max)
+def _product_shape(operation: str, sizes: Shape, others: Shape) -> Shape | None:
+    """Return the shape of the product that an operation adds; None if the factors do not fit."""
+    if (len(sizes), len(others)) != _FACTORS[operation][1:]:
+        return None
+    if operation == "addr":
+        return (*sizes, *others)
+    if sizes[-1] != others[-min(len(others), 2)] or (len(sizes) == 3 and sizes[0] != others[0]):
+        return None
+    product = (*sizes[:-1], *others[len(sizes) - 1 :])
+    return product[1:] if operation == "addbmm" else product
 
 
 def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
@@ -207,6 +298,9 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
 
 
 def _doubles(x: Any) -> Any:
+    """Return floats or ints as float64."""
+    if x.kind == "float":
+        return x.to_dtype(float64)
     return x._float(x._device.to_float(x._primitive, float64))
 
 

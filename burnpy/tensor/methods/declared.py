@@ -25,6 +25,17 @@ class FloatFunctions(TensorBase[B]):
 
     __slots__ = ()
 
+    @unary
+    def i0(self) -> Self:
+        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
+        1.2661
+        """
+        ...
+
     @binary
     def atan2(self, other: Self | float) -> Self:
         """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.
@@ -54,6 +65,27 @@ class FloatFunctions(TensorBase[B]):
     @binary
     def logaddexp(self, other: Self | float) -> Self:
         """Compute log(exp(x) + exp(other)) without overflow, as max(x, other) + log1p(exp(-|x - other|))."""
+        ...
+
+    @binary
+    def logaddexp2(self, other: Self | float) -> Self:
+        """Compute log2(exp2(x) + exp2(other)) without overflow; see `logaddexp`."""
+        ...
+
+    @binary
+    def nextafter(self, other: Self | float) -> Self:
+        """Return the next number of the dtype after x toward ``other``; where they are equal, ``other``.
+
+        The gradient goes to x, where it differs from ``other``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
+        [1.0000001192092896, 1.401298464324817e-45]
+        """
         ...
 
     @binary

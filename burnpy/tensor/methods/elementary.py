@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.numerics.neighbours import FORMATS
 from burnpy.backend.operations.foreach import lerp_each
+from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.dims import integer
-from burnpy.tensor.methods.arithmetic import combined
+from burnpy.tensor.methods.arithmetic import check_broadcast, combined
 from burnpy.tensor.operands import number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor_types import Ints
 
 
 class Elementary(TensorBase[B]):
@@ -53,6 +61,35 @@ class Elementary(TensorBase[B]):
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
 
+    def ldexp(self, other: Ints[B] | Self | float) -> Self:
+        """The product x · 2ⁿ with n = ``other``, rounded once if n is of ints, also where 2ⁿ itself would overflow.
+
+        Args:
+            other: an `IntTensor`, an int, or floats, with which it is ``x * other.exp2()``. The shapes broadcast.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        Source: musl, scalbn.
+
+        >>> from burnpy import IntTensor, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.5, 3.0]).ldexp(IntTensor[NumPy].from_data([4, -1])).tolist()
+        [24.0, 1.5]
+        """
+        given: Any = other
+        if isinstance(given, TensorBase) and given.kind == "int":
+            x, exponent = together("ldexp", self, given)
+            check_broadcast("ldexp", x, exponent)
+            return x._like(_scaled(x, exponent._primitive))  # type: ignore[no-any-return]  # of this class
+        if isinstance(given, int):
+            exponent = self._device.discrete.full((), max(-_FAR, min(given, _FAR)), int64)
+            return self._like(_scaled(self, exponent))
+        x, power = combined("ldexp", self, given)
+        b: Any = x._backend
+        powers = power._primitive if isinstance(power, TensorBase) else b.full((), power, x.dtype)
+        return x * x._like(b.exp2(powers))  # type: ignore[no-any-return]  # of this class
+
     def polygamma(self, n: int) -> Self:
         """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
 
@@ -69,6 +106,27 @@ class Elementary(TensorBase[B]):
             raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 or more")
         b = self._backend
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
+
+    def mvlgamma(self, p: int) -> Self:
+        """The logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x - j / 2) over j < p,
+        plus log(π) · p (p - 1) / 4.
+
+        Raises:
+            ArgumentError: ``p`` is less than 1.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> round(Tensor[NumPy].from_data(3.0).mvlgamma(2).item(), 3)
+        1.55
+        """
+        count = integer(p, "p", "mvlgamma")
+        if count < 1:
+            raise ArgumentError(f"mvlgamma() got p={count}; give 1 or more")
+        b, x = self._backend, self._primitive
+        total = b.lgamma(x)
+        for j in range(1, count):
+            total = b.add(total, b.lgamma(b.add(x, -j / 2)))
+        return self._like(b.add(total, math.log(math.pi) * count * (count - 1) / 4))
 
     def lerp(self, end: Self, weight: Self | float) -> Self:
         """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
@@ -150,6 +208,28 @@ class Elementary(TensorBase[B]):
         sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
         negative = b.where(sloped, x._primitive, 0.0)
         return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class
+
+
+_FAR = 1 << 20
+"""An exponent of two beyond those of all dtypes."""
+
+
+def _scaled(x: Any, exponent: Int) -> Float:
+    """Return the primitive of x times powers of two, by three factors. Only the last one rounds.
+
+    A negative exponent is divided so that a product that is subnormal too early is far below the last rounding.
+    """
+    b, d = x._backend, x._device.discrete
+    bits, lowest = FORMATS[x.dtype.name]
+    most, least = 2 - bits - lowest, lowest + bits - 1
+    powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))
+    shape, out, rest = exponent.shape, x._primitive, d.cast(exponent, int64)
+    for low in (least + bits, least + bits, least):
+        part = d.minimum(d.maximum(rest, low), most)
+        rest = d.sub(rest, part)
+        places = d.reshape(d.sub(part, least), (math.prod(shape),))
+        out = b.mul(out, b.reshape(b.index_select(powers, 0, places), shape))
+    return out
 
 
 def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Generic, NamedTuple, Self
 
 from burnpy.backend.errors import KindError, ShapeError
@@ -166,8 +167,7 @@ class Diagonals(TensorBase[B]):
         rows, columns = shape[first], shape[second]
         lead = tuple([shape[dim] for dim in others])
         flat = b.reshape(b.permute(self._primitive, (*others, first, second)), (*lead, rows * columns))
-        count = max(min(rows + min(above, 0), columns - max(above, 0)), 0)
-        return self._like(b.slice(flat, (*(WHOLE,) * len(lead), _places(above, columns, count))))
+        return self._like(b.slice(flat, (*(WHOLE,) * len(lead), diagonal_places(above, rows, columns))))
 
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
         """Square matrices whose diagonal is the last dimension of x, zeros (or False) elsewhere.
@@ -192,7 +192,7 @@ class Diagonals(TensorBase[B]):
         side = count + abs(above)
         addressable((*lead, side, side), "diag_embed")
         zeros = b.full((*lead, side * side), False if self.kind == "bool" else 0, self.dtype)
-        key = (*(WHOLE,) * len(lead), _places(above, side, count))
+        key = (*(WHOLE,) * len(lead), diagonal_places(above, side, side))
         square = b.reshape(b.slice_scatter(zeros, key, self._primitive), (*lead, side, side))
         place = iter(range(len(lead)))
         matrix = {first: len(lead), second: len(lead) + 1}
@@ -221,6 +221,17 @@ class Diagonals(TensorBase[B]):
             "diagonal() and diag_embed()"
         )
 
+    def diagflat(self, offset: int = 0) -> Self:
+        """The square matrix with the elements of x, in row-major order, on a diagonal; see `diag_embed`.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1], [2]]).diagflat().tolist()
+        [[1, 0], [0, 2]]
+        """
+        vector = self._like(self._backend.reshape(self._primitive, (math.prod(self.shape),)))
+        return vector.diag_embed(integer(offset, "offset", "diagflat"))
+
     def trace(self) -> Self:
         """The sum of the main diagonal of a matrix; of ints in int64.
 
@@ -243,8 +254,9 @@ class Diagonals(TensorBase[B]):
         return diagonal.sum()  # type: ignore[no-any-return]  # of x's class
 
 
-def _places(above: int, columns: int, count: int) -> slice:
-    """Return the places of ``count`` elements of a diagonal in a flattened matrix."""
+def diagonal_places(above: int, rows: int, columns: int) -> slice:
+    """Return the places of the elements of a diagonal in a flattened matrix."""
+    count = max(min(rows + min(above, 0), columns - max(above, 0)), 0)
     if not count:
         return slice(0, 0, 1)
     start = above if above >= 0 else -above * columns

@@ -16,6 +16,7 @@ from burnpy.tensor.ordering import (
     rank,
     selection_of,
     unique_elements,
+    unique_runs,
     unique_slices,
 )
 from burnpy.tensor.reduction import NumberReductions, Selection
@@ -122,6 +123,41 @@ class Ordering(TensorBase[B]):
         else:
             axis = dim_of(dim, self.ndim, "unique")
             found = unique_slices(b, numbers, x, axis, return_inverse, return_counts)
+        first = self._like(found[0])
+        others = [self._int(index) for index in found[1:] if index is not None]
+        return (first, *others) if others else first
+
+    @overload
+    def unique_consecutive(
+        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
+    ) -> Self: ...
+    @overload
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any: ...
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """The elements in row-major order that differ from the one before; with ``dim``, the slices along it.
+
+        The number of elements of the result depends on the values, so that a GPU is waited for. The gradient goes to
+        the first of equal neighbours.
+
+        Args:
+            return_inverse: whether to return also the index in the result of each element (or slice) of x.
+            return_counts: whether to return also how many equal neighbours each one stands for.
+            dim: the dimension along which slices are compared; None to compare all elements.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> values, counts = IntTensor[NumPy].from_data([3, 3, 1, 3]).unique_consecutive(return_counts=True)
+        >>> values.tolist(), counts.tolist()
+        ([3, 1, 3], [2, 1, 1])
+        """
+        for name, flag in (("return_inverse", return_inverse), ("return_counts", return_counts)):
+            need_flag(flag, name, "unique_consecutive")
+        axis = None if dim is None else dim_of(dim, self.ndim, "unique_consecutive")
+        found = unique_runs(self._backend, self._primitive, axis, return_inverse, return_counts)
         first = self._like(found[0])
         others = [self._int(index) for index in found[1:] if index is not None]
         return (first, *others) if others else first

@@ -65,6 +65,36 @@ class Rearranging(Shaping[B]):
         resolved = dims_of(listed(along, dims, "dims", "dim", "flip"), self.ndim, "flip")
         return self._like(self._backend.flip(self._primitive, resolved))
 
+    def fliplr(self) -> Self:
+        """The tensor with its columns, dimension 1, reversed.
+
+        Raises:
+            ShapeError: the tensor has less than two dimensions.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).fliplr().tolist()
+        [[2, 1], [4, 3]]
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"fliplr() got shape {self.shape}; it needs two dimensions or more")
+        return self._like(self._backend.flip(self._primitive, (1,)))
+
+    def flipud(self) -> Self:
+        """The tensor with its rows, dimension 0, reversed.
+
+        Raises:
+            ShapeError: the tensor is 0-d.
+
+        >>> from burnpy import IntTensor
+        >>> from burnpy.backend import NumPy
+        >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).flipud().tolist()
+        [[3, 4], [1, 2]]
+        """
+        if not self.ndim:
+            raise ShapeError("flipud() got a 0-d tensor; it needs one dimension or more")
+        return self._like(self._backend.flip(self._primitive, (0,)))
+
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """The tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
 

@@ -306,6 +306,29 @@ class FloatStatistics(FloatReductions[B]):
             self._need_elements(dims, "norm")
         return x._like(x._backend.vector_norm(x._primitive, float(number(x, order, "norm")), dims, keepdim))
 
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
+        """The slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down to it.
+
+        The factor is maxnorm / (norm + 1e-7), as in PyTorch.
+
+        Raises:
+            ArgumentError: p is not above 0, or ``maxnorm`` is negative.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([[3.0, 4.0], [0.5, 0.0]])
+        >>> x.renorm(2.0, 0, 1.0).round(decimals=4).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
+        """
+        order, limit = float(number(self, p, "renorm")), float(number(self, maxnorm, "renorm"))
+        if not order > 0 or not limit >= 0:
+            raise ArgumentError(f"renorm() got p={p!r:.80}, maxnorm={maxnorm!r:.80}; give p above 0 and a norm from 0")
+        place = dim_of(dim, self.ndim, "renorm")
+        b, x = self._backend, self._primitive
+        norms = b.vector_norm(x, order, tuple([d for d in range(self.ndim) if d != place]), True)
+        factors = b.mul(b.reciprocal(b.add(norms, 1e-7)), limit)
+        return self._like(b.mul(x, b.where(b.gt(norms, limit), factors, 1.0)))
+
     def dist(self, other: Self, p: float = 2.0) -> Self:
         """The p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.
 

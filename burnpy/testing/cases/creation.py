@@ -1,4 +1,4 @@
-"""Examples of operations that create and convert primitives, and checks of random sampling."""
+"""Examples of operations that create and convert primitives."""
 
 from __future__ import annotations
 
@@ -95,78 +95,12 @@ def to_numpy(device: Any, dtype: DType) -> None:
         assert (array.shape, array.dtype) == (shape, dtype), f"to_numpy gave {array.shape} and {array.dtype}"
 
 
-def _draws(name: str, mean: float, variance: float, low: float, below: float, *arguments: Any) -> Property:
-    """Return a check that samples are independent, determined by the generator, with a mean and variance, and in
-    [low, below)."""
-
-    def check(device: Any, dtype: DType) -> None:
-        def draw(seed: int, shape: tuple[int, ...]) -> Any:
-            x = getattr(device, name)(np.random.default_rng(seed), *arguments, shape, dtype)
-            assert (x.shape, x.dtype) == (shape, dtype), f"{name} gave {x.shape} and {x.dtype}"
-            return device.to_numpy(x)
-
-        for shape in SHAPES:
-            draw(0, shape)
-        sample = draw(1, (4000,)).astype(np.float64)
-        assert abs(sample.mean() - mean) < 6 * (variance / 4000) ** 0.5, (
-            f"the mean of {name} is {sample.mean()}, not {mean}"
-        )
-        assert abs(sample.var() / variance - 1) < 0.15, f"the variance of {name} is {sample.var()}, not {variance}"
-        assert low <= sample.min(), f"{name} gave {sample.min()}"
-        assert sample.max() < below, f"{name} gave {sample.max()}"
-        assert np.array_equal(sample, draw(1, (4000,))), f"{name} draws differently with the same seed"
-        assert not np.array_equal(sample, draw(2, (4000,))), f"{name} draws alike with another seed"
-        generator = np.random.default_rng(1)
-        first, second = (getattr(device, name)(generator, *arguments, (64,), dtype) for _ in range(2))
-        assert not np.array_equal(device.to_numpy(first), device.to_numpy(second)), (
-            f"{name} does not advance the generator"
-        )
-
-    return check
-
-
-def permutation(device: Any, dtype: DType) -> None:
-    """Check that each number occurs once, in an order determined by the generator."""
-    first, same, other = (
-        device.to_numpy(device.random_permutation(np.random.default_rng(seed), 50, dtype)) for seed in (1, 1, 2)
-    )
-    assert first.dtype == dtype, f"random_permutation gave {first.dtype}"
-    assert sorted(first.tolist()) == list(range(50)), f"random_permutation gave {first}"
-    assert np.array_equal(first, same), "random_permutation draws differently with the same seed"
-    assert not np.array_equal(first, other), "random_permutation draws alike with another seed"
-    assert device.random_permutation(np.random.default_rng(1), 0, dtype).shape == (0,)
-
-
-def mask(device: Any, dtype: DType) -> None:
-    """Check that elements are true with the right frequency, determined by the generator."""
-
-    def draw(seed: int, p: float, shape: tuple[int, ...] = (4000,)) -> Any:
-        x = device.random_mask(np.random.default_rng(seed), shape, p)
-        assert (x.shape, x.dtype) == (shape, dtype), f"random_mask gave {x.shape} and {x.dtype}"
-        return device.to_numpy(x)
-
-    for shape in SHAPES:
-        draw(0, 0.5, shape)
-    for p in (0.0, 0.1, 0.5, 0.9, 1.0):
-        sample = draw(1, p)
-        assert abs(sample.mean() - p) <= 6 * (p * (1 - p) / 4000) ** 0.5, (
-            f"{sample.mean()} of random_mask are true, not {p}"
-        )
-        assert np.array_equal(sample, draw(1, p)), "random_mask draws differently with the same seed"
-    assert not np.array_equal(draw(1, 0.5), draw(2, 0.5)), "random_mask draws alike with another seed"
-
-
 PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
     "from_numpy": (frozenset({"float", "int", "bool"}), from_numpy),
     "adopt_numpy": (frozenset({"float", "int", "bool"}), adopt_numpy),
     "to_numpy": (frozenset({"float", "int", "bool"}), to_numpy),
-    "random_uniform": (frozenset({"float"}), _draws("random_uniform", 0.5, 1 / 12, 0.0, 1.0)),
-    "random_normal": (frozenset({"float"}), _draws("random_normal", 0.0, 1.0, -8.0, 8.0)),
-    "random_integers": (frozenset({"int"}), _draws("random_integers", 5.5, 35 / 4, 1, 11, 1, 11)),
-    "random_mask": (frozenset({"bool"}), mask),
-    "random_permutation": (frozenset({"int"}), permutation),
 }
-"""The check of each operation, and the kinds of dtypes in which it runs."""
+"""The check of each operation, and the kinds of dtypes in which it runs; those that draw are in the file ``random``."""
 
 
 def kinds_fit(name: str, dtype: DType) -> bool:

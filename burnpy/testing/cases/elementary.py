@@ -37,6 +37,10 @@ def _xlogy(x: Any, y: Any) -> Any:
     return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
 
 
+def _xlog1py(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
+
+
 elementwise("atan2", np.arctan2, x=_NONZERO, special=_SPECIAL)
 elementwise("hypot", np.hypot, x=_NONZERO, special=_SPECIAL)
 elementwise("copysign", np.copysign, x=_NONZERO, special=_SPECIAL)
@@ -45,6 +49,9 @@ elementwise("fmod", np.fmod, y=_NONZERO, special=(), also=[_DIVIDENDS])
 elementwise("fmax", np.fmax, special=_SPECIAL)
 elementwise("fmin", np.fmin, special=_SPECIAL)
 elementwise("logaddexp", np.logaddexp, special=_SPECIAL)
+elementwise("logaddexp2", np.logaddexp2, special=_SPECIAL)
+elementwise("nextafter", np.nextafter, special=(0.0, -0.0, 1.0, -1.0, 3.0, math.nan))  # bits in tests/tensor
+elementwise("xlog1py", _xlog1py, y=_POSITIVE, special=_SPECIAL, loose=2)
 elementwise("xlogy", _xlogy, y=_POSITIVE, special=_SPECIAL, loose=2)
 
 

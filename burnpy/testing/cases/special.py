@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.testing.cases.elementwise import SPECIAL, elementwise
+from burnpy.testing.cases.samples import Array
+from burnpy.testing.cases.table import row
 
 _WITHOUT_POLES = (0.25, 0.5, 1.0, 2.0, 3.0, 9.0, 30.0, -0.5, -2.75, math.inf, math.nan)
 
@@ -50,6 +52,42 @@ def _sinc_slope(grad: Any, x: Any, order: int) -> Any:
     return grad * np.sum(weights / 2 * (np.pi * t) ** order * np.cos(angle + order * np.pi / 2), -1)
 
 
+def _zeta(x: float, q: float) -> float:
+    """Compute Hurwitz' zeta function: 15 terms one by one, the others by Euler and Maclaurin's formula."""
+    pole = q <= 0 and q % 1 == 0
+    if not x >= 1 or q != q or (q < 0 and not pole and x != math.inf and x % 1 != 0):
+        return math.nan
+    if x == 1 or pole:
+        return math.inf
+    if math.inf in (x, q):
+        return math.inf if q < 1 else float(q == 1)
+    total = sum((q + k) ** -x for k in range(14, -1, -1))
+    end, factor = q + 15, x
+    rest = end / (x - 1) + 0.5
+    for k, number in enumerate(_BERNOULLI, 1):
+        rest += number / math.factorial(2 * k) * factor / end ** (2 * k - 1)
+        factor *= (x + 2 * k - 1) * (x + 2 * k)
+    return float(total + end**-x * rest)
+
+
+def _zeta_slope(x: Any, q: Any, order: int) -> Any:
+    """Compute the derivative of ζ(x, q) by x from 4,000 terms and an integral."""
+    x, q = np.asarray(x).astype(np.longdouble), np.asarray(q).astype(np.longdouble)
+    total = sum((-np.log(q + k)) ** order * (q + k) ** -x for k in range(3999, -1, -1))
+    end, s = q + 4000, x - 1
+    log = np.log(end)
+    half = (-log) ** order / 2
+    if order == 1:
+        tail = -end * (log / s + 1 / s**2) + half + (1 - x * log) / (12 * end)
+    else:
+        tail = end * (log**2 / s + 2 * log / s**2 + 2 / s**3) + half + (x * log**2 - 2 * log) / (12 * end)
+    return (total + end**-x * tail).astype(np.float64)
+
+
+def _entr(x: Any) -> Any:
+    return np.where(x == 0, 0.0, np.where(x < 0, -np.inf, -x * np.log(x)))
+
+
 elementwise("erfc", np.vectorize(math.erfc, [float]), special=(*SPECIAL, 6.0, -6.0, 0.46, -0.48, 5.5))
 elementwise(
     "erfinv", np.vectorize(_erfinv, [float]), x=(-0.9, 0.9), special=(*SPECIAL, 0.875, -0.9375, 2.0**-14), loose=2
@@ -63,6 +101,27 @@ elementwise(
     options=[(1,), (2,)],
     special=_WITHOUT_POLES,
     loose=4,
+)
+elementwise("entr", _entr, x=(0.3, 3.0))
+elementwise(
+    "zeta",
+    np.vectorize(_zeta, [float]),
+    x=(1.5, 4.0),
+    y=(0.5, 3.0),
+    special=(0.0, 1.0, 1.5, 2.0, 3.0, -1.0, -0.5, -2.25, math.inf, math.nan),
+    loose=16,
+)
+row(
+    "zeta_slope",
+    _zeta_slope,
+    [
+        (Array((2, 3), 1.5, 4.0), Array((2, 3), 0.5, 3.0), 1),
+        (Array((2, 3), 1.5, 4.0), Array((3,), 0.5, 3.0), 2),
+        (Array((), 1.5, 4.0), Array((), 0.5, 3.0), 1),
+        (Array((0, 3), 1.5, 4.0), Array((0, 3), 0.5, 3.0), 1),
+    ],
+    gradients=False,  # they are compared as second derivatives of zeta
+    loose=64,
 )
 elementwise("sinc", np.sinc, special=(0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -3.0, math.nan), loose=2)
 elementwise("sinc_backward", _sinc_slope, options=[(1,), (2,)], special=(0.0, -0.0, 1.0, -1.0, 3.0), loose=32)

@@ -1,0 +1,119 @@
+"""Connectionist temporal classification in few calls of NumPy for each time step, of all sequences at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.alignment import IMPOSSIBLE
+from burnpy_array import ArrayBackend
+
+
+class NumPyAlignment(ArrayBackend):
+    """The loss and its gradient, whose recursions forward and backward in time are one loop over both."""
+
+    def ctc_loss(self, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+        if 0 in log_p.shape or log_p.dtype not in (float32, float64):
+            return super().ctc_loss(log_p, labels, steps, lengths, blank)
+        return self._call(_losses, log_p, labels, steps, lengths, blank)
+
+    def ctc_loss_backward(self, grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+        if 0 in log_p.shape or log_p.dtype not in (float32, float64):
+            return super().ctc_loss_backward(grad, log_p, labels, steps, lengths, blank)
+        return self._call(_gradient, grad, log_p, labels, steps, lengths, blank)
+
+
+def _states(labels: Any, blank: int) -> tuple[Any, Any]:
+    """Return the class of each state, (batch, states), and what the log probability to skip the one before adds."""
+    n, s = labels.shape
+    states = np.full((n, 2 * s + 1), blank, labels.dtype)
+    states[:, 1::2] = labels
+    skips = np.full(states.shape, IMPOSSIBLE)
+    skips[:, 2:][(states[:, 2:] != states[:, :-2]) & (states[:, 2:] != blank)] = 0.0
+    return states, skips
+
+
+def _emitted(log_p: Any, states: Any) -> Any:
+    """Return the log probability of each state at each step, (time, batch, states)."""
+    rows = log_p.reshape((len(log_p), -1))
+    places = states + np.arange(len(states))[:, None] * log_p.shape[2]
+    return np.maximum(rows.take(places.reshape(-1), 1).reshape((len(log_p), *states.shape)), IMPOSSIBLE)
+
+
+def _recursion(emitted: Any, skips: Any, kept: Any) -> Any:
+    """Write the log probabilities of the states after each step to ``kept``, (time, batch, 2 + states)."""
+    shape = emitted.shape[1:]
+    kept[0] = IMPOSSIBLE
+    kept[0, :, 2:4] = emitted[0, :, :2]
+    parts, largest, total = np.empty((3, *shape), kept.dtype), np.empty(shape, kept.dtype), np.empty(shape, kept.dtype)
+    skipped = parts[2]
+    for t in range(1, len(emitted)):
+        before, after = kept[t - 1], kept[t]
+        after[:, :2] = IMPOSSIBLE
+        stay, further = before[:, 2:], before[:, 1:-1]
+        np.add(before[:, :-2], skips, skipped)
+        np.maximum(stay, further, out=largest)
+        np.maximum(largest, skipped, out=largest)
+        np.subtract(stay, largest, parts[0])
+        np.subtract(further, largest, parts[1])
+        np.subtract(skipped, largest, skipped)
+        np.exp(parts, parts)
+        np.add(parts[0], parts[1], total)
+        np.add(total, skipped, total)
+        np.log(total, total)
+        np.add(largest, emitted[t], largest)
+        np.add(total, largest, after[:, 2:])
+
+
+def _totals(kept: Any, steps: Any, lengths: Any) -> Any:
+    """Return the log probability of the labels of each sequence."""
+    n = np.arange(len(steps))
+    last = kept[np.maximum(steps, 1) - 1, n]
+    label = np.where(lengths > 0, last[n, 2 * lengths + 1], IMPOSSIBLE)
+    return np.where(steps > 0, np.logaddexp(last[n, 2 * lengths + 2], label), IMPOSSIBLE)
+
+
+def _losses(log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+    states, skips = _states(labels, blank)
+    emitted = _emitted(log_p, states)
+    kept = np.empty((*emitted.shape[:2], emitted.shape[2] + 2), log_p.dtype)
+    _recursion(emitted, skips.astype(log_p.dtype), kept)
+    total = _totals(kept, steps, lengths)
+    losses = np.where(total > IMPOSSIBLE / 2, -total, np.inf)
+    return np.where((steps == 0) & (lengths == 0), 0.0, losses).astype(log_p.dtype)
+
+
+def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+    """Return the gradient by the log probabilities.
+
+    Backward in time is forward along the reversed sequences: their steps and states count from the last ones on.
+    """
+    (time, n, classes), dtype = log_p.shape, log_p.dtype
+    states, skips = _states(labels, blank)
+    emitted, size = _emitted(log_p, states), states.shape[1]
+    members = np.arange(n)
+    back = (steps[:, None] - 1 - np.arange(time)) % time  # the step of each reversed one; those too many are not read
+    turn = (2 * lengths[:, None] - np.arange(size)) % size
+    turned = emitted[back.T[:, :, None], members[:, None], turn]
+    turned_states = np.take_along_axis(states, turn, 1)
+    turned_skips = np.full(skips.shape, IMPOSSIBLE)
+    turned_skips[:, 2:][(turned_states[:, 2:] != turned_states[:, :-2]) & (turned_states[:, 2:] != blank)] = 0.0
+    kept = np.empty((time, 2 * n, size + 2), dtype)
+    _recursion(np.concatenate([emitted, turned], 1), np.concatenate([skips, turned_skips]).astype(dtype), kept)
+    total = _totals(kept[:, :n], steps, lengths)
+    alpha = kept[:, :n, 2:]
+    beta = kept[back.T[:, :, None], n + members[:, None], 2 + turn]
+    possible = total > IMPOSSIBLE / 2
+    joint = alpha + beta - emitted - np.where(possible, total, 0.0).astype(dtype)[:, None]  # both have the emission
+    counted = (np.arange(time)[:, None] < steps) & possible
+    shares = np.where(counted[:, :, None] & (np.arange(size) <= 2 * lengths[:, None]), np.exp(joint), 0.0)
+    shares *= -grad[:, None]
+    out = np.zeros((time, n * classes), dtype)
+    places = (states + members[:, None] * classes).reshape(-1)
+    order = places.argsort(kind="stable")
+    first = np.flatnonzero(np.concatenate(([True], np.diff(places[order]) != 0)))
+    sums = np.add.reduceat(shares.reshape((time, -1))[:, order], first, 1)
+    out[:, places[order[first]]] = sums
+    return out.reshape(log_p.shape)

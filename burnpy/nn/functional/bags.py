@@ -1,0 +1,156 @@
+"""Sums, means and maxima of rows of a table, one for each bag of indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.nn.argument_checks import check_choice, exact_dims, floats
+from burnpy.nn.functional.dense import padding_row
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Int
+    from burnpy.tensor.tensor_types import Ints
+
+BagMode: TypeAlias = Literal["sum", "mean", "max"]
+"""What is computed of the rows of a bag."""
+
+
+@explained
+def embedding_bag(
+    index: Ints[B],
+    weight: Tensor[B],
+    offsets: Ints[B] | None = None,
+    *,
+    mode: BagMode = "mean",
+    per_sample_weights: Tensor[B] | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor[B]:
+    """Combine the rows of ``weight`` at the indices of each bag, as `torch.nn.functional.embedding_bag`.
+
+    Args:
+        index: shape (bags, length) for bags of one length, or (total,) with ``offsets``; from 0 to count - 1.
+        weight: shape (count, size).
+        offsets: shape (bags,): where each bag begins in ``index``. The first is 0, and none is below the one before.
+        mode: "sum", "mean" or "max". An empty bag gives zeros.
+        per_sample_weights: a factor for each index, of the shape of ``index``, for "sum".
+        include_last_offset: whether ``offsets`` has one more number, the end of the last bag.
+        padding_idx: the index of a row that does not count; negative indices count from the end.
+
+    Returns:
+        Shape (bags, size).
+
+    Raises:
+        KindError: ``index`` or ``offsets`` is not an `IntTensor`.
+        ShapeError: the shapes do not match.
+        IndexRangeError: an index is out of range.
+        ArgumentError: a setting is invalid, or offsets do not ascend from 0, on devices that check values at once.
+
+    >>> from burnpy import IntTensor, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> index, offsets = IntTensor[NumPy].from_data([0, 2, 1]), IntTensor[NumPy].from_data([0, 2])
+    >>> table = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
+    >>> embedding_bag(index, table, offsets).tolist()
+    [[3.0, 5.0], [3.0, 4.0]]
+    """
+    (weight,) = floats("embedding_bag", 1, weight=weight)
+    exact_dims("embedding_bag", "weight", weight.shape, 2, "(count, size)")
+    check_choice("embedding_bag", "mode", mode, get_args(BagMode))
+    given = index_of(weight, index, "embedding_bag")
+    weight = together("embedding_bag", weight, index)[0]
+    count, size = weight.shape
+    d: Any = weight.device.discrete
+    flat, bag, bags = _bags(weight, given, offsets, include_last_offset)
+    if flat.shape[0] and not count:
+        raise ShapeError(f"embedding_bag() got {flat.shape[0]} indices for a weight of shape {weight.shape}")
+    flat = in_range(weight.device, flat, count, False, "embedding_bag()", 0, weight.shape)
+    padding = padding_row(count, padding_idx)
+    scale = _factors(weight, given, per_sample_weights, mode)
+    bag_of = weight._int(bag)
+    rows = weight._like(weight.device.embedding(weight._primitive, flat, None))
+    real = None if padding is None else weight._bool(d.ne(flat, padding)).unsqueeze(-1)
+    out = Tensor.zeros((bags, size), dtype=weight.dtype, device=weight.device)
+    if mode == "max":
+        if real is not None:
+            rows = rows.where(real, -np.inf)
+        out = out.index_reduce(0, bag_of, rows, "amax", include_self=False)
+        return out if real is None else out.where(out != -np.inf, 0.0)
+    if scale is not None:
+        rows = rows * scale.reshape(-1, 1)
+    if real is not None:
+        rows = rows.where(real, 0.0)
+    total = out.index_add(0, bag_of, rows)
+    if mode == "sum":
+        return total
+    ones = rows.detach()[:, :1].ones_like()
+    counts = out[:, :1].index_add(0, bag_of, ones if real is None else ones.where(real, 0.0))
+    return total / counts.clamp_min(1.0)
+
+
+def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_offset: bool) -> tuple[Int, Int, int]:
+    """Return the indices of all bags in a row, the bag of each, and the number of bags."""
+    d: Any = weight.device.discrete
+    shape = index.shape
+    if len(shape) == 2:
+        if offsets is not None:
+            raise ArgumentError(f"embedding_bag() got offsets with index of shape {shape}, whose rows are the bags")
+        bags, length = shape
+        return d.reshape(index, (bags * length,)), d.from_numpy(np.repeat(np.arange(bags), length)), bags
+    if len(shape) != 1:
+        raise ShapeError(f"embedding_bag() takes index of shape (bags, length), or (total,) with offsets, got {shape}")
+    if not isinstance(offsets, IntTensor):
+        raise KindError(
+            f"embedding_bag() takes offsets as an IntTensor with index of shape {shape}, got {describe(offsets)}"
+        )
+    together("embedding_bag", weight, offsets)  # raises an error if they are on different devices
+    starts, total = d.cast(offsets._primitive, int64), shape[0]
+    bags = starts.shape[0] - include_last_offset if len(starts.shape) == 1 else -1
+    if bags < 0:
+        form = "(bags + 1,)" if include_last_offset else "(bags,)"
+        raise ShapeError(f"embedding_bag() takes offsets of shape {form}, got shape {starts.shape}")
+    if not bags:
+        if total:
+            raise ShapeError(f"embedding_bag() got {total} indices and no bag")
+        return index, d.full((0,), 0, int64), 0
+    first = d.slice(starts, (slice(0, bags, 1),))
+    ends = d.cat([d.slice(starts, (slice(1, bags, 1),)), d.full((1,), total, int64)], 0)
+    right = d.bitwise_and(d.le(first, ends), d.eq(d.slice(first, (slice(0, 1, 1),)), 0))
+    if include_last_offset:
+        right = d.bitwise_and(right, d.eq(d.slice(starts, (slice(bags, bags + 1, 1),)), total))
+    last = " and end there" if include_last_offset else ""
+    message = f"embedding_bag() got offsets that do not ascend from 0 to at most {total}{last}, the number of indices"
+    refuse_unless(weight.device, right, ArgumentError(message))
+    bag = d.sub(d.searchsorted(first, d.arange(0, total, 1, int64), True), 1)
+    return index, bag, bags
+
+
+def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str) -> Tensor[B] | None:
+    """Return the validated factors of the indices.
+
+    Raises:
+        ArgumentError: the mode takes none.
+        KindError, DeviceError, DTypeError, ShapeError: they do not fit the weight or the index.
+    """
+    if factors is None:
+        return None
+    if mode != "sum":
+        raise ArgumentError(f'embedding_bag() got per_sample_weights with mode="{mode}"; they are for "sum"')
+    if not isinstance(factors, Tensor):
+        raise KindError(f"embedding_bag() takes per_sample_weights as a Tensor, got {describe(factors)}")
+    together("embedding_bag", weight, factors)
+    refuse_wider("embedding_bag", "the table", weight.dtype, per_sample_weights=factors)
+    if factors.shape != index.shape:
+        raise ShapeError(
+            f"embedding_bag() got index of shape {index.shape} and per_sample_weights of shape {factors.shape}; they "
+            "must be equal"
+        )
+    return factors.to_dtype(weight.dtype)

@@ -1,0 +1,55 @@
+"""The names of `burnpy.special`, made from its table by ``python -m burnpy.docs.stubs``."""
+
+from burnpy.special.bessel import i0, i0e, i1, i1e
+from burnpy.special.elementary import (
+    entr,
+    exp2,
+    expit,
+    expm1,
+    log1p,
+    log_softmax,
+    logit,
+    logsumexp,
+    round,
+    sinc,
+    softmax,
+    xlog1py,
+    xlogy,
+)
+from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+from burnpy.special.gamma_functions import digamma, gammainc, gammaincc, gammaln, multigammaln, polygamma, psi, zeta
+
+__all__ = [
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "exp2",
+    "expit",
+    "expm1",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "log1p",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "round",
+    "sinc",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]

@@ -1,0 +1,56 @@
+"""How the functions of this package call elementwise operations that tensors have no method for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.backend.errors import KindError
+from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.operands import explain, explain_memory, operands
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
+
+
+def of_one(operation: str, x: Any) -> Any:
+    """Return the result of an operation of a float tensor.
+
+    Raises:
+        KindError: x is no float tensor.
+    """
+    x = floating(operation, x, "x")
+    try:
+        return new_tensor(Tensor, x._device, getattr(x._backend, operation)(x._primitive))
+    except MemoryError as error:
+        explain_memory(error, operation, x)
+        raise
+
+
+def of_two(operation: str, x: Any, y: Any) -> Any:
+    """Return the result of an operation of two operands, a float tensor and another or a number.
+
+    Raises:
+        KindError: an operand is neither a float tensor nor a number, or both are numbers.
+        ShapeError: the shapes do not broadcast.
+        DeviceError: they are on different devices.
+    """
+    x = first_operand(operation, x, y)
+    tensor, value = operands(x, y, operation)
+    try:
+        return new_tensor(Tensor, tensor._device, getattr(tensor._backend, operation)(tensor._primitive, value))
+    except Exception as error:  # of the array library, of any class; it is explained or raised again
+        explain(error, operation, x, y)
+        raise
+
+
+def first_operand(operation: str, x: Any, y: Any) -> Any:
+    """Return the first operand as a float tensor: a number becomes a 0-d tensor beside y.
+
+    Raises:
+        KindError: it is neither a float tensor nor a number beside one.
+    """
+    if isinstance(x, (int, float)) and isinstance(y, TensorBase):
+        y = floating(operation, y, "y")
+        return Tensor.from_data(float(x), dtype=y.dtype, device=y.device)
+    if not isinstance(x, TensorBase):
+        raise KindError(f"{operation}() takes a float Tensor or a number beside one, got {describe(x)}")
+    return floating(operation, x, "x")

@@ -1,0 +1,92 @@
+"""The gamma function and its relatives, and the zeta function."""
+
+from __future__ import annotations
+
+from burnpy.special.elementwise_calls import first_operand, of_two
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+
+@explained
+def gammaln(x: Tensor[B]) -> Tensor[B]:
+    """Compute the logarithm of the absolute value of the gamma function, ``x.lgamma()``."""
+    return floating("gammaln", x, "x").lgamma()  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def digamma(x: Tensor[B]) -> Tensor[B]:
+    """Compute the derivative of `gammaln`, ``x.digamma()``."""
+    return floating("digamma", x, "x").digamma()  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def psi(x: Tensor[B]) -> Tensor[B]:
+    """Compute the derivative of `gammaln`, as `digamma`."""
+    return floating("psi", x, "x").digamma()  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def polygamma(n: int, x: Tensor[B]) -> Tensor[B]:
+    """Compute the n-th derivative of `digamma`, ``x.polygamma(n)``.
+
+    Raises:
+        ArgumentError: ``n`` is negative.
+    """
+    return floating("polygamma", x, "x").polygamma(n)  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def multigammaln(x: Tensor[B], p: int) -> Tensor[B]:
+    """Compute the logarithm of the multivariate gamma function of dimension p, ``x.mvlgamma(p)``.
+
+    Raises:
+        ArgumentError: ``p`` is less than 1.
+    """
+    return floating("multigammaln", x, "x").mvlgamma(p)  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def gammainc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
+    """Compute the regularized lower incomplete gamma function P(a, x), ``a.igamma(x)``.
+
+    Args:
+        a: the shape, 0 or a positive number; it broadcasts with ``x``. One of both may be a Python number.
+        x: the end of the integral, 0 or a positive number.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(gammainc(1.0, Tensor[NumPy].from_data(2.0)).item(), 4)  # 1 - exp(-2)
+    0.8647
+    """
+    return first_operand("gammainc", a, x).igamma(x)  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def gammaincc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
+    """Compute the regularized upper incomplete gamma function 1 - P(a, x), ``a.igammac(x)``; see `gammainc`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> f"{gammaincc(1.0, Tensor[NumPy].from_data(50.0)).item():.4g}"  # exp(-50)
+    '1.929e-22'
+    """
+    return first_operand("gammaincc", a, x).igammac(x)  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def zeta(x: Tensor[B] | float, q: Tensor[B] | float) -> Tensor[B]:
+    """Compute Hurwitz' zeta function, the sum of (q + k)⁻ˣ over k from 0 on; Riemann's for q = 1.
+
+    It is infinite at x = 1, and where q is 0 or a negative integer, and NaN for x < 1; for other negative q, x must be
+    an integer. Where q is positive, it has derivatives by both; PyTorch has none by x.
+
+    Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(zeta(Tensor[NumPy].from_data(2.0), 1.0).item(), 4)  # π² / 6
+    1.6449
+    """
+    return of_two("zeta", x, q)  # type: ignore[no-any-return]  # a Tensor

@@ -1,0 +1,185 @@
+"""Kernels and products of plans: whole sums, vectors, lists and cross entropy, joined into one call and one by one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, IntTensor, Tensor, compiled, func
+from burnpy.backend import NumPy
+from burnpy.func.pytree import flatten
+from burnpy.nn import Linear, Sequential, Tanh
+from burnpy.optim import Adam, GradientsParams, Sgd
+from burnpy_numpy.kernels import sequence_text
+from burnpy_numpy.kernels.kernel import kernels_enabled
+
+Train = Autodiff[NumPy]
+rng = np.random.default_rng(0)
+joins = pytest.mark.skipif(not kernels_enabled(), reason="calls are joined by a kernel")
+
+
+@pytest.fixture(params=["joined", "one by one"])
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run calls joined, and one by one."""
+    if request.param == "one by one":
+        monkeypatch.setattr(sequence_text, "sequence_entry", lambda: None)
+
+
+def data(*shape: int, dtype: str = "float32") -> Tensor[NumPy]:
+    return Tensor[NumPy].from_data(rng.standard_normal(shape), dtype=dtype)
+
+
+def same(x: Any, y: Any, rtol: float = 1e-5) -> None:
+    np.testing.assert_allclose(x.to_numpy(), y.to_numpy(), rtol=rtol, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(100_000,), (65_537,), (2, 50_000), (50_000, 2), (70_000, 1), (3, 5, 7_000)])
+def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> None:
+    def f(x: Any) -> Any:
+        y = x.tanh() * x
+        return y, y.sum(), (y * 2.0).mean(), y.amax()
+
+    x = data(*shape, dtype="float64")
+    for got, expected in zip(compiled(f)(x), f(x), strict=True):
+        same(got, expected, 1e-9)
+
+
+@joins
+def test_a_large_array_is_summed_in_the_program_that_makes_it() -> None:
+    plan = compiled(lambda x: (x.tanh() * x).sum()).explain(data(1_000_000))
+    assert [part.operations for part in plan.programs] == [("tanh", "mul", "sum")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((4, 3), (3,)),
+        ((3,), (3, 4)),
+        ((1, 3), (3, 4)),
+        ((4, 3), (3, 1)),
+        ((5, 1), (1, 6)),
+        ((2, 4, 3), (3, 5)),
+        ((3,), (3,)),
+    ],
+)
+def test_products(left: tuple[int, ...], right: tuple[int, ...], dtype: str, each_way: None) -> None:
+    a = Tensor[Train].from_data(rng.standard_normal(left), dtype=dtype).require_grad()
+    b = Tensor[Train].from_data(rng.standard_normal(right), dtype=dtype).require_grad()
+
+    def g(a: Any, b: Any) -> Any:
+        y = (a * 1.0) @ (b * 1.0)
+        grads = y.tanh().sum().backward()
+        return (y * 2.0).detach(), a.grad(grads), b.grad(grads)
+
+    for got, expected in zip(compiled(g)(a, b), g(a, b), strict=True):
+        same(got, expected)
+
+
+@pytest.mark.parametrize("optim", [Adam(), Sgd(momentum=0.9), Sgd()])
+@pytest.mark.parametrize("donate", [(), ("model", "state")])
+def test_steps_of_layers_of_one_shape(optim: Any, donate: tuple[str, ...], each_way: None) -> None:
+    """No update overwrites an array of the same shape that another one still reads."""
+
+    def step(model: Any, state: Any, rate: Any, x: Any, labels: Any) -> Any:
+        loss = burnpy.cross_entropy(model(x), labels)
+        grads = GradientsParams.from_grads(loss.backward(), model)
+        model, state = optim.pure_step(rate, model, grads, state)
+        return model, state, loss.detach()
+
+    layers: list[Any] = [part for _ in range(3) for part in (Linear(6, 6, device=Train), Tanh())]
+    first = Sequential(*layers)
+    run = compiled(step, donate=donate)
+    eager, planned = (first, optim.init(first)), (first.map(lambda x: x * 1.0), optim.init(first))
+    for _ in range(3):
+        x = Tensor[Train].from_data(rng.standard_normal((5, 6)), dtype="float32")
+        labels = IntTensor[Train].from_data(np.array([0, 5, 2, -100, 3]))
+        *eager_state, loss = step(*eager, 0.1, x, labels)
+        *planned_state, own = run(*planned, 0.1, x, labels)
+        eager, planned = tuple(eager_state), tuple(planned_state)
+        same(own, loss)
+        for p, q in zip(planned[0].params(), eager[0].params(), strict=True):
+            same(p.value, q.value, 1e-4)
+
+
+@joins
+def test_kernels_and_products_are_one_call() -> None:
+    model: Any = compiled(Sequential(Linear(8, 8, device=NumPy), Tanh(), Linear(8, 8, device=NumPy), Tanh()))
+    source = model.explain(data(3, 8)).source
+    assert source.count("q0(") == 1
+    assert "q1" not in source
+
+
+def test_an_index_out_of_range_is_still_an_error(each_way: None) -> None:
+    f = compiled(lambda x, labels: burnpy.cross_entropy(x, labels))
+    x = data(4, 3)
+    same(
+        f(x, IntTensor[NumPy].from_data([0, 1, 2, 0])),
+        burnpy.cross_entropy(x, IntTensor[NumPy].from_data([0, 1, 2, 0])),
+    )
+    with pytest.raises(IndexError):
+        f(x, IntTensor[NumPy].from_data([0, 1, 3, 0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_are_read_where_they_are(dtype: str, each_way: None) -> None:
+    """Inputs of one element, results of operations, which may be NumPy's scalars, and values made by the same call."""
+
+    def f(x: Any, a: Any, b: Any) -> Any:
+        y = x * a + b
+        total = y.sum()
+        return y, x * total, y / y.max(), x + a.exp()
+
+    x, a = data(2, 3, dtype=dtype), Tensor[NumPy].from_data(0.75, dtype=dtype)
+    plan = compiled(f)
+    for b in (0.1, 0.3):
+        for got, expected in zip(plan(x, a, b), f(x, a, b), strict=True):
+            same(got, expected)
+
+
+BODIES: dict[str, Any] = {
+    "carries": lambda c, x: ((c[0] * 0.9 + x, c[1] * 0.5 + c[0].sum()), None),
+    "states before and after": lambda c, x: ((c[0].tanh() + x, c[1] + x), (c[0], c[1] + x)),
+    "one value twice": lambda c, x: ((c[0] + x, c[1] * 0.5), (c[0] + x, c[0] + x, c[1])),
+    "new values": lambda c, x: ((c[0] + x, c[1] * 1.0), (c[0] * x, x.sum())),
+    "swapped": lambda c, x: ((c[1], c[0] + x), (c[0], x)),
+    "a carry that stays": lambda c, x: ((c[0], c[1] + c[0] * x), c[0]),
+    "two carries of one value": lambda c, x: ((c[1] + x, c[1] + x), c[0] - c[1]),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", BODIES)
+def test_loops(name: str, reverse: bool) -> None:
+    """Values of steps are in the memory that the next step reads, and results in memory of their own."""
+    f: Any = lambda c, xs: func.scan(BODIES[name], c, xs, reverse=reverse)  # noqa: E731
+    plan = compiled(f)
+    earlier: list[Any] = []
+    for _ in range(3):
+        carry, xs = (data(4, 3), data(4, 3)), data(5, 4, 3)
+        got, expected = flatten(plan(carry, xs))[0], flatten(f(carry, xs))[0]
+        for x, y in zip(got, expected, strict=True):
+            same(x, y)
+        earlier += [(x, x.to_numpy().copy()) for x in got]
+        arrays = [x.to_numpy() for x in got]
+        assert not any(np.shares_memory(x, y) for k, x in enumerate(arrays) for y in arrays[:k])
+    for x, values in earlier:
+        np.testing.assert_array_equal(x.to_numpy(), values)
+
+
+def test_two_threads_run_one_loop_at_once() -> None:
+    def f(c: Any, xs: Any) -> Any:
+        return func.scan(lambda c, x: ((c @ w + x).tanh(), c), c, xs)
+
+    w = data(6, 6)
+    plan = compiled(f)
+    arguments = [(data(4, 6), data(50, 4, 6)) for _ in range(8)]
+    expected = [f(*given) for given in arguments]
+    with ThreadPoolExecutor(4) as pool:
+        for got, (last, stack) in zip(pool.map(lambda given: plan(*given), arguments * 4), expected * 4, strict=True):
+            same(got[0], last)
+            same(got[1], stack)

@@ -1,0 +1,212 @@
+"""The samples of PyTorch's own table of operations give the same values and gradients here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, Tensor
+from burnpy.backend import NumPy
+from burnpy.errors import BurnpyError, DTypeError, KindError
+from burnpy.fft import ComplexTensor
+from tests.parity.op_calls import AFTER, CALLS, CLASSES, FACTORIES, call_of, class_of, flat
+from tests.parity.op_entries import KINDS, MISSING, OUT, REFUSED, SKIPPED, by_heading, names
+from tests.rows import every_row
+
+torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+pytest.importorskip("expecttest", reason="PyTorch's table of operations needs expecttest, of the extra parity")
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402  # it needs both
+
+Train = Autodiff[NumPy]
+SAMPLES = {"float64": 8, "float32": 3, "int64": 4, "bool": 4}
+"""How many samples of an entry are compared, evenly spaced among the first `FIRST`."""
+FIRST = 60
+LAYOUT = frozenset(("device", "memory_format", "layout", "requires_grad", "pin_memory", "non_blocking"))
+"""Arguments that do not change values."""
+DTYPES = {"float": (torch.float64, torch.float32), "int": (torch.int64,), "bool": (torch.bool,)}
+KIND_OF = by_heading(KINDS)
+TRIANGLES = ("cholesky_inverse", "cholesky_solve")
+"""Functions of a triangle, whose gradients in PyTorch are of all elements, also of those that are not read."""
+
+
+def kind_of(dtype: Any) -> str:
+    return "bool" if dtype == torch.bool else "float" if dtype.is_floating_point else "int"
+
+
+def converted(argument: Any, device: Any, leaves: list[Any]) -> Any:
+    """An argument for this library; the float tensors that PyTorch differentiates by are added to ``leaves``."""
+    if isinstance(argument, torch.Tensor):
+        if argument.is_complex():
+            return ComplexTensor(*(converted(part, device, leaves) for part in (argument.real, argument.imag)))
+        x = CLASSES[kind_of(argument.dtype)].from_data(argument.numpy(force=True).copy(), device=device)
+        if argument.requires_grad and kind_of(argument.dtype) == "float":
+            x = x.require_grad()
+            leaves.append((argument, x))
+        return x
+    if isinstance(argument, dict):
+        return {k: converted(v, device, leaves) for k, v in argument.items() if k not in LAYOUT}
+    if isinstance(argument, (list, tuple)):
+        members = [converted(member, device, leaves) for member in argument]
+        return members if isinstance(argument, list) else tuple(members)
+    return np.dtype(str(argument).partition(".")[2]) if isinstance(argument, torch.dtype) else argument
+
+
+def kinds_of(argument: Any) -> set[str]:
+    """The kinds of the tensors, numbers and dtypes among the arguments of a sample; an int is of any kind but bool."""
+    if isinstance(argument, dict):
+        return set().union(*(kinds_of(v) for k, v in argument.items() if k not in LAYOUT))
+    if isinstance(argument, (list, tuple)):
+        return set().union(*map(kinds_of, argument))
+    if isinstance(argument, (torch.Tensor, torch.dtype)):
+        return {kind_of(argument.dtype if isinstance(argument, torch.Tensor) else argument)}
+    return {"float"} if isinstance(argument, float) else set()
+
+
+def array(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return (x.float() if x.dtype == torch.bfloat16 else x.detach().resolve_neg()).numpy(force=True)
+    x = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
+    return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
+
+
+def compare(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
+    x, y = array(ours), array(theirs)
+    assert x.shape == y.shape, f"{what}: shapes {x.shape} and {y.shape}"
+    assert x.dtype == y.dtype, f"{what}: dtypes {x.dtype} and {y.dtype}"
+    if y.dtype.kind != "f":
+        assert np.array_equal(x, y), f"{what}: ours {x.ravel()[:6]}, PyTorch's {y.ravel()[:6]}"
+        return
+    size = tolerance * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0.0)))
+    close = np.isclose(x, y, rtol=tolerance, atol=size, equal_nan=True)
+    assert close.all(), f"{what}: ours {x[~close].ravel()[:6]}, PyTorch's {y[~close].ravel()[:6]}"
+
+
+def compare_gradients(name: str, ours: list[Any], theirs: list[Any], leaves: list[Any], tolerance: float) -> None:
+    """Compare the gradients of a weighted sum of all differentiable results."""
+    pairs = [(x, y) for x, y in zip(ours, theirs, strict=True) if isinstance(y, torch.Tensor) and y.requires_grad]
+    weights = [torch.arange(1, y.numel() + 1, dtype=y.dtype).sin().reshape(y.shape) for _, y in pairs]
+    if not pairs:
+        return
+    total = sum((y * w).sum() for (_, y), w in zip(pairs, weights, strict=True))
+    wanted = torch.autograd.grad(total, [x for x, _ in leaves], allow_unused=True)
+    losses = [(x * Tensor.from_data(w.numpy(), device=Train)).sum() for (x, _), w in zip(pairs, weights, strict=True)]
+    loss = sum(losses[1:], losses[0])
+    grads = loss.backward() if loss.is_require_grad() or loss.grad_fn is not None else None
+    for (x, leaf), want in zip(leaves, wanted, strict=True):
+        got = None if grads is None else leaf.grad(grads)
+        a, b = (np.zeros(x.shape) if each is None else array(each) for each in (got, want))
+        compare(a, np.where(a != 0, b, 0.0) if name in TRIANGLES else b, tolerance, "gradient")
+
+
+def samples_of(entry: Any, dtype: Any) -> Iterator[Any]:
+    torch.manual_seed(0)
+    differentiated = dtype == torch.float64 and entry.supports_autograd
+    found = list(itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=differentiated), FIRST))
+    count = SAMPLES[str(dtype).partition(".")[2]]
+    places = sorted({round(k) for k in np.linspace(0, len(found) - 1, min(count, len(found)))})
+    return (found[k] for k in places)
+
+
+def name_of(entry: Any) -> str:
+    return f"{entry.name}_{entry.variant_test_name}" if entry.variant_test_name else str(entry.name)
+
+
+def dtypes_of(entry: Any) -> list[tuple[str, Any]]:
+    """The kinds and dtypes in which an entry is compared."""
+    kinds = KIND_OF.get(entry.name, "float").split()
+    return [(kind, dtype) for kind in kinds for dtype in DTYPES[kind] if dtype in entry.dtypes]
+
+
+VALUES_ALONE = {
+    "bfloat16": "the gradient is rounded",
+    "linalg.pinv_hermitian": "PyTorch's gradient is of a function of both triangles",
+}
+"""Entries whose gradients are not compared, and why."""
+LEFT = names(OUT) | names(MISSING)
+ENTRIES = [e for e in op_db if not {e.name, name_of(e)} & LEFT and dtypes_of(e)]
+
+
+def run(entry: Any, sample: Any, dtype: Any, call: Callable[..., Any]) -> None:
+    theirs = entry(sample.input, *sample.args, **sample.kwargs)
+    leaves: list[Any] = []
+    device = Train if dtype == torch.float64 else NumPy
+    given = converted((sample.input, *sample.args), device, leaves)
+    named = converted(sample.kwargs, device, leaves)
+    if entry.name in FACTORIES:
+        given = (class_of(converted(theirs.dtype, device, [])), device, *given)
+    ours = call(*given, **named)
+    after = AFTER.get(entry.name, flat)
+    ours, theirs = after(ours), after(theirs)
+    assert len(ours) == len(theirs), f"{len(ours)} results, PyTorch's are {len(theirs)}"
+    tolerance = 1e-7 if dtype == torch.float64 else 2e-4
+    for x, y in zip(ours, theirs, strict=True):
+        compare(x, y, tolerance, "value")
+    if leaves and name_of(entry) not in VALUES_ALONE:
+        compare_gradients(name_of(entry), ours, theirs, leaves, tolerance)
+
+
+def refused(entry: Any, sample: Any, error: Exception) -> bool:
+    """Whether an error refuses what is refused on purpose: a mixture of kinds, or what REFUSED lists."""
+    if isinstance(error, (KindError, DTypeError)):
+        return len(kinds_of((sample.input, sample.args, sample.kwargs))) > 1 or entry.name in REFUSED
+    return isinstance(error, BurnpyError) and REFUSED.get(entry.name, "\0") in str(error)
+
+
+def described(sample: Any) -> str:
+    def short(argument: Any) -> str:
+        if isinstance(argument, torch.Tensor):
+            return f"{str(argument.dtype).partition('.')[2]}{list(argument.shape)}"
+        if isinstance(argument, (list, tuple)):
+            return f"({', '.join(map(short, argument))})"
+        return repr(argument)[:40]
+
+    return ", ".join(
+        [*map(short, (sample.input, *sample.args)), *(f"{k}={short(v)}" for k, v in sample.kwargs.items())]
+    )
+
+
+def compared_samples(entry: Any) -> tuple[int, list[str]]:
+    """The number of samples of an entry that agree, and the failures."""
+    failures, agreeing = [], 0
+    for kind, dtype in dtypes_of(entry):
+        call = call_of(name_of(entry), CLASSES[kind]) or call_of(entry.name, CLASSES[kind])
+        assert call is not None, f"{entry.name} is in no list of op_entries.py, and there is nothing of this name"
+        for sample in samples_of(entry, dtype):
+            if entry.name in SKIPPED and SKIPPED[entry.name](sample):
+                continue
+            try:
+                run(entry, sample, dtype, call)
+                agreeing += 1
+            except Exception as error:
+                if not refused(entry, sample, error):
+                    failures.append(f"{dtype} {described(sample)}: {type(error).__name__} {error}")
+    return agreeing, failures
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, about deprecated functions
+@every_row("entry", ENTRIES, ids=name_of)  # after each test the garbage of all entries would be collected
+def test_the_samples_of_an_entry(entry: Any) -> None:
+    """Kinds do not mix here, so samples that mix them are refused; REFUSED has other refusals.
+
+    PyTorch looks at the whole stack for each sample and each seed; the stack of a thread is short.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        agreeing, failures = thread.submit(compared_samples, entry).result()
+    assert not failures, "\n".join(["", *failures])
+    assert agreeing, f"no sample of {entry.name} was compared"
+
+
+def test_the_lists_fit_the_table_and_this_library() -> None:
+    """Every listed entry exists, and what is missing is missing."""
+    known = {e.name for e in op_db} | {name_of(e) for e in op_db}
+    listed = LEFT | names(KINDS) | REFUSED.keys() | SKIPPED.keys() | AFTER.keys() | CALLS.keys() | FACTORIES.keys()
+    assert listed <= known, f"not in PyTorch's table: {', '.join(sorted(listed - known))}"
+    assert not names(OUT) & names(MISSING)
+    here = [name for name in names(MISSING) if call_of(name, Tensor) is not None]
+    assert not here, f"no longer missing: {', '.join(sorted(here))}"

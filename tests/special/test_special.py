@@ -1,0 +1,95 @@
+"""`burnpy.special`: functions for the operations and methods, their operands, and messages for wrong ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy import Autodiff, IntTensor, Tensor, func, special
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from tests.rows import every_row
+
+X: Any = Tensor[NumPy].from_data([0.25, 0.5, 0.75], dtype="float64")
+SPECIAL: Any = special
+SAME: list[tuple[Any, Any]] = [
+    (special.i0(X), X.i0()),
+    (special.gammaln(X), X.lgamma()),
+    (special.psi(X), special.digamma(X)),
+    (special.polygamma(2, X), X.polygamma(2)),
+    (special.gammainc(X, 2.0), X.igamma(2.0)),
+    (special.gammainc(2.0, X), X.full_like(2.0).igamma(X)),
+    (special.gammaincc(X, X), 1 - special.gammainc(X, X)),
+    (special.multigammaln(X + 1, 2), X.full_like(np.log(np.pi) / 2) + (X + 1).lgamma() + (X + 0.5).lgamma()),
+    (special.erf(X), X.erf()),
+    (special.erfc(X), X.erfc()),
+    (special.erfinv(X), X.erfinv()),
+    (special.ndtr(special.ndtri(X)), X),
+    (special.log_ndtr(X).exp(), special.ndtr(X)),
+    (special.erfcx(X), (X * X).exp() * X.erfc()),
+    (special.i1e(X), special.i1(X) * (-X).exp()),
+    (special.i0e(X), X.i0() * (-X).exp()),
+    (special.entr(X), -X.xlogy(X)),
+    (special.xlogy(2.0, X), 2 * X.log()),
+    (special.xlog1py(X, X), X * X.log1p()),
+    (special.xlog1py(X, 1.0), X * np.log(2.0)),
+    (special.zeta(X + 1, 2.0), special.zeta(X + 1, 1.0) - 1),
+    (special.exp2(X), X.exp2()),
+    (special.expm1(X), X.expm1()),
+    (special.log1p(X), X.log1p()),
+    (special.expit(X), X.sigmoid()),
+    (special.logit(X, 0.3), X.logit(0.3)),
+    (special.sinc(X), X.sinc()),
+    (special.round(X, decimals=1), X.round(1)),
+    (special.softmax(X, 0), X.softmax(0)),
+    (special.log_softmax(X, 0), X.log_softmax(0)),
+    (special.logsumexp(X, 0, keepdim=True), X.logsumexp(0, True)),
+]
+
+
+def test_functions_are_the_methods() -> None:
+    for k, (found, wanted) in enumerate(SAME):
+        np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-13, err_msg=f"row {k}")
+    assert set(special.__all__) <= set(dir(special))
+
+
+@every_row(
+    ("call", "error", "message"),
+    [
+        (lambda: SPECIAL.i0e(2.0), KindError, "i0e() takes x as a float Tensor, got 2.0"),
+        (lambda: SPECIAL.ndtri(IntTensor[NumPy].from_data([1])), KindError, "convert it with x.float()"),
+        (lambda: SPECIAL.zeta(2.0, 1.0), KindError, "zeta() takes a float Tensor or a number beside one, got 2.0"),
+        (lambda: SPECIAL.gammainc("a", X), KindError, "gammainc() takes a float Tensor or a number beside one"),
+        (lambda: SPECIAL.xlog1py(X, X.reshape((3, 1))[:2, 0]), ShapeError, "shapes (3,) and (2,)"),
+        (lambda: SPECIAL.zeta(X, IntTensor[NumPy].from_data([1])), KindError, "zeta()"),
+        (lambda: SPECIAL.multigammaln(X, 0), ArgumentError, "mvlgamma() got p=0; give 1 or more"),
+        (lambda: X.igamma(X[:2]), ShapeError, "shapes (3,) and (2,)"),
+    ],
+)
+def test_mistakes(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        call()
+
+
+def test_gradients_by_shapes() -> None:
+    """The gradients that PyTorch lacks, in both modes and twice."""
+    a = Tensor[Autodiff[NumPy]].from_data([0.5, 3.0, 30.0], dtype="float64").require_grad()
+    x = Tensor[Autodiff[NumPy]].from_data([0.4, 2.0, 33.0], dtype="float64").require_grad()
+    grads = a.igamma(x).sum().backward()
+    step = 1e-6
+    for leaf, moved in ((a, lambda t: (a + t).igamma(x)), (x, lambda t: a.igamma(x + t))):
+        slope = (moved(step) - moved(-step)) / (2 * step)
+        np.testing.assert_allclose(grads[leaf].to_numpy(), slope.inner().to_numpy(), rtol=1e-8)
+    ahead = func.jvp(lambda s: s.igamma(x.inner()), (a.inner(),), (a.inner().full_like(1.0),))[1]
+    np.testing.assert_allclose(ahead.to_numpy(), grads[a].to_numpy(), rtol=1e-13)
+
+
+def test_log_ndtr_is_finite_far_out() -> None:
+    x = Tensor[Autodiff[NumPy]].from_data([-1e5, -300.0, 300.0], dtype="float64").require_grad()
+    grads = special.log_ndtr(x).sum().backward()
+    np.testing.assert_allclose(grads[x].to_numpy(), [1e5, 300.0033332592640, 0.0], rtol=1e-9)
+    second = func.hessian(lambda t: special.log_ndtr(t).sum())(x.inner())
+    np.testing.assert_allclose(np.diag(second.to_numpy()), [-1.0, -1 + 1 / 300**2, 0.0], atol=1e-8)
