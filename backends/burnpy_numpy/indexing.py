@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Key, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels
-from burnpy_numpy.numpy_calls import run
+from burnpy_numpy.numpy_calls import quietly, run
 
 _add = np.add
 MOST_DIMS = 32
@@ -37,6 +37,12 @@ class NumPyIndexing(ArrayBackend):
 
     Gradients are accumulated in the memory of ``total``; if it is a NumPy scalar or read-only, the sum is a new array.
     """
+
+    def index_select(self, x: Any, dim: int, index: Any) -> Any:
+        try:
+            return run(x.take, index, dim)
+        except RuntimeError:
+            return quietly(x.take, index, dim)
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):

@@ -41,6 +41,10 @@ def _described(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
+MANY_SLOPES = 4096
+"""The elements from which the derivative by a shape is a kernel, as compiling its thousands of steps takes seconds."""
+
+
 class NumPySpecial(ArrayBackend):
     """Special functions as kernels of their defaults."""
 
@@ -50,6 +54,11 @@ class NumPySpecial(ArrayBackend):
     i0, i0e, i1, i1e = map(_unary, ("i0", "i0e", "i1", "i1e"))
     igamma, igammac, igamma_density = map(_binary, ("igamma", "igammac", "igamma_density"))
     zeta, xlog1py = map(_binary, ("zeta", "xlog1py"))
+
+    def igamma_slope(self, x: Any, y: Any, order: int) -> Any:
+        x, y = self._of_one_shape(x, y)
+        kernel = elementwise_kernel("igamma_slope", (1,), x, y) if order == 1 and x.size >= MANY_SLOPES else None
+        return self._in_blocks("igamma_slope", (x, y), (order,)) if kernel is None else kernel.alike((x, y))
 
     def _in_blocks(self, name: str, xs: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
         """Compute the default, of large arrays of one shape and dtype block by block."""

@@ -104,8 +104,7 @@ def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
     >>> hfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    z = float_or_complex("hfft", x)
-    return _real("hfft", z.conj() if isinstance(z, ComplexTensor) else z, n, (dim,), norm, False)
+    return _real("hfft", _conjugate("hfft", x), n, (dim,), norm, False)
 
 
 @explained
@@ -178,6 +177,42 @@ def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: N
 def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
     """Compute the inverse of `rfft2`."""
     return _real("irfft2", x, s, dim, norm)
+
+
+@explained
+def hfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the `fftn`, which is real, of a signal given at half of its times along the last of ``dim``; see `hfft`.
+
+    >>> from burnpy.backend import NumPy
+    >>> hfftn(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[10.0, -2.0], [-4.0, 0.0]]
+    """
+    return _real("hfftn", _conjugate("hfftn", x), s, dim, norm, False)
+
+
+@explained
+def ihfftn(
+    x: Tensor[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
+) -> ComplexTensor[B]:
+    """Compute the inverse of `hfftn`: the first half of the `ifftn` of a float tensor."""
+    return _half("ihfftn", x, s, dim, norm, True)
+
+
+@explained
+def hfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
+    """Compute the `hfftn` along the last two dimensions, or others."""
+    return _real("hfft2", _conjugate("hfft2", x), s, dim, norm, False)
+
+
+@explained
+def ihfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
+    """Compute the inverse of `hfft2`."""
+    return _half("ihfft2", x, s, dim, norm, True)
+
+
+def _conjugate(operation: str, x: Any) -> Any:
+    z = float_or_complex(operation, x)
+    return z.conj() if isinstance(z, ComplexTensor) else z
 
 
 _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}

@@ -144,10 +144,6 @@ map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
 """
 
 FFT = """
-hfft2 | fftn(z).real | not yet
-ihfft2 | ifftn(x) | not yet
-hfftn | fftn(z).real | not yet
-ihfftn | ifftn(x) | not yet
 """
 
 SPECIAL = """
@@ -158,15 +154,10 @@ modified_bessel_i1 | i1(x)
 LINALG = """
 eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
-cholesky_ex | cholesky(x) | which raises an error
-solve_ex | solve(x, y) | which raises an error
-lu_factor_ex | lu_factor(x) | which does not raise
 ldl_factor | lu_factor(x) | not yet
 ldl_factor_ex | lu_factor(x) | not yet
 ldl_solve | lu_solve(*lu_factor(x), y) | not yet
 householder_product | qr(x) | not yet
-tensorinv | inv(x.reshape(6, 6)) | not yet
-tensorsolve | solve(x.reshape(6, 6), v) | not yet
 matmul | x @ y
 """
 

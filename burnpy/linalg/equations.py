@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import distinct, integer
 from burnpy.tensor.matrix_arguments import alike, expanded, floating, matrices
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -195,6 +197,67 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         return b._like(device.scatter(device.full(half.shape, 0.0, half.dtype), dim, places, half))
     half = device.solve_triangular(factors, device.gather(b._primitive, dim, places), False, True)
     return b._like(device.solve_triangular(factors, half, True, False))
+
+
+@explained
+def tensorinv(x: Tensor[B], ind: int = 2) -> Tensor[B]:
+    """Compute the inverse of x as a linear map: the y with ``tensordot(y, x, ind)`` the identity.
+
+    Args:
+        x: the product of its first ``ind`` sizes is the product of the others.
+        ind: the number of dimensions of the map's results. The inverse has them last.
+
+    Raises:
+        ShapeError: the products differ.
+        ArgumentError: ``ind`` is below 1.
+        LinAlgError: the map is not invertible.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> tensorinv(Tensor[NumPy].eye(6).reshape(6, 2, 3), ind=1).shape
+    (2, 3, 6)
+    """
+    x = floating("tensorinv", x, "a tensor")
+    count = integer(ind, "number of dimensions ind", "tensorinv")
+    if count < 1:
+        raise ArgumentError(f"tensorinv() got ind={count}; give 1 or more")
+    lead, rest = x.shape[:count], x.shape[count:]
+    size = math.prod(lead)
+    if size != math.prod(rest):
+        raise ShapeError(f"tensorinv() got ind={count} for shape {x.shape}: {lead} and {rest} have other products")
+    inverse = x._backend.inv(x._backend.reshape(x._primitive, (size, size)))
+    return x._like(x._backend.reshape(inverse, (*rest, *lead)))
+
+
+@explained
+def tensorsolve(a: Tensor[B], b: Tensor[B], dims: Sequence[int] | None = None) -> Tensor[B]:
+    """Solve ``tensordot(a, x, x.ndim) = b``.
+
+    Args:
+        a: shape (*b.shape, *x.shape), after ``dims`` were moved to the end.
+        b: the results.
+        dims: dimensions of a that are moved to its end first; None for none.
+
+    Raises:
+        ShapeError: the products of the sizes of b and of x differ.
+        LinAlgError: the map is not invertible.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> tensorsolve(Tensor[NumPy].eye(6).reshape(6, 2, 3) * 2.0, Tensor[NumPy].ones((6,))).tolist()
+    [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
+    """
+    a, b = alike("tensorsolve", a, b)
+    if dims is not None:
+        moved = distinct(dims, a.ndim, "tensorsolve")
+        a = a.permute(*[d for d in range(a.ndim) if d not in moved], *moved)
+    unknowns = a.shape[b.ndim :]
+    size = math.prod(b.shape)
+    if size != math.prod(unknowns) or math.prod(a.shape) != size * size:
+        raise ShapeError(
+            f"tensorsolve() got shapes {a.shape} and {b.shape}; expected (*b.shape, *x.shape) as the first"
+        )
+    return solve(a.reshape(size, size), b.reshape(size)).reshape(unknowns)
 
 
 @explained

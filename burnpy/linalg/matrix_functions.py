@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool, need_flag
+from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.joining import where
 from burnpy.tensor.matrix_arguments import floating, matrices
@@ -18,9 +18,7 @@ from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.stacking import ascending_powers
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B, V
-
-I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
+from burnpy.typevars import B
 
 
 @explained
@@ -62,48 +60,6 @@ def inv(x: Tensor[B]) -> Tensor[B]:
     """
     x = matrices("inv", x, square=True)
     return x._like(x._backend.inv(x._primitive))
-
-
-class InvEx(NamedTuple, Generic[V, I]):
-    """The result of `inv_ex`."""
-
-    inverse: V
-    """The inverses, NaN of singular matrices; of shape (…, n, n)."""
-    info: I
-    """For each matrix 0, or k if it is singular and the k-th pivot of its LU decomposition is 0; int32."""
-
-
-@explained
-def inv_ex(x: Tensor[B], *, check_errors: bool = False) -> InvEx[Tensor[B], IntTensor[B]]:
-    """Compute the inverses without an error for singular matrices, which the result names; see `inv`.
-
-    Args:
-        x: shape (…, n, n).
-        check_errors: whether to raise the error of `inv` after all.
-
-    Raises:
-        ShapeError: the matrices are not square.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> inverse, info = inv_ex(Tensor[NumPy].from_data([[[2.0]], [[0.0]]]))
-    >>> inverse.tolist(), info.tolist()
-    ([[[0.5]], [[nan]]], [0, 1])
-    """
-    x = matrices("inv_ex", x, square=True)
-    need_flag(check_errors, "check_errors", "inv_ex")
-    b, size = x._backend, x.shape[-1]
-    factors: Tensor[B] = x._like(b.lu_factor(x.detach()._primitive)[0])
-    zero = factors.diagonal(0, -2, -1) == 0.0
-    places = IntTensor.arange(size, 0, -1, dtype="int32", device=x.device)
-    first = (zero.int("int32") * places).amax(-1) if size else zero.any(-1).int("int32")
-    singular = zero.any(-1)
-    if check_errors or size == 0:
-        return InvEx(inv(x), first)
-    wide = singular.reshape(*singular.shape, 1, 1)
-    regular = where(wide, x._like(b.eye(size, size, x.dtype)), x)
-    info = where(singular, size + 1 - first, first)
-    return InvEx(where(wide, math.nan, inv(regular)), info)
 
 
 @explained

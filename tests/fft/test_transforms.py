@@ -275,7 +275,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "empty": (lambda: fft.fftconvolve(X, X[:, :0]), ShapeError, "empty along"),
     "batch": (lambda: fft.fftconvolve(X, X[:1].expand(3, 4), dim=1), ShapeError, "do not broadcast"),
     "valid": (lambda: fft.fftconvolve(X, X.mT, "valid"), ShapeError, "one to be the larger"),
-    "a missing name": (lambda: fft.hfftn, MissingNameError, "hfftn"),  # type: ignore[attr-defined]  # missing
+    "a missing name": (lambda: fft.dct, MissingNameError, "dct"),  # type: ignore[attr-defined]  # missing
 }
 
 

@@ -153,7 +153,7 @@ def with_wide_ints(results: Any) -> list[Any]:
 AFTER: dict[str, Callable[[Any], list[Any]]] = {
     **dict.fromkeys(("kthvalue", "mode", "topk"), first),  # which of equal elements is not defined
     **dict.fromkeys(("linalg.eigh", "linalg.svd", "svd"), magnitudes),  # signs are LAPACK's choice
-    **dict.fromkeys(("linalg.lu_factor", "lu"), with_wide_ints),
+    **dict.fromkeys(("linalg.lu_factor", "linalg.lu_factor_ex", "lu"), with_wide_ints),
     "linalg.lstsq": first,  # the other results depend on LAPACK's driver
 }
 """How the results of an entry, of either library, become the list of tensors that is compared."""
@@ -211,6 +211,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "linalg.cross": lambda x, y, dim=-1: x.cross(y, dim),
     "linalg.diagonal": lambda x, offset=0, dim1=-2, dim2=-1: x.diagonal(offset, dim1, dim2),
     "linalg.lu_factor": without(linalg.lu_factor, "pivot"),
+    "linalg.lu_factor_ex": without(linalg.lu_factor_ex, "pivot"),
     "linalg.lu": without(linalg.lu, "pivot"),
     "logical_and": lambda x, y: x.bool() & y.bool(),
     "logical_not": lambda x: ~x.bool(),
@@ -249,8 +250,16 @@ CALLS: dict[str, Callable[..., Any]] = {
         functional.avg_pool2d,
         *("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
     ),
+    "nn.functional.adaptive_max_pool3d": with_names(functional.adaptive_max_pool3d, "output_size", "return_indices"),
+    "nn.functional.avg_pool3d": with_names(
+        functional.avg_pool3d,
+        *("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
+    ),
     "nn.functional.batch_norm": without(functional.batch_norm, "momentum"),
     "nn.functional.embedding": lambda weight, index, **kwargs: functional.embedding(index, weight, **kwargs),
+    "nn.functional.embedding_bag": lambda weight, index, **kwargs: functional.embedding_bag(
+        index, weight, **{k: v for k, v in kwargs.items() if k not in ("sparse", "max_norm", "scale_grad_by_freq")}
+    ),
     "nn.functional.instance_norm": without(functional.instance_norm, "momentum"),
     "nn.functional.linear": lambda x, weight, bias=None: functional.linear(
         x, weight.mT if weight.ndim > 1 else weight, bias
@@ -274,6 +283,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "std_mean": spread("std_mean"),
     "var": spread("var"),
     "var_mean": spread("var_mean"),
+    "special.polygamma": lambda x, n: x.polygamma(n),
     "split_with_sizes": lambda x, sizes, dim=0: x.split(list(sizes), dim),
     "stft": stft,
     "sum_to_size": sum_to_size,

@@ -124,6 +124,8 @@ def dtypes_of(entry: Any) -> list[tuple[str, Any]]:
 
 
 VALUES_ALONE = {
+    "nn.functional.ctc_loss": "PyTorch's gradient is right only for normalized scores, so test_ctc.py composes both",
+    **{f"nn.functional.max_unpool{n}d": "of a repeated index the last value alone has a gradient" for n in (1, 2, 3)},
     "bfloat16": "the gradient is rounded",
     "linalg.pinv_hermitian": "PyTorch's gradient is of a function of both triangles",
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.backend import NumPy
+from burnpy.backend import Backend, NumPy
 from burnpy.backend import operations as declared
 from burnpy.nn.functional import hardtanh
 
@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
-from burnpy_numpy import pointwise
+from burnpy_numpy import normalization, pointwise
 from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
@@ -321,3 +321,15 @@ def test_the_gradient_of_hardtanh_is_one_kernel(dtype: str, noted: list[Any]) ->
     assert [k.program.name for k in noted] == ["hardtanh", "hardtanh_gradient"]
     inside = ~((values <= -1.0) | (values >= 6.0))
     np.testing.assert_array_equal(found.to_numpy(), np.where(inside, grad, 0.0))
+
+
+def test_plans_of_normalization_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences of many lengths, each of which is planned, do not add up in memory."""
+    monkeypatch.setattr(normalization, "_MOST_PLANS", 4)
+    monkeypatch.setattr(normalization, "_plans", {})
+    for rows in range(2, 12):
+        given = x(rows, 9), x(9), x(9)
+        out, mean, _ = D.normalize(*given, (1,), 1e-5)
+        np.testing.assert_allclose(mean[:, 0], given[0].mean(1), atol=1e-12)
+        np.testing.assert_allclose(out, Backend.normalize(D, *given, (1,), 1e-5)[0], atol=1e-12)
+        assert 1 <= len(normalization._plans) <= 4

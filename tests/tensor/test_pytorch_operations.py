@@ -198,6 +198,39 @@ def test_singular_matrices_are_named_by_inv_ex() -> None:
     assert linalg.inv_ex(x[:, :0, :0]).info.tolist() == [0, 0, 0]
 
 
+def test_failures_are_reported() -> None:
+    x = np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]])
+    factors, info = linalg.cholesky_ex(Tensor[Train].from_data(x))
+    assert info.tolist() == [0, 2, 1]
+    assert factors[0].tolist() == np.linalg.cholesky(x[0]).tolist()
+    assert factors[1:].isnan().all().item()
+    assert linalg.cholesky_ex(Tensor[NumPy].from_data(x[:1])).info.tolist() == [0]
+    singular = Tensor[NumPy].from_data([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]])
+    for b in (Tensor[NumPy].ones((2, 2, 1)), Tensor[NumPy].ones((2, 2))):
+        solved = linalg.solve_ex(singular, b)
+        assert (solved.result[0].flatten().tolist(), solved.info.tolist()) == ([0.5, 0.25], [0, 2])
+        assert solved.result[1].isnan().all().item()
+    assert linalg.lu_factor_ex(singular).info.tolist() == [0, 2]
+    for call in (linalg.cholesky_ex, linalg.lu_factor_ex, linalg.inv_ex):
+        with pytest.raises(linalg.LinAlgError):
+            call(Tensor[NumPy].from_data(x) * 0.0, check_errors=True)
+
+
+def test_equations_of_tensors() -> None:
+    a = RNG.normal(size=(2, 6, 3, 4))
+    x = Tensor[Train].from_data(a).require_grad()
+    np.testing.assert_allclose(linalg.tensorinv(x).to_numpy(), np.linalg.tensorinv(a), rtol=1e-9)
+    b = RNG.normal(size=(2, 6))
+    found = linalg.tensorsolve(x, Tensor[Train].from_data(b))
+    np.testing.assert_allclose(found.to_numpy(), np.linalg.tensorsolve(a, b), rtol=1e-9)
+    small = Tensor[Train].from_data(RNG.normal(size=(2, 2, 4)))
+    gradcheck(lambda x: linalg.tensorinv(x, ind=2), (small.require_grad(),))
+    with pytest.raises(BurnpyError, match="other products"):
+        linalg.tensorinv(x, ind=1)
+    with pytest.raises(BurnpyError, match="expected"):
+        linalg.tensorsolve(x, Tensor[Train].from_data(b[:, :2]))
+
+
 X: Any = Tensor[NumPy].ones((2, 3))
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "addr() cannot add": (lambda: X.addr(X[0], X[0]), "multiplies (n,) and (m,)"),

@@ -36,20 +36,31 @@ _STIRLING = 8.0
 """From this a on, Γ(a) is computed by Stirling's series."""
 _LEAST_A = 2.0**-1000
 """The number added to smaller a. Their derivative is that at 0 from the right."""
-_FARTHEST, _LEAST, _ROWS = 0.79, 2e-18, 20
-"""The largest |η| of the expansion, at x = 2 a, and the size from which its terms matter."""
-_TERMS, _STEPS, _SMALL_TERMS = 56, 60, 26
-"""The terms of the power series, the steps of the continued fraction, and the terms of the series of Q for small a."""
+_FARTHEST, _ROWS = 0.79, 20
+"""The largest |η| of the expansion, at x = 2 a, and the most powers of 1 / a."""
 
 
-def incomplete_gamma(b: Any, a: Float, x: Float, upper: bool) -> Float:
-    """Compute Q(a, x) if ``upper``, else P(a, x) = 1 - Q(a, x), of float64 a and x.
+class _Effort(NamedTuple):
+    """The lengths of the sums."""
+
+    terms: int  #: of the power series
+    steps: int  #: of the continued fraction
+    small_terms: int  #: of the series of Q for small a
+    least: float  #: the size from which terms of the expansion matter
+
+
+_DOUBLE, _SINGLE = _Effort(56, 60, 26, 2e-18), _Effort(36, 30, 17, 1e-10)
+"""For results that stay float64, and for those that are rounded to float32 afterwards."""
+
+
+def incomplete_gamma(b: Any, a: Float, x: Float, upper: bool, single: bool) -> Float:
+    """Compute Q(a, x) if ``upper``, else P(a, x) = 1 - Q(a, x), of float64 a and x; if ``single``, to nine digits.
 
     The limits are those of PyTorch: P is 0 at x = 0 and at a = ∞, 1 at x = ∞ and at a = 0. Negative arguments, and two
     zeros or two infinities, give NaN.
     """
     zero, one = (b.full((), number, x.dtype) for number in ((1.0, 0.0) if upper else (0.0, 1.0)))
-    value = b.where(b.eq(a, 0.0), one, _inside(b, a, x, upper))
+    value = b.where(b.eq(a, 0.0), one, _inside(b, a, x, upper, single))
     return _with_limits(b, a, x, value, zero, one)
 
 
@@ -68,21 +79,22 @@ def gamma_density(b: Any, a: Float, x: Float) -> Float:
 def gamma_slope(b: Any, a: Float, x: Float, order: int) -> Float:
     """Compute the derivative of P(a, x) by a of an order, from 1 on, of float64 a and x."""
     zero = b.full((), 0.0, x.dtype)
-    return _with_limits(b, a, x, slope_of(b, _inside, a, x, False, order=order), zero, zero)
+    return _with_limits(b, a, x, slope_of(b, _inside, a, x, False, False, order=order), zero, zero)
 
 
-def _inside(b: Any, a: Float, x: Float, upper: bool) -> Float:
+def _inside(b: Any, a: Float, x: Float, upper: bool, single: bool) -> Float:
     """Compute P or Q of positive and finite numbers."""
+    effort = _SINGLE if single else _DOUBLE
     values = _Values.of(b, a, x)
     density = b.mul(exp_pair(b, *values.exponent), values.scale)
-    low = b.mul(density, _series(b, values))
-    high = b.mul(b.mul(density, values.a), _fraction(b, values))
-    tail = _tail(b, values)
+    low = b.mul(density, _series(b, values, effort.terms))
+    high = b.mul(b.mul(density, values.a), _fraction(b, values, effort.steps))
+    tail = _tail(b, values, effort.least)
     inverted = b.add(b.neg(tail), 1.0)
     below = b.lt(values.x, values.a)
     if upper:
         uniform = b.where(below, inverted, tail)
-        low = b.where(b.lt(values.a, 1.0), _small(b, values), b.add(b.neg(low), 1.0))
+        low = b.where(b.lt(values.a, 1.0), _small(b, values, effort.small_terms), b.add(b.neg(low), 1.0))
     else:
         uniform = b.where(below, tail, inverted)
         high = b.add(b.neg(high), 1.0)
@@ -159,20 +171,20 @@ def _scale(b: Any, a: Float, big: Bool) -> Float:
     return b.where(big, far, near)
 
 
-def _series(b: Any, v: _Values) -> Float:
+def _series(b: Any, v: _Values, terms: int) -> Float:
     """Compute Σ xⁿ / ((a + 1) … (a + n)), for x <= max(a, 2), as a quotient of two polynomials."""
     size = b.maximum(v.a, 1.0)
     x = b.div(b.minimum(v.x, b.maximum(v.a, 2.0)), size)
     start, step = b.div(v.a, size), b.reciprocal(size)
     top = under = b.full((), 1.0, x.dtype)
-    for n in range(_TERMS, 0, -1):
+    for n in range(terms, 0, -1):
         factor = b.add(start, b.mul(step, float(n)))
         under, rest = b.mul(under, factor), b.mul(x, top)
         top = b.add(under, rest)
     return b.div(top, under)
 
 
-def _fraction(b: Any, v: _Values) -> Float:
+def _fraction(b: Any, v: _Values, steps: int) -> Float:
     """Compute 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - …))), for x >= max(a, 2).
 
     All terms are divided by x, which keeps numerators and denominators in range.
@@ -182,7 +194,7 @@ def _fraction(b: Any, v: _Values) -> Float:
     first = b.add(b.div(b.sub(x, v.a), x), step)
     top, under = b.full((), 1.0, x.dtype), first
     top_before, under_before = b.full((), 0.0, x.dtype), b.full((), 1.0, x.dtype)
-    for n in range(1, _STEPS + 1):
+    for n in range(1, steps + 1):
         at = b.mul(step, float(n))
         factor, below = b.add(first, b.add(at, at)), b.mul(at, b.sub(ratio, at))
         top, top_before = b.add(b.mul(factor, top), b.mul(below, top_before)), top
@@ -190,12 +202,12 @@ def _fraction(b: Any, v: _Values) -> Float:
     return b.mul(b.div(top, under), step)
 
 
-def _small(b: Any, v: _Values) -> Float:
+def _small(b: Any, v: _Values, terms: int) -> Float:
     """Compute Q for a < 1 and x <= 2: 1 - xᵃ / Γ(a + 1) - xᵃ / Γ(a) · Σ (-x)ⁿ / ((a + n) n!)."""
     a, x = b.minimum(v.a, 1.0), b.minimum(v.x, 2.0)
     logarithm = b.sub(b.mul(a, b.log(x)), log_gamma_near_one(b, a))
     total, under = b.full((), 0.0, x.dtype), b.full((), 1.0, x.dtype)
-    for n in range(_SMALL_TERMS, 0, -1):
+    for n in range(terms, 0, -1):
         factor = b.add(a, float(n))
         total = b.mul(b.mul(x, -1 / n), b.add(under, b.mul(factor, total)))
         under = b.mul(under, factor)
@@ -203,7 +215,7 @@ def _small(b: Any, v: _Values) -> Float:
     return b.neg(b.add(b.expm1(logarithm), series))
 
 
-def _tail(b: Any, v: _Values) -> Float:
+def _tail(b: Any, v: _Values, least: float) -> Float:
     """Compute the smaller one of P and Q by the uniform expansion, for a >= 20 and x from a / 2 to 2 a.
 
     It is exp(E) · (erfc(√-E) · exp(-E) / 2 ± Σ cₖ(η) a⁻ᵏ / √(2πa)), with the sign of η.
@@ -211,7 +223,7 @@ def _tail(b: Any, v: _Values) -> Float:
     a = _select(b, v.uniform, v.a, _UNIFORM)
     high, low = (_select(b, v.uniform, part, 0.0) for part in v.exponent)
     inverse, above = b.reciprocal(a), b.ge(v.x, v.a)
-    table = expansion()
+    table = expansion(least)
     total = polynomial(b, v.eta, table[-1])
     for row in table[-2::-1]:
         total = b.add(b.mul(total, inverse), polynomial(b, v.eta, row))
@@ -236,10 +248,10 @@ def _with_limits(b: Any, a: Float, x: Float, value: Float, zero: Float, one: Flo
 
 
 @cache
-def expansion() -> tuple[tuple[float, ...], ...]:
+def expansion(least: float) -> tuple[tuple[float, ...], ...]:
     """Return for each k the coefficients of cₖ(η), the highest power first. Source: DLMF 8.12.9 to 8.12.16.
 
-    Left out is what is below `_LEAST` for all η and a that it serves.
+    Left out is what is smaller than ``least`` for all η and a that it serves.
     """
     count = 60
     alpha = [Fraction(0), Fraction(1)]  # x / a - 1 as a series of η
@@ -254,10 +266,10 @@ def expansion() -> tuple[tuple[float, ...], ...]:
     first[0] = Fraction(-1, 3)
     row, table = first, []
     for k in range(1, _ROWS):
-        needed = [n for n, c in enumerate(row) if abs(c) * Fraction(_FARTHEST) ** n > _LEAST * int(_UNIFORM) ** (k - 1)]
+        needed = [n for n, c in enumerate(row) if abs(c) * Fraction(_FARTHEST) ** n > least * int(_UNIFORM) ** (k - 1)]
         if not needed:
             break
-        table.append(tuple(map(float, row[: max(needed) + 1][::-1])))
+        table.append(tuple(map(float, row[: max(1, *needed) + 1][::-1])))
         sign = (-1) ** k
         row = [sign * stirling[k] * first[n] + (n + 2) * row[n + 2] for n in range(len(row) - 2)]
     return tuple(table)

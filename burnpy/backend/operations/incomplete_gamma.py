@@ -69,7 +69,8 @@ class IncompleteGamma(OperationsBase):
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.incomplete_gamma import incomplete_gamma
 
-        return in_float64(incomplete_gamma, self, *self.promote(x, operand(self, x, y)), False)
+        x, y = self.promote(x, operand(self, x, y))
+        return in_float64(incomplete_gamma, self, x, y, False, x.dtype.itemsize <= 4)
 
     @derived(
         POINTWISE,
@@ -93,7 +94,8 @@ class IncompleteGamma(OperationsBase):
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.incomplete_gamma import incomplete_gamma
 
-        return in_float64(incomplete_gamma, self, *self.promote(x, operand(self, x, y)), True)
+        x, y = self.promote(x, operand(self, x, y))
+        return in_float64(incomplete_gamma, self, x, y, True, x.dtype.itemsize <= 4)
 
     @derived(POINTWISE, flops=700, vjp=(lambda i, g, x, y: slope_y_vjp(i, g, x, y, 1), density_y_vjp))
     def igamma_density(self, x: Float, y: Float) -> Float:

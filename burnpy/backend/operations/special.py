@@ -111,7 +111,8 @@ class SpecialFunctions(OperationsBase):
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.zeta import zeta
 
-        return in_float64(zeta, self, *self.promote(x, operand(self, x, y)))
+        x, y = self.promote(x, operand(self, x, y))
+        return in_float64(zeta, self, x, y, x.dtype.itemsize <= 4)
 
     @derived(
         POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)

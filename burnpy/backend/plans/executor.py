@@ -99,6 +99,10 @@ class Executor(Protocol):
         """
         ...
 
+    def activates(self, node: Node) -> bool:
+        """Return whether `launch` can apply relu to the result of a normalization, or to that of its gradients."""
+        ...
+
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if it cannot join them.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from burnpy.testing.cases.elementwise import elementwise
-from burnpy.testing.cases.samples import Array
+from burnpy.testing.cases.samples import Array, ByKind, Large, Values
 from burnpy.testing.cases.special import polygamma
 from burnpy.testing.cases.table import row
 
@@ -44,10 +45,19 @@ def _density(a: Any, x: Any) -> Any:
     return np.where((a < 0) | (x < 0) | (a != a) | (x != x), np.nan, value)
 
 
-_DOMAIN: Any = {"x": (0.3, 3.0), "y": (0.3, 3.0), "special": _SPECIAL, "loose": 8}
-elementwise("igamma", _lower, **_DOMAIN)
-elementwise("igammac", lambda a, x: 1.0 - _lower(a, x), **_DOMAIN)
-elementwise("igamma_density", _density, **_DOMAIN)
+_EXAMPLES = {
+    "matrix": (Array((2, 3), 0.3, 3.0), Array((2, 3), 0.3, 3.0)),
+    "0-d": (Array((), 0.3, 3.0), Array((), 0.3, 3.0)),
+    "empty": (Array((0, 3), 0.3, 3.0), Array((0, 3), 0.3, 3.0)),
+    "large": (Large((96, 100), 0.3, 3.0), Large((96, 100), 0.3, 3.0)),
+    "all broadcast": (Array((3, 1), 0.3, 3.0), Array((1, 2), 0.3, 3.0)),
+    "y a number": (Array((2, 3), 0.3, 3.0), ByKind(1.5, 1)),
+    "special values": tuple(map(Values, zip(*product(_SPECIAL, repeat=2), strict=True))),
+}
+"""Fewer than other functions have, as second derivatives by the shape take long."""
+row("igamma", _lower, _EXAMPLES, loose=8)
+row("igammac", lambda a, x: 1.0 - _lower(a, x), _EXAMPLES, loose=8)
+elementwise("igamma_density", _density, x=(0.3, 3.0), y=(0.3, 3.0), special=_SPECIAL, loose=8)
 row(
     "igamma_slope",
     _lower,
