@@ -100,7 +100,7 @@ class Executor(Protocol):
         ...
 
     def activates(self, node: Node) -> bool:
-        """Return whether `launch` can apply relu to the result of a normalization, or to that of its gradients."""
+        """Return whether `launch` can apply relu to the result of a normalization, or to the result of its gradients."""
         ...
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
