@@ -63,7 +63,7 @@ def planes_kernel(dtype: Any, eps: float, backward: bool, relu: bool) -> Templat
     Args:
         dtype: the dtype.
         eps: the number that is added to variances.
-        backward: whether the kernel computes the gradients.
+        backward: whether to return the kernel of the gradients.
         relu: whether relu is applied to the result.
     """
     return _kernel(group_normalization_backward if backward else group_normalization, dtype, eps, relu)

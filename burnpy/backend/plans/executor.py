@@ -100,7 +100,7 @@ class Executor(Protocol):
         ...
 
     def activates(self, node: Node) -> bool:
-        """Return whether `launch` can apply relu to the result of a normalization, or to the result of its gradients."""
+        """Return whether `launch` can include relu in a normalization, or the gradient of relu in its gradients."""
         ...
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
