@@ -209,7 +209,7 @@ class PlanesLaunch(_NodeLaunch):
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
     ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel, and the sums of what each member adds; None on several threads."""
+        """Return the call of the kernel, and the sums over the members; None on several threads."""
         from burnpy_numpy.kernels.sequence import sum_call, template_call
 
         groups = self._groups
@@ -233,7 +233,7 @@ class PlanesLaunch(_NodeLaunch):
         return [*arrays[:5], arrays[len(self.operands)], *scratch, *arrays[5 : len(self.operands)]]
 
     def _sums(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the memory of the gradients by weight and bias of each member, and that of their sums."""
+        """Return the memory of the gradients by weight and bias of each member, and the memory of their sums."""
         return [*zip(scratch, arrays[-2:], strict=True)] if self._backward else []
 
     def _run(self, arrays: tuple[Any, ...]) -> None:
