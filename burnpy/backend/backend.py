@@ -10,6 +10,7 @@ from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.bags import Bags
 from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
@@ -73,6 +74,7 @@ class Backend(
     Convolution,
     VolumeConvolution,
     Alignment,
+    Bags,
     Dense,
     Pooling,
     Resampling,
@@ -234,6 +236,10 @@ class Backend(
         """
         values = [self.discrete.to_numpy(x).item() if hasattr(x, "dtype") else x for x in numbers]
         return tuple([self.full((), value, float64) for value in formula(*values)])
+
+    def host_number(self, value: float) -> Float:
+        """Return a Python number as a 0-d primitive of float64: how a plan takes numbers."""
+        return self.full((), value, float64)
 
     def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the results of a loop or branch of a recording, in memory that nothing else shares.
