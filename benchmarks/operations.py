@@ -1,5 +1,5 @@
-"""Benchmark of scans, reductions, norms, distances, losses, interpolation, ordering, scattering, sampling and padding,
-forward and with gradients."""
+"""Benchmark of scans, reductions, norms, distances, losses, interpolation, ordering, scattering, sampling, padding,
+volumes and bags of embeddings, forward and with gradients."""
 
 from __future__ import annotations
 
@@ -100,6 +100,28 @@ CASES: dict[str, Case] = {
         f"pad, {mode}": (lambda f, x, mode=mode: f.pad(x, (2, 3, 1, 4), mode=mode), (_IMAGES,), ())
         for mode in ("constant", "reflect", "replicate", "circular")
     },
+    "conv3d, 16 channels, 64 × 64 × 64": (
+        lambda f, x, w, b: f.conv3d(x, w, b, padding=1),
+        ((1, 16, 64, 64, 64), (16, 16, 3, 3, 3), (16,)),
+        (),
+    ),
+    **{
+        f"{name}, 32 × 32 × 32": (lambda f, x, name=name: getattr(f, name)(x, 2), ((2, 16, 32, 32, 32),), ())
+        for name in ("max_pool3d", "avg_pool3d")
+    },
+    "ctc_loss, 500 steps": (
+        lambda f, x, i: f.ctc_loss(x.log_softmax(-1), i + 1, (500,) * 16, (50,) * 16),
+        ((500, 16, 40),),
+        (((16, 50), 39),),
+    ),
+    **{
+        f"embedding_bag, {mode}": (
+            lambda f, x, i, mode=mode: f.embedding_bag(i, x, mode=mode),
+            ((100_000, 64),),
+            (((10_000, 10), 100_000),),
+        )
+        for mode in ("sum", "mean", "max")
+    },
     "unfold": (lambda f, x: f.unfold(x, 3, padding=1), (_IMAGES,), ()),
 }
 
@@ -119,7 +141,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
     figures = collect({name: Job("operations", name, ONE_THREAD, {}) for name in PEERS}, effort, said)
     how = (
         "float32, one thread, processor time, the best of several runs; forward alone, and with all gradients. "
-        "Matrices are 128 × 1024, points 256 × 64, images 8 × 16 × 64 × 64."
+        "Matrices are 128 × 1024, points 256 × 64, images 8 × 16 × 64 × 64, tables of embeddings 100,000 × 64."
     )
     return [
         Section(

@@ -13,6 +13,7 @@ from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
 from burnpy_numpy.alignment import NumPyAlignment
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
+from burnpy_numpy.bags import NumPyBags
 from burnpy_numpy.convolution import NumPyConvolution
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.dense import NumPyDense
@@ -45,6 +46,7 @@ class NumPy(
     NumPyActivation,
     NumPyAlignment,
     NumPyAttention,
+    NumPyBags,
     NumPyConvolution,
     NumPyDense,
     NumPyDistances,

@@ -22,6 +22,7 @@ from burnpy_numpy.openblas import cblas
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.foreach import ForeachKernel
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+    from burnpy_numpy.kernels.normalization import PlaneGroups
     from burnpy_numpy.kernels.sequence import KernelCall
 
 _SHARED = 1 << 18
@@ -96,7 +97,6 @@ class ProgramLaunch:
 class RowsLaunch(ProgramLaunch):
     """An operation of rows as one program."""
 
-    in_place = False
     numbers: Sequence[Ref] = ()
 
     def __init__(self, kernel: Kernel, rows: int, columns: int, operands: Sequence[Ref]) -> None:
@@ -194,6 +194,50 @@ class ListsLaunch(_NodeLaunch):
     def _sizes(self) -> tuple[int, ...]:
         """The number of elements at each position."""
         return tuple([math.prod(ref.shape) for ref in self._lists[0]])
+
+
+class PlanesLaunch(_NodeLaunch):
+    """A normalization of planes, or its gradients, with relu where it is part of it."""
+
+    def __init__(self, node: Node, kernel: TemplateKernel, groups: PlaneGroups) -> None:
+        super().__init__(node)
+        self._kernel, self._groups, self._backward = kernel, groups, "backward" in node.name
+        x, weight = self.operands[1:3] if self._backward else self.operands[:2]
+        self._dtype, self._parts = x.dtype, (x.shape[0], math.prod(weight.shape))
+        self.scratch = [(self._parts, x.dtype)] * (2 if self._backward else 0)
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel, and the sums over the members; None on several threads."""
+        from burnpy_numpy.kernels.sequence import sum_call, template_call
+
+        groups = self._groups
+        work = float(groups.count * groups.elements)
+        if threads.COUNT > 1 and work >= _SHARED:
+            return None
+        table = [*self._table(arrays, scratch), *groups.tables]
+        sums = [sum_call(x, out, self._dtype, self._parts) for x, out in self._sums(arrays, scratch)]
+        return [template_call(self._kernel.function, table, groups.sizes, 0, groups.count, work), *sums]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the kernel on several threads, and the sums."""
+        source.write(f"{source.bind(self._run, 'f')}(({', '.join(self._table(arrays, scratch))}))")
+        for x, out in self._sums(arrays, scratch):
+            source.write(f"{source.bind(add_up, 'f')}({x}, {out}.reshape({self._parts[1]}))")
+
+    def _table(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[str]:
+        """Return the arrays in the order of the kernel: with relu, the last operand is the last one."""
+        if not self._backward:
+            return [*arrays]
+        return [*arrays[:5], arrays[len(self.operands)], *scratch, *arrays[5 : len(self.operands)]]
+
+    def _sums(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the memory of the gradients by weight and bias of each member, and the memory of their sums."""
+        return [*zip(scratch, arrays[-2:], strict=True)] if self._backward else []
+
+    def _run(self, arrays: tuple[Any, ...]) -> None:
+        self._groups.run(self._kernel, arrays)
 
 
 class _ProductLaunch(_NodeLaunch):

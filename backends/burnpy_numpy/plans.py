@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
-from burnpy_numpy.launches import LinearLaunch, ListsLaunch, PickedLaunch, ProductLaunch, ProgramLaunch, RowsLaunch
+from burnpy_numpy.launches import (
+    LinearLaunch,
+    ListsLaunch,
+    PickedLaunch,
+    PlanesLaunch,
+    ProductLaunch,
+    ProgramLaunch,
+    RowsLaunch,
+)
 from burnpy_numpy.numpy_calls import quietly, run
 
 _contiguous: Any = np.ascontiguousarray
@@ -64,6 +72,24 @@ def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | Non
         return None
     launch = RowsLaunch if node.name == "cross_entropy" else PickedLaunch
     return launch(kernel, math.prod(x.shape[:-1]), x.shape[-1], refs)
+
+
+_NORMS = ("normalize", "normalize_relu", "normalize_backward", "normalize_relu_backward")
+
+
+def _planes(node: Node) -> NodeLaunch | None:
+    """Return the launch of a normalization of planes, or of its gradients; None for another one."""
+    kernels = family_kernels("normalization")
+    refs, backward = [*refs_in(node.args)], "backward" in node.name
+    x, weight, bias = refs[1:3] + refs[2:3] if backward else refs[:3]
+    dims, eps = node.args[5:7] if backward else node.args[3:5]
+    alike = all(ref.dtype == x.dtype for ref in refs) and x.dtype in (float32, float64) and bias.shape == weight.shape
+    full = not backward or refs[0].shape == x.shape
+    groups = kernels.plane_groups(x.shape, weight.shape, dims) if kernels is not None and alike and full else None
+    if kernels is None or groups is None:
+        return None
+    kernel = kernels.planes_kernel(dtype_of(x.dtype.name), eps, backward, "relu" in node.name)
+    return None if kernel is None else PlanesLaunch(node, kernel, groups)
 
 
 def _lists(node: Node) -> NodeLaunch | None:
@@ -116,7 +142,13 @@ class NumPyExecutor:
             return _product(node)
         if node.name in _INDEXED:
             return _rows(node, bounds)
+        if node.name in _NORMS:
+            return _planes(node)
         return _lists(node) if node.name == "foreach" else None
+
+    def activates(self, node: Node) -> bool:
+        """Return whether a normalization is one of planes, by a kernel."""
+        return _planes(node) is not None
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if kernels are off."""

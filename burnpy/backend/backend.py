@@ -10,6 +10,7 @@ from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.bags import Bags
 from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.binary import Binary, Integers
 from burnpy.backend.operations.convolution import Convolution
@@ -73,6 +74,7 @@ class Backend(
     Convolution,
     VolumeConvolution,
     Alignment,
+    Bags,
     Dense,
     Pooling,
     Resampling,

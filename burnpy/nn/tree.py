@@ -202,6 +202,7 @@ class Recipe:
     """
 
     def __init__(self, module: Any) -> None:
+        self._module = module
         variables = list(module._variables().values())
         self._make = [variable._unchecked for variable in variables]
         self._known = {id(variable): k for k, variable in enumerate(variables)}  # the numbers of parts by id
@@ -214,7 +215,7 @@ class Recipe:
         made = [make(value) for make, value in zip(self._make, values, strict=True)]
         for build, settings, parts in self._steps:
             made.append(build(settings, [(name, made[k]) for name, k in parts]))
-        return made[-1]
+        return made[-1] if self._steps else self._module
 
     def _part(self, part: Any) -> int | None:
         """Add the steps that make a part, and return its number; None if it stays the same."""

@@ -240,6 +240,8 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         [[INF, -INF, 1.0], [INF, -INF, -INF]],
         [[0.5, 0.5, 1], [0.5, 0.5, 0]],
     ),
+    ("logaddexp2 of infinities", lambda x, y: x.logaddexp2(y), [[INF, -INF], [INF, -INF]], [[0.5, 0.5], [0.5, 0.5]]),
+    ("nextafter of equals", lambda x, y: x.nextafter(y), [[1.0, 2.0], [1.0, 3.0]], [[0, 1], [0, 0]]),
     ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0, 0.0], [0.0, np.e]], [[0, 1], [0, 0]]),
     ("xlog1py at 0", special.xlog1py, [[0.0, 0.0], [-1.0, np.e - 1]], [[0, 1], [0, 0]]),
     ("entr at 0", special.entr, [[0.0, 1.0]], [[INF, -1]]),
@@ -334,6 +336,7 @@ FINITE: list[tuple[str, F, list[Any]]] = [
     ("xlogy at 0", lambda x, y: x.xlogy(y), [[0.0], [0.0]]),
     ("normalize of zeros", functional.normalize, [[[0.0, 0.0]]]),
     ("logaddexp of infinities", lambda x, y: x.logaddexp(y), [[INF, -INF], [INF, -INF]]),
+    ("logaddexp2 of infinities", lambda x, y: x.logaddexp2(y), [[INF, -INF], [INF, -INF]]),
     ("logsumexp with a masked element", lambda x: x.logsumexp(0), [[1.0, -INF, 2.0]]),
 ]
 

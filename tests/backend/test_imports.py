@@ -16,8 +16,8 @@ EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
-        "activation alignment attention bessel binary convolution creation decompositions dense distances elementary "
-        "foreach fourier incomplete_gamma "
+        "activation alignment attention bags bessel binary convolution creation decompositions dense distances "
+        "elementary foreach fourier incomplete_gamma "
         "indexing linalg normal_distribution normalization ordering padding pointwise pooling programs recurrence "
         "random recurrence_steps reduction resampling scans shape special volume_convolution windows"
     ),

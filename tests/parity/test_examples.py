@@ -52,6 +52,7 @@ DIFFERENT = {
     ("index_reduce", "gradient"): ("special values.*", "finite where PyTorch has NaN"),
     ("log_ndtr", "gradient"): ("special values", "∞ at -∞, where PyTorch has NaN"),
     ("logaddexp", "gradient"): ("special values", "a half for each of two equal infinities"),
+    ("logaddexp2", "gradient"): ("special values", "a half for each of two equal infinities"),
     ("logcumsumexp", "gradient"): ("special values.*", "0 for leading -inf"),
     ("logsumexp", "gradient"): ("special values.*", "0 of a row all -inf"),
     ("polygamma", "gradient"): ("special values.*", "0 at ∞"),

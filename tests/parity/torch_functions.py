@@ -154,6 +154,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hypot": lambda x, y: torch.hypot(x, operand(y, x)),
     "lcm": lambda x, y: torch.lcm(x, operand(y, x)),
     "logaddexp": lambda x, y: torch.logaddexp(x, operand(y, x)),
+    "logaddexp2": lambda x, y: torch.logaddexp2(x, operand(y, x)),
+    "nextafter": lambda x, y: torch.nextafter(x, operand(y, x)),
     "polygamma": lambda x, n: torch.polygamma(n, x),
     "foreach_add": lambda xs, ys, alpha: tuple(torch.add(x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)),
     "foreach_cast": lambda xs, dtype: tuple(converted(x, dtype) for x in xs),
@@ -229,6 +231,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Functions of other names or arguments."""
 
 NONE = {
+    **dict.fromkeys(
+        ("gamma_quantile_slope", "beta_quantile_slope"), "the gradients of random numbers, which are others in PyTorch"
+    ),
     "accumulate": "a sum, for the backward pass",
     "accumulate_index": "a sum, for the backward pass",
     "accumulate_slice": "a sum, for the backward pass",

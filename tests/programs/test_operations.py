@@ -324,7 +324,7 @@ def test_the_gradient_of_hardtanh_is_one_kernel(dtype: str, noted: list[Any]) ->
 
 
 def test_plans_of_normalization_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sequences of many lengths, each of which is planned, do not add up in memory."""
+    """The plans of sequences of many lengths do not add up in memory."""
     monkeypatch.setattr(normalization, "_MOST_PLANS", 4)
     monkeypatch.setattr(normalization, "_plans", {})
     for rows in range(2, 12):

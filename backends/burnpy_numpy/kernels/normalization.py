@@ -52,12 +52,24 @@ def group_normalize_backward(
     return out, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
 
 
-def _kernel(template: Callable[..., str], dtype: Any, eps: Any) -> TemplateKernel | None:
+def _kernel(template: Callable[..., str], dtype: Any, eps: Any, relu: bool = False) -> TemplateKernel | None:
     """Return the kernel of a template; None if kernels are off."""
-    return template_kernel(template, dtype, vector_bytes() // dtype.itemsize, float(eps))
+    return template_kernel(template, dtype, vector_bytes() // dtype.itemsize, float(eps), relu)
 
 
-class _PlaneGroups:
+def planes_kernel(dtype: Any, eps: float, backward: bool, relu: bool) -> TemplateKernel | None:
+    """Return the kernel of a normalization of planes, or of its gradients; None if kernels are off.
+
+    Args:
+        dtype: the dtype.
+        eps: the number that is added to variances.
+        backward: whether to return the kernel of the gradients.
+        relu: whether relu is applied to the result.
+    """
+    return _kernel(group_normalization_backward if backward else group_normalization, dtype, eps, relu)
+
+
+class PlaneGroups:
     """The groups of planes that are normalized together.
 
     Args:
@@ -74,30 +86,44 @@ class _PlaneGroups:
             members, groups, each = lead
             planes = np.arange(members * groups) * each
             weights, steps = planes % (groups * each), (1, 1)
-        self._tables, self._count = (planes, weights), len(planes)
-        self._sizes, self._elements = (each, size, *steps), each * size
+        self.tables, self.count = (planes, weights), len(planes)
+        self.sizes, self.elements = (each, size, *steps), each * size
 
     def run(self, kernel: TemplateKernel, arrays: tuple[Any, ...]) -> None:
         """Run a kernel for all groups."""
-        used = [*map(np.ascontiguousarray, arrays), *self._tables]
-        kernel.run(used, self._sizes, self._count, self._elements)
+        used = [*map(np.ascontiguousarray, arrays), *self.tables]
+        kernel.run(used, self.sizes, self.count, self.elements)
 
 
-_groups = lru_cache(maxsize=256)(_PlaneGroups)
+_groups = lru_cache(maxsize=256)(PlaneGroups)
 
 
-def _groups_of(x: Any, weight: Any, dims: Dims) -> _PlaneGroups | None:
+def _groups_of(x: Any, weight: Any, dims: Dims) -> PlaneGroups | None:
     """Return the groups of x, if it is normalized over planes, with one weight for each channel."""
-    if x.size < LEAST or x.ndim < 3 or not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
+    if not (x.dtype is float32 or x.dtype is float64) or weight.dtype is not x.dtype:
         return None
-    if dims == (0, *range(2, x.ndim)):
-        lead = x.shape[:2]
-    elif x.ndim > 3 and dims == tuple(range(2, x.ndim)):
-        lead = x.shape[:3]
+    return plane_groups(x.shape, weight.shape, dims)
+
+
+def plane_groups(shape: Shape, weight: Shape, dims: Dims) -> PlaneGroups | None:
+    """Return the groups of an array, if it is normalized over planes, with one weight for each channel.
+
+    Args:
+        shape: its shape.
+        weight: the shape of the weights.
+        dims: the dims to normalize over.
+    """
+    count = len(shape)
+    if math.prod(shape) < LEAST or count < 3:
+        return None
+    if dims == (0, *range(2, count)):
+        lead = shape[:2]
+    elif count > 3 and dims == tuple(range(2, count)):
+        lead = shape[:3]
     else:
         return None
-    size = math.prod(x.shape[len(lead) :])
-    if not _SHORTEST <= size <= LONGEST or weight.shape != (*lead[1:], *(1,) * (x.ndim - len(lead))):
+    size = math.prod(shape[len(lead) :])
+    if not _SHORTEST <= size <= LONGEST or weight != (*lead[1:], *(1,) * (count - len(lead))):
         return None
     return _groups(lead, size)
 
@@ -162,13 +188,14 @@ class _GroupWriter(Loops):
         return self.div(self.constant(1.0, self.dtype), root)
 
 
-def group_normalization(dtype: str, width: int, eps: float) -> str:
+def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
     """Return the text of the kernel of a normalization; the table: x, weight, bias, out, means and variances.
 
     Args:
         dtype: float32 or float64.
         width: the number of elements of a vector.
         eps: the number that is added to variances.
+        relu: whether relu is applied to the result.
     """
     w = _GroupWriter(dtype, width, 8)
     x, weight, bias, out, means, variances = w.table[:6]
@@ -197,20 +224,31 @@ def group_normalization(dtype: str, width: int, eps: float) -> str:
 
             def normalize(at: str, mask: str | None, xs: list[Vector]) -> None:
                 result = w.add(w.mul(w.sub(xs[0], mean), scale), added)
+                if relu:
+                    result = w.call("maximum", result, w.constant(0.0, dtype))
                 w.store(result, w.element(out, at, dtype), mask)
 
             w.vectors(plane, [x], normalize)
     return w.function()
 
 
-def group_normalization_backward(dtype: str, width: int, eps: float) -> str:
+def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool) -> str:
     """Return the text of the kernel of the gradients of a normalization.
 
     The table: the gradient, x, weight, means, variances, the gradient by x, and the parts of those by weight and bias
-    that each plane adds. The arguments are those of `group_normalization`.
+    that each plane adds; with relu, its result too. The arguments are those of `group_normalization`.
     """
-    w = _GroupWriter(dtype, width, 10)
-    grad, x, weight, means, variances, out, by_weight, by_bias = w.table[:8]
+    w = _GroupWriter(dtype, width, 11 if relu else 10)
+    read = [*w.table[:2], *w.table[8 : 9 if relu else 8]]
+
+    def pair(xs: list[Vector]) -> tuple[Vector, Vector]:
+        """Return vectors of the gradient of the normalization, and of x."""
+        if not relu:
+            return xs[0], xs[1]
+        zero = w.constant(0.0, dtype)
+        return w.select(w.compare("une", xs[2], zero), xs[0], zero), xs[1]
+
+    weight, means, variances, out, by_weight, by_bias = w.table[2:8]
     with w.loop("%begin", "%end") as group:
         mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)
         along, level = w.zero(), w.zero()
@@ -218,10 +256,11 @@ def group_normalization_backward(dtype: str, width: int, eps: float) -> str:
             products, sums = w.zero(), w.zero()
 
             def add_up(at: str, mask: str | None, xs: list[Vector]) -> None:
-                w.added(products, w.mul(xs[0], w.sub(xs[1], mean)), mask)
-                w.added(sums, xs[0])
+                own, value = pair(xs)
+                w.added(products, w.mul(own, w.sub(value, mean)), mask)
+                w.added(sums, own)
 
-            w.vectors(plane, [grad, x], add_up)
+            w.vectors(plane, read, add_up)
             product, total = w.mul(w.total(w.get(products, dtype)), slope), w.total(w.get(sums, dtype))
             w.store_one(product, w.element(by_weight, plane, dtype))
             w.store_one(total, w.element(by_bias, plane, dtype))
@@ -234,8 +273,9 @@ def group_normalization_backward(dtype: str, width: int, eps: float) -> str:
             scale = w.mul(slope, w.one(weight, channel))
 
             def combine(at: str, mask: str | None, xs: list[Vector]) -> None:
-                result = w.sub(w.sub(w.mul(xs[0], scale), w.mul(w.sub(xs[1], mean), tilt)), shift)
+                own, value = pair(xs)
+                result = w.sub(w.sub(w.mul(own, scale), w.mul(w.sub(value, mean), tilt)), shift)
                 w.store(result, w.element(out, at, dtype), mask)
 
-            w.vectors(plane, [grad, x], combine)
+            w.vectors(plane, read, combine)
     return w.function()

@@ -109,7 +109,7 @@ def sequence(long: bool) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-_TYPES = dict.fromkeys(("code", "objects", "numbers", "values", "table", "place"), "ptr")
+_TYPES: Mapping[str, str] = dict.fromkeys(("code", "objects", "numbers", "values", "table", "place"), "ptr")
 """The words of a call that are addresses."""
 _HEAD_TEXT = f"""
 declare ptr @PyLong_FromLongLong(i64)

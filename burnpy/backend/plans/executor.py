@@ -99,6 +99,10 @@ class Executor(Protocol):
         """
         ...
 
+    def activates(self, node: Node) -> bool:
+        """Return whether `launch` can include relu in a normalization, or the gradient of relu in its gradients."""
+        ...
+
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if it cannot join them.
 

@@ -73,27 +73,31 @@ def embedding_bag(
     if flat.shape[0] and not count:
         raise ShapeError(f"embedding_bag() got {flat.shape[0]} indices for a weight of shape {weight.shape}")
     flat = in_range(weight.device, flat, count, False, "embedding_bag()", 0, weight.shape)
+    factors = _factors(weight, given, per_sample_weights, mode)
     padding = padding_row(count, padding_idx)
-    scale = _factors(weight, given, per_sample_weights, mode)
-    bag_of = weight._int(bag)
-    rows = weight._like(weight.device.embedding(weight._primitive, flat, None))
-    real = None if padding is None else weight._bool(d.ne(flat, padding)).unsqueeze(-1)
-    out = Tensor.zeros((bags, size), dtype=weight.dtype, device=weight.device)
+    if padding is not None:  # a last bag, which is dropped, gets what does not count
+        bag = d.where(d.eq(flat, padding), bags, bag)
+    total = bags + (padding is not None)
+    device: Any = weight.device
     if mode == "max":
-        if real is not None:
-            rows = rows.where(real, -np.inf)
-        out = out.index_reduce(0, bag_of, rows, "amax", include_self=False)
-        return out if real is None else out.where(out != -np.inf, 0.0)
-    if scale is not None:
-        rows = rows * scale.reshape(-1, 1)
-    if real is not None:
-        rows = rows.where(real, 0.0)
-    total = out.index_add(0, bag_of, rows)
+        rows = weight._like(device.embedding(weight._primitive, flat, None))
+        empty = Tensor.zeros((total, size), dtype=weight.dtype, device=weight.device)
+        out = empty.index_reduce(0, weight._int(bag), rows, "amax", include_self=False)
+    else:
+        scale = factors.reshape(-1)._primitive if factors is not None else _shares(weight, bag, total, mode)
+        out = weight._like(device.sum_rows(weight._primitive, flat, bag, scale, total))
+    return out if padding is None else out[:bags]
+
+
+def _shares(weight: Tensor[B], bag: Int, bags: int, mode: str) -> Any:
+    """Return the share of each index in the sum of its bag: 1, or for means 1 over the number of its indices."""
+    device: Any = weight.device
+    ones = device.full(bag.shape, 1.0, weight.dtype)
     if mode == "sum":
-        return total
-    ones = rows.detach()[:, :1].ones_like()
-    counts = out[:, :1].index_add(0, bag_of, ones if real is None else ones.where(real, 0.0))
-    return total / counts.clamp_min(1.0)
+        return ones
+    d = device.discrete
+    counts = d.index_add(d.full((bags,), 0, int64), 0, bag, d.full(bag.shape, 1, int64))
+    return device.index_select(device.reciprocal(device.to_float(d.clamp_min(counts, 1), weight.dtype)), 0, bag)
 
 
 def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_offset: bool) -> tuple[Int, Int, int]:

@@ -12,7 +12,7 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.func.pytree import flatten
-from burnpy.nn import Linear, Sequential, Tanh
+from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh
 from burnpy.optim import Adam, GradientsParams, Sgd
 from burnpy_numpy.kernels import sequence_text
 from burnpy_numpy.kernels.kernel import kernels_enabled
@@ -183,3 +183,65 @@ def test_two_threads_run_one_loop_at_once() -> None:
         for got, (last, stack) in zip(pool.map(lambda given: plan(*given), arguments * 4), expected * 4, strict=True):
             same(got[0], last)
             same(got[1], stack)
+
+
+NORMS: dict[str, Any] = {
+    "batch": lambda: BatchNorm(4, device=Train),
+    "group": lambda: GroupNorm(2, 4, device=Train),
+    "instance": lambda: InstanceNorm(4, device=Train),
+}
+
+
+def block(model: Any, x: Any) -> Any:
+    """Return relu of a norm, its gradients, and updated averages."""
+    y = model(x).relu()
+    grads = (y * y).sum().backward()
+    return y.detach(), x.grad(grads), [p.value.grad(grads) for p in model.params()]
+
+
+def shown(model: Any, x: Any) -> Any:
+    """As `block`, but the result of the norm is used besides."""
+    normal = model(x)
+    y = normal.relu()
+    grads = (y * normal).sum().backward()
+    return y.detach(), normal.detach(), x.grad(grads), [p.value.grad(grads) for p in model.params()]
+
+
+@pytest.mark.parametrize("f", [block, shown])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_and_relu(name: str, dtype: str, f: Any, each_way: None) -> None:
+    model = NORMS[name]().astype(dtype)
+    plan = compiled(f)
+    for _ in range(2):
+        x = Tensor[Train].from_data(rng.standard_normal((3, 4, 5, 7)), dtype=dtype).require_grad()
+        got, expected = flatten(plan(model, x))[0], flatten(f(model, x))[0]
+        for value, other in zip(got, expected, strict=True):
+            same(value, other)
+        np.testing.assert_array_equal(got[0].to_numpy(), expected[0].to_numpy())
+
+
+@joins
+def test_relu_is_part_of_a_norm_whose_result_nothing_else_needs() -> None:
+    x = Tensor[Train].from_data(rng.standard_normal((3, 4, 5, 7)), dtype="float32").require_grad()
+    model = BatchNorm(4, device=Train)
+    names = {f: [part.name for part in compiled(f).explain(model, x).operations] for f in (block, shown)}
+    assert {"normalize_relu", "normalize_relu_backward"} <= {*names[block]}
+    assert "normalize" in names[shown]
+    assert "normalize_relu" not in names[shown]
+
+
+def test_norms_and_relu_of_what_is_not_finite(each_way: None) -> None:
+    model = BatchNorm(2, device=Train)
+    values = rng.standard_normal((2, 2, 3, 3))
+    values[0, 0, 0, 0] = np.nan
+    x = Tensor[Train].from_data(values, dtype="float32").require_grad()
+    for got, expected in zip(flatten(compiled(block)(model, x))[0], flatten(block(model, x))[0], strict=True):
+        np.testing.assert_allclose(got.to_numpy(), expected.to_numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_modules_without_variables_are_arguments() -> None:
+    model: Any = Sequential(Tanh(), Tanh())
+    got, x = compiled(lambda model, x: (model, model(x)))(model, data(3))
+    same(x, got(x) * 0.0 + x)
+    assert [type(part) for part in got.named_modules().values()] == [Sequential, Tanh, Tanh]

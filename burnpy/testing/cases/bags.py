@@ -1,0 +1,44 @@
+"""Examples of weighted sums and products of rows at indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.testing.cases.samples import EmptyIndex, Index, Large, x
+from burnpy.testing.cases.table import row
+
+
+def _sum_rows(x: Any, source: Any, target: Any, scale: Any, count: int) -> Any:
+    out = np.zeros((count, x.shape[1]))
+    for k, (a, b) in enumerate(zip(source, target, strict=True)):
+        out[b] += scale[k] * x[a]
+    return out
+
+
+_MANY = tuple(k * k % 7 for k in range(60))
+_ASCENDING = tuple(k // 9 for k in range(60))
+_SOURCE, _TARGET = Index((2, 0, 2, 1, 2)), Index((0, 0, 1, 3, 1))
+
+row(
+    "sum_rows",
+    _sum_rows,
+    [
+        (x(3, 4), _SOURCE, _TARGET, x(5), 4),
+        (x(3, 1), _SOURCE, Index((1, 1, 1, 1, 1)), x(5), 2),
+        (x(3, 4), EmptyIndex(), EmptyIndex(), x(0), 2),
+        (Large((7, 37)), Index(_MANY), Index(_ASCENDING), Large((60,)), 8),
+    ],
+    loose=8,
+)
+row(
+    "dot_rows",
+    lambda x, y, source, target: (x[source] * y[target]).sum(1),
+    [
+        (x(3, 4), x(4, 4), _SOURCE, _TARGET),
+        (x(3, 4), x(2, 4), EmptyIndex(), EmptyIndex()),
+        (Large((7, 37)), Large((7, 37)), Index(_MANY), Index(_ASCENDING)),
+    ],
+    loose=16,
+)
