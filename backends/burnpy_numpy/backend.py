@@ -114,6 +114,8 @@ class NumPy(
         except OSError:
             super().reset_peak_memory()
 
+    host_number: Any = staticmethod(np.asarray)
+
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         return canonical(array, True, "C")
 

@@ -237,6 +237,10 @@ class Backend(
         values = [self.discrete.to_numpy(x).item() if hasattr(x, "dtype") else x for x in numbers]
         return tuple([self.full((), value, float64) for value in formula(*values)])
 
+    def host_number(self, value: float) -> Float:
+        """Return a Python number as a 0-d primitive of float64: how a plan takes numbers."""
+        return self.full((), value, float64)
+
     def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the results of a loop or branch of a recording, in memory that nothing else shares.
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.backend.plans.source import Source
 from burnpy.tensor.generator import Generator
@@ -18,16 +16,16 @@ from burnpy.tensor.tensor_base import TensorBase
 
 Guard: TypeAlias = Callable[[Sequence[Any]], "list[Any] | None"]
 """A function of the leaves of a call's arguments: the inputs of the plan, or None if the leaves are of another kind."""
-_asarray: Any = np.asarray
 _PLAIN = (int, bool, str, bytes, type(None))
 
 
-def guard(leaves: Sequence[Any], inputs: Sequence[int]) -> Guard | None:
+def guard(leaves: Sequence[Any], inputs: Sequence[int], device: Any) -> Guard | None:
     """Return the guard of a plan; None if a leaf is on a device of several levels.
 
     Args:
         leaves: the leaves that the plan was made for.
         inputs: the numbers of those that are inputs of the plan.
+        device: the device that computes, which makes primitives of numbers.
     """
     source = Source()
     values: dict[int, str] = {}
@@ -41,7 +39,7 @@ def guard(leaves: Sequence[Any], inputs: Sequence[int]) -> Guard | None:
             values[k] = value
         elif leaf.__class__ is float or leaf.__class__ is Generator:
             _refuse(source, f"{name}.__class__ is not {cls}")
-            values[k] = f"{source.bind(_asarray)}({name})" if leaf.__class__ is float else f"{name}._numpy"
+            values[k] = f"{source.bind(device.host_number)}({name})" if leaf.__class__ is float else f"{name}._numpy"
         elif isinstance(leaf, _PLAIN):
             _refuse(source, f"{name}.__class__ is not {cls} or {name} != {source.bind(leaf)}")
         else:

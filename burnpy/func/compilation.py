@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from inspect import Parameter
@@ -14,7 +15,8 @@ from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.func.captured import captured
-from burnpy.func.pytree import describe_tree, is_registered
+from burnpy.func.loop_trees import paths
+from burnpy.func.pytree import Structure, describe_tree, is_registered
 from burnpy.func.recorded_calls import Call, RecordedCall, compare, recorded
 from burnpy.tensor.levels import open_levels
 from burnpy.tensor.tensor_base import TensorBase
@@ -58,7 +60,7 @@ class Compiled(Generic[P, T]):
             return self._f(*args, **kwargs)
         plan = self._plan(call)
         self._last = plan, current_mode()
-        return plan.replay(call.leaves, call.values(plan.inputs))  # type: ignore[no-any-return]  # what f returns
+        return plan.replay(call.leaves, call.values(plan.inputs, plan.plan.device))  # type: ignore[no-any-return]  # what f returns
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -82,6 +84,21 @@ class Compiled(Generic[P, T]):
         self._known.clear()
         self._last = None
 
+    def __copy__(self) -> Self:
+        """Return the function itself, as copies of functions are."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the function itself."""
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Return a function by its name, as functions are pickled, or what makes it anew; plans stay in the process."""
+        named: Any = sys.modules.get(getattr(self, "__module__", ""))
+        for part in getattr(self, "__qualname__", "").split("."):
+            named = getattr(named, part, None)
+        return self.__qualname__ if named is self else (Compiled, (self._f, tuple(self._donated), self._check))
+
     def __repr__(self) -> str:
         return f"compiled({getattr(self._f, '__qualname__', self._f)})"
 
@@ -95,13 +112,16 @@ class Compiled(Generic[P, T]):
         """Return the plan for a call; recorded if there is none."""
         key = (call.key, current_mode())
         known = self._known.setdefault(key, [])
-        for plan in known:
-            if plan.structure == call.structure and plan.captured.holds():
-                return plan
+        found = _matching(known, call)
+        if found is not None:
+            return found
         f: Any = _called if self._module is not None else self._f
         plan = self._recorded(f, call)
         if self._check:
             compare(f, call, plan)
+        found = _matching(known, call)
+        if found is not None:  # of another thread, meanwhile
+            return found
         known.append(plan)
         count = sum(map(len, self._known.values()))
         if count > MANY_PLANS and not self._warned:
@@ -136,17 +156,29 @@ class Compiled(Generic[P, T]):
         )
 
     def _changed(self, key: Any, call: Call) -> str:
-        """Return the sentence that says how the last call differs from the one before."""
-        others = [other for other in self._known if other != key]
-        for other in reversed(others):
-            if len(other[0]) == len(key[0]):
-                for k, (new, old) in enumerate(zip(key[0], other[0], strict=True)):
-                    if new != old:
-                        return (
-                            f"the last one was made because argument {k} is {_said(new)}, after {_said(old)}: pad to "
-                            "few shapes, and pass numbers that change as floats or tensors"
-                        )
-        return "arguments of many structures, modes or captured values; pass what changes as a tensor"
+        """Return the sentence that says why the plan of a call is another one than those before."""
+        for earlier in self._known[key][-2::-1]:  # the last one is the call's own
+            change = earlier.captured.changed()
+            if earlier.structure == call.structure and change is not None:
+                return f"the last one was made because {change[0]} {change[1]}: pass it as a float or tensor argument"
+        for other, plans in reversed(self._known.items()):
+            differ = [k for k, (new, old) in enumerate(zip(key[0], other[0], strict=False)) if new != old]
+            if other is key or len(other[0]) != len(key[0]) or not differ or not plans:
+                continue
+            path = _argument_paths(call.structure, _positional_names(self._f))[differ[0]]
+            return (
+                f"the last one was made because {path} is {_said(key[0][differ[0]])}, after "
+                f"{_said(other[0][differ[0]])}: pad to few shapes, and pass numbers that change as floats or tensors"
+            )
+        return "arguments of other structures or settings, or other modes; pass what changes as a float or tensor"
+
+
+def _matching(plans: list[RecordedCall], call: Call) -> RecordedCall | None:
+    """Return the plan of a call, among those of equal keys."""
+    for plan in plans:
+        if plan.structure == call.structure and plan.captured.holds():
+            return plan
+    return None
 
 
 def _called(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +191,24 @@ def _said(part: Any) -> str:
         return f"a {part.__name__}"
     if len(part) == 5:
         return f"{part[0].__name__}{part[2]} of {part[3]} on {part[1]}"
-    return repr(part[1])
+    return f"{part[1]!r:.60}" if type(part[1]) is part[0] else f"another {part[0].__name__}"
+
+
+def _positional_names(f: Any) -> list[str]:
+    """Return the names of the parameters that are passed by position."""
+    by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, p in signature(f).parameters.items() if p.kind in by_position]
+
+
+def _argument_paths(structure: Structure, names: list[str]) -> list[str]:
+    """Return the expression of each leaf of the arguments of a call, given the names of parameters."""
+    by_position, by_name = structure.children
+    found: list[str] = []
+    for k, child in enumerate(by_position.children):
+        found += paths(child, names[k] if k < len(names) else f"the argument number {k}")
+    for name, child in zip(by_name.rest, by_name.children, strict=True):
+        found += paths(child, name)
+    return found
 
 
 def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
@@ -168,8 +217,7 @@ def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
     Raises:
         ArgumentError: the function has no such parameter, or it is not passed by position.
     """
-    by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    names = [name for name, p in signature(f).parameters.items() if p.kind in by_position]
+    names = _positional_names(f)
     wrong = [name for name in donate if name not in names]
     if wrong:
         raise ArgumentError(

@@ -46,9 +46,9 @@ class Call:
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
         self.donated = donated  #: the names and positions of the parameters whose arguments are donated
 
-    def values(self, inputs: Sequence[int]) -> list[Any]:
+    def values(self, inputs: Sequence[int], device: Any) -> list[Any]:
         """Return the primitives of the plain device in the leaves that are inputs."""
-        return [primitive_of(self.leaves[k]) for k in inputs]
+        return [primitive_of(self.leaves[k], device) for k in inputs]
 
     def _key(self, leaf: Any) -> Any:
         """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
@@ -112,13 +112,14 @@ class RecordedCall:
     ) -> None:
         self.plan, self.inputs = plan, inputs
         self.structure = call.structure  #: of the arguments
+        self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
         self.captured = Captured(())  #: what the function reads besides its arguments
         self._results, self._gone = results, Donated(name)
         self._result_structure = structure.sharing(self.structure)
         kept = {leaf.input for leaf in results if leaf.__class__ is _Result}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
-        self._guard = guard(call.leaves, inputs)
+        self._guard = guard(call.leaves, inputs, plan.device)
 
     def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
         """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
@@ -166,10 +167,10 @@ def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[in
     return numbers
 
 
-def primitive_of(leaf: Any) -> Any:
+def primitive_of(leaf: Any, device: Any) -> Any:
     """Return the primitive of the plain device in an argument: of a tensor, or of a float."""
     if leaf.__class__ is float:
-        return np.asarray(leaf)
+        return device.host_number(leaf)
     if leaf.__class__ is Generator:
         return leaf._numpy
     device, primitive = leaf._device, leaf._primitive
@@ -287,9 +288,9 @@ def _input(devices: RecordedDevices, leaf: Any) -> Any:
     recorder = devices.recorder
     if leaf.__class__ is float:
         numbers = recorder.numbers or recorder.with_numbers()
-        return new_tensor(Tensor, numbers, numbers.input(np.asarray(leaf)))
+        return new_tensor(Tensor, numbers, numbers.input(recorder.inner.host_number(leaf)))
     device = devices.of(leaf._device)
-    primitive: Any = recorder.input(primitive_of(leaf))
+    primitive: Any = recorder.input(primitive_of(leaf, recorder.inner))
     if leaf.kind == "float":
         outer = leaf._device
         if outer.differentiates and outer.is_require_grad(leaf._primitive):

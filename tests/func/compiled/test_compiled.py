@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import gc
 import itertools
 import os
+import pickle
 import queue
+import signal
 import threading
 import warnings
 import weakref
@@ -70,6 +74,34 @@ class TestPlans:
         (warning,) = caught
         assert "has 9 plans" in str(warning.message)
         assert "Tensor(9,)" in str(warning.message)
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (lambda k: ((tensor(1.0), k), 0), r"because x\[1\] is 8, after 7: pad to few"),
+            (lambda k: (tensor(1.0), {"n": str(k)}), r"because y\['n'\] is '8', after '7'"),
+            (lambda k: (tensor(1.0), object()), "because y is another object, after another object"),
+            (lambda k: (tensor(1.0), 1, k), "because the argument number 2 is 8, after 7"),
+            (lambda k: (tensor(1.0), [0.0] * k), "arguments of other structures"),
+        ],
+    )
+    def test_the_warning_names_what_changed(self, arguments: Any, said: str) -> None:
+        f = compiled(lambda x, y, *more: 1)
+        for k in range(8):
+            f(*arguments(k))
+        with pytest.warns(RuntimeWarning, match=said):
+            f(*arguments(8))
+        f(*arguments(9))  # which warns no more
+
+    def test_the_warning_names_a_variable(self) -> None:
+        factor = [0.0]
+        f = compiled(lambda x: x * factor[0])
+        for k in range(8):
+            factor[0] = float(k)
+            f(tensor(1.0))
+        factor[0] = 8.0
+        with pytest.warns(RuntimeWarning, match="because factor has other elements now: pass it as a float"):
+            f(tensor(1.0))
 
     def test_captured_variables_are_part_of_the_key(self) -> None:
         scale = 2.0
@@ -460,3 +492,58 @@ class TestThreads:
             with pytest.raises(errors.IndexRangeError):
                 f(x, IntTensor[NumPy].from_data([9]))
             assert f(x, fine).tolist() == before
+
+    def test_an_exception_of_a_signal_handler(self) -> None:
+        f = compiled(lambda x: ((x.exp() @ x).tanh() * x).sum(dim=1).softmax(0))
+        x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal((128, 128)))
+        expected = f(x).to_numpy()
+
+        def stop(number: int, frame: Any) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, stop)
+        try:
+            for k in range(30):
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, 1e-3 + 1e-4 * k)
+                    while True:
+                        assert np.array_equal(f(x).to_numpy(), expected)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        np.testing.assert_array_equal(f(x).to_numpy(), expected)
+
+    def test_threads_that_record_at_once_share_a_plan(self) -> None:
+        f = compiled(lambda x: (x * 2.0).exp().sum())
+        x, results = tensor(0.5, 1.0), list[float]()
+        threads = [threading.Thread(target=lambda: results.append(f(x).item())) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [f(x).item()] * 6
+        assert len(f.plans) == 1
+
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+    def test_fork(self) -> None:
+        f = compiled(lambda x: (x.exp() @ x).sum(dim=1))
+        x = Tensor[NumPy].ones((64, 64))
+        expected = f(x).to_numpy()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(f(x).to_numpy(), expected) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        np.testing.assert_array_equal(f(x).to_numpy(), expected)
+
+
+@compiled
+def doubled(x: Any) -> Any:
+    return x * 2.0
+
+
+def test_copies_and_pickles() -> None:
+    assert copy.copy(doubled) is copy.deepcopy(doubled) is doubled
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    model: Any = compiled(Linear(2, 2, device=NumPy))
+    x = Tensor[NumPy].ones((1, 2))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model))(x).to_numpy(), model(x).to_numpy())

@@ -17,6 +17,8 @@ from burnpy.backend.plans.recording import Ref
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 
+FUSED = ("float32", "float64")
+"""The dtypes that kernels of plans compute with."""
 READS = ("to_numpy", "nonzero")
 """The operations that a plan cannot have."""
 
@@ -51,6 +53,22 @@ def plan_of(f: Callable[[Any, Any], Any], args: Any, fuse: bool) -> tuple[Plan, 
     return Plan(recorder.recording, NumPy(), fuse), [x.value for x in results]
 
 
+def with_other_values(call: Callable[[Any, Any], Any], args: Any) -> list[tuple[Any, list[Any]]]:
+    """Return arguments and results of three replays: those of the recording, others, and those of the recording again.
+
+    The others are the floats in reverse order, which are as valid in most cases; where they are not, they are left out.
+    """
+    reversed_values = [x[::-1].copy() if x.ndim else x for x in map(np.array, flat(args))]
+    floats = [y if x.dtype.kind in "fV" else x for x, y in zip(flat(args), reversed_values, strict=True)]
+    replays = []
+    for given in (args, replaced(args, floats)):
+        try:
+            replays.append((given, [np.array(x) for x in flat(call(NumPy(), copied(given)))]))
+        except errors.BurnpyError:
+            assert given is not args
+    return [*replays, replays[0]]
+
+
 def same_bits(x: Any, y: Any) -> bool:
     """Return whether two arrays are equal bit for bit, but for the bits of NaN."""
     x, y = np.asarray(x), np.asarray(y)
@@ -72,11 +90,11 @@ def test_operation(name: str, dtype: str) -> None:
         def call(device: Any, given: Any) -> Any:
             return getattr(device, name)(*given)
 
-        expected = [np.array(x) for x in flat(call(NumPy(), copied(args)))]
-        for fuse in (False, True):
+        replays = with_other_values(call, args)
+        for fuse in (False, True) if dtype in FUSED else (False,):
             plan, _ = plan_of(call, args, fuse)
-            for _ in range(2):
-                out = plan(flat(copied(args)))
+            for given, expected in replays:
+                out = plan(flat(copied(given)))
                 assert len(out) == len(expected), case.where
                 for x, y in zip(out, expected, strict=True):
                     if fuse:
@@ -108,14 +126,15 @@ def test_gradient(name: str) -> None:
             found = outer.gradients(seeds, retain_graph=False)
             return [found[leaf.node] for leaf in leaves.values() if leaf.node in found]
 
-        expected = [np.array(x) for x in flat(gradients(NumPy(), copied(args)))]
+        replays = with_other_values(gradients, args)
         for fuse in (False, True):
             plan, _ = plan_of(gradients, args, fuse)
-            for x, y in zip(plan(flat(copied(args))), expected, strict=True):
-                if fuse:
-                    np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=case.where)
-                else:
-                    assert same_bits(x, y), case.where
+            for given, expected in replays:
+                for x, y in zip(plan(flat(copied(given))), expected, strict=True):
+                    if fuse:
+                        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=case.where)
+                    else:
+                        assert same_bits(x, y), case.where
 
 
 def test_what_may_return_its_argument_is_known() -> None:
