@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
@@ -57,7 +58,8 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
     index = d.where(own._primitive, target._primitive, 0)
     index = in_range(d, index, classes, False, f"{name}()", len(shape) - 1, shape)
     listed = input._int(index)
-    others = listed.zeros_like().scatter_add(-1, listed, own.int().to_dtype(listed.dtype)) == 0
+    counts = d.scatter_add(d.full(shape, 0, int64), len(shape) - 1, index, d.to_int(own._primitive, int64))
+    others = input._bool(d.eq(counts, 0))
     most = classes
     if d.eager_checks:  # the classes after the last one that counts in any example are left out
         most = max(1, int(d.to_numpy(own._primitive).sum(-1).max(initial=0)))
