@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,9 @@ def _binary(name: str) -> Callable[..., Any]:
 
 
 def _described(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    method.__name__, method.__doc__ = name, getattr(Backend, name).__doc__
-    return method
+    """Return the method with the name, the docstring and the signature of the operation."""
+    described: Callable[..., Any] = wraps(getattr(Backend, name))(method)
+    return described
 
 
 MANY_SLOPES = 4096

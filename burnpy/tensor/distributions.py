@@ -90,14 +90,14 @@ def poisson(cls: Any, shape: Size, rate: Any, dtype: Any, generator: Any, device
     """Implement ``Tensor.poisson``."""
     draw = Draw(cls, "poisson", shape, dtype, generator, device, rate=(rate, RATE))
     d = draw.device
-    return draw.wrap(d.random_poisson(draw.rng(), d.detach(draw.full("rate", float64)), ()))
+    return draw.wrap(d.random_poisson(draw.rng(), d.detach(draw.exact("rate")), ()))
 
 
 def binomial(cls: Any, shape: Size, count: Any, prob: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.binomial``."""
     draw = Draw(cls, "binomial", shape, dtype, generator, device, count=(count, COUNT), prob=(prob, PROBABILITY))
     d = draw.device
-    parameters = [d.detach(draw.full(name, float64)) for name in ("count", "prob")]
+    parameters = [d.detach(draw.exact(name)) for name in ("count", "prob")]
     return draw.wrap(d.random_binomial(draw.rng(), *parameters, ()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import DEFAULT, float64, result_type
@@ -37,13 +38,16 @@ class Bound(NamedTuple):
 
     def holds(self, device: Any, x: Float) -> Bool:
         """Return where elements of a primitive are among them."""
-        d = device.discrete
-        truth = device.isfinite(x) if self.finite else device.eq(x, x)
-        if self.low > -math.inf:
-            truth = d.bitwise_and(truth, device.gt(x, self.low) if self.above else device.ge(x, self.low))
+        d, tests = device.discrete, []
         if self.high < math.inf:
-            truth = d.bitwise_and(truth, device.le(x, self.high))
-        return d.bitwise_and(truth, device.eq(x, device.floor(x))) if self.whole else truth
+            tests.append(device.le(x, self.high))
+        elif self.finite:
+            tests.append(device.lt(x, math.inf) if self.low > -math.inf else device.isfinite(x))
+        if self.low > -math.inf:
+            tests.append(device.gt(x, self.low) if self.above else device.ge(x, self.low))
+        if self.whole:
+            tests.append(device.eq(x, device.floor(x)))
+        return reduce(d.bitwise_and, tests) if tests else device.eq(x, x)
 
 
 FINITE = Bound("a finite number")
@@ -164,6 +168,12 @@ class Draw:
     def full(self, name: str, dtype: DType | None = None) -> Float:
         """Return a parameter as a primitive of the result's shape."""
         value = self.primitive(name, dtype)
+        return value if value.shape == self.shape else self.device.expand(value, self.shape)
+
+    def exact(self, name: str) -> Float:
+        """Return a parameter as a primitive of the result's shape: a number in float64, a tensor in its own dtype."""
+        value = self.values[name]
+        value = self.device.full((), value, float64) if isinstance(value, float) else value
         return value if value.shape == self.shape else self.device.expand(value, self.shape)
 
     def scaled(self, x: Float, loc: str, scale: str) -> Any:
