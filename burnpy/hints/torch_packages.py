@@ -334,6 +334,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "load_state_dict": "use model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
         "zero_grad": _GRADIENTS,
         "training": "use model.is_training",
+        "compile": "use burnpy.compiled(model), and to train compile the whole step",
         "requires_grad_": "use model.no_grad(where) and model.require_grad(where)",
         "apply": "use model.map(f), which returns another model",
         **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and of dtypes model.astype(dtype)"),

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
-from burnpy.autodiff import Function, no_grad
-from burnpy.backend import Checked, Mixed, NumPy
-from burnpy.nn import BatchNorm, Dropout, Linear, Module, Relu, Sequential, Tanh
+from burnpy.autodiff import Balanced, Function, no_grad
+from burnpy.backend import Checked, Mixed, NumPy, Profiled
+from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Relu, Sequential, Tanh
 from burnpy.optim import Adam
 
 Train = Autodiff[NumPy]
@@ -435,6 +435,49 @@ class TestComposition:
         np.testing.assert_allclose(compiled(compiled(f))(x).item(), f(x).item(), rtol=1e-6)
         tangent = func.jvp(f, (x,), (x,))[1].item()
         assert compiled(lambda x: func.jvp(f, (x,), (x,))[1])(x).item() == pytest.approx(tangent)
+
+    def test_batches_and_higher_derivatives(self) -> None:
+        f: Any = lambda x: (x.sin() * x).sum()  # noqa: E731
+        fourth: Any = lambda x: x**4  # noqa: E731
+        x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal((3, 4)))
+        for name, plan, eager, argument in (
+            ("compiled(vmap)", compiled(func.vmap(f)), func.vmap(f), x),
+            ("vmap(compiled)", func.vmap(compiled(f)), func.vmap(f), x),
+            ("of gradients", compiled(func.vmap(func.grad(f))), func.vmap(func.grad(f)), x),
+            ("of second ones", compiled(func.vmap(func.hessian(f))), func.vmap(func.hessian(f)), x),
+            ("grad(compiled)", func.grad(compiled(f)), func.grad(f), x),
+            ("jacfwd", compiled(func.jacfwd(lambda x: x.sin() * x)), func.jacfwd(lambda x: x.sin() * x), x[0]),
+            (
+                "third",
+                compiled(func.grad(func.grad(func.grad(fourth)))),
+                func.grad(func.grad(func.grad(fourth))),
+                x[0, 0],
+            ),
+        ):
+            for _ in range(2):
+                np.testing.assert_allclose(
+                    plan(argument).to_numpy(), eager(argument).to_numpy(), rtol=1e-9, atol=1e-12, err_msg=name
+                )
+
+    @pytest.mark.parametrize(
+        "device", [Balanced[NumPy], Mixed[NumPy], Checked[NumPy], Profiled[NumPy], Balanced[Mixed[NumPy]]], ids=str
+    )
+    def test_training_steps_on_decorated_backends(self, device: Any) -> None:
+        on: Any = Autodiff[device]
+        optim, model = Adam(), Sequential(Linear(4, 8, device=on), Gelu(), Linear(8, 2, device=on))
+        x = Tensor.from_data(np.random.default_rng(0).standard_normal((3, 4)).astype("f"), device=on)
+
+        def step(model: Any, state: Any, x: Any) -> Any:
+            loss = model(x).square().mean()
+            return (*optim.pure_step(0.1, model, loss.backward(), state), loss.detach())
+
+        plan = compiled(step)
+        eager = replayed = (model, optim.init(model))
+        for _ in range(3):
+            *eager, expected = step(*eager, x)
+            *replayed, loss = plan(*replayed, x)
+            assert loss.device is on.device()
+            assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
     def test_nested_tracking(self) -> None:
         twice = Autodiff[Autodiff[NumPy]]
