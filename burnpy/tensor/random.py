@@ -21,7 +21,7 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 
 def uniform(cls: Any, shape: Size, low: Any, high: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.uniform``."""
-    if not _has_tensors(low, high):
+    if not (isinstance(low, TensorBase) or isinstance(high, TensorBase)):
         target = Factory(cls, device, "uniform", draws=True)
         target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
         return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
@@ -35,7 +35,7 @@ def uniform(cls: Any, shape: Size, low: Any, high: Any, dtype: Any, generator: A
 
 def normal(cls: Any, shape: Size, mean: Any, std: Any, dtype: Any, generator: Any, device: Any) -> Any:
     """Implement ``Tensor.normal``."""
-    if not _has_tensors(mean, std):
+    if not (isinstance(mean, TensorBase) or isinstance(std, TensorBase)):
         target = Factory(cls, device, "normal", draws=True)
         target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
         return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
@@ -138,7 +138,3 @@ def multinomial_values(device: Any, weights: Float, count: int, replacement: boo
         return low
     keys = device.sub(device.log(weights), device.log(device.random_exponential(rng, (rows, classes), float64)))
     return device.topk_index(keys, 1, count, True)
-
-
-def _has_tensors(*parameters: Any) -> bool:
-    return any(isinstance(x, TensorBase) for x in parameters)

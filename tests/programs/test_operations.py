@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
         for name in ("erfc", "erfinv", "sinc", "hardswish", "mish")
     },
+    "igamma_slope": ("igamma_slope", (x(70, 90, low=0.5), x(70, 90, low=0.5), 1), ("igamma_slope",)),
     "gamma_quantile_slope": (
         "gamma_quantile_slope",
         (x(200, 90, low=0.1), x(200, 90, low=0.1), False),

@@ -11,7 +11,7 @@ import numpy as np
 
 from burnpy_numpy.kernels.instructions import applied
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import block_starts, block_width
+from burnpy_numpy.kernels.launch import aligned_copy, block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
 
@@ -40,7 +40,7 @@ def _run_for_pairs(template: Callable[..., str], p: float, x: Any, y: Any, *more
         return None
     (*outer, n, k), m = x.shape, y.shape[-2]
     out, starts = np.empty((*outer, n, m), x.dtype), block_starts(m, width)
-    arrays = (np.ascontiguousarray(x), np.ascontiguousarray(y.swapaxes(-1, -2)), out, starts, *more)
+    arrays = (np.ascontiguousarray(x), aligned_copy(y.swapaxes(-1, -2)), out, starts, *more)
     kernel.run(arrays, (n, m, k, len(starts)), math.prod(outer) * n, m * k)
     return out
 
@@ -56,8 +56,8 @@ def run_weighted_differences(grad: Any, x: Any, y: Any, out: Any, p: float) -> A
     if kernel is None:
         return None
     total, starts = np.empty(x.shape, x.dtype), block_starts(k, width)
-    given = [np.ascontiguousarray(a) for a in (x, y, grad, out)]
-    arrays = (*given[:3], total, starts, given[3])
+    rows, weights, distances = (np.ascontiguousarray(a) for a in (x, grad, out))
+    arrays = (rows, aligned_copy(y), weights, total, starts, distances)
     n, m = x.shape[-2], y.shape[-2]
     kernel.run(arrays, (n, m, k, len(starts)), x.size // k, m * k)
     return total

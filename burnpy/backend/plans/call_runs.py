@@ -66,8 +66,8 @@ class CallRun:
         """Write the run as one statement."""
         if not self._calls:
             return
-        known = {*self._storage.names, *self._source.objects}
-        given = [name for name in self._names if name not in known]
+        kept, bound = self._storage.models, self._source.objects
+        given = [name for name in self._names if name not in kept and name not in bound]
         joined = self._storage.executor.joined(self._calls, given)
         if joined is not None:
             self._source.write(f"{self._storage.join(joined)}({', '.join(given)})")

@@ -378,6 +378,7 @@ class Writer:
         parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * bool(self._donated)
         result = f"[{', '.join(self.name(ref) for ref in self.outputs)}]"
         define = self.source.definition(parameters, result, name, self.storage.names)
+        self.storage.models = dict.fromkeys(self.storage.models)  # their memory is needed no longer
 
         def instance() -> Callable[..., Any]:
             return define(self.storage.instance(self.source.objects))

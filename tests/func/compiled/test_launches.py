@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
+from burnpy.backend.decorators.recorded import Recorded
+from burnpy.backend.plans.graph import simplified
+from burnpy.backend.plans.grouping import Grouping
 from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh
 from burnpy.optim import Adam, GradientsParams, Sgd
@@ -245,3 +249,39 @@ def test_modules_without_variables_are_arguments() -> None:
     got, x = compiled(lambda model, x: (model, model(x)))(model, data(3))
     same(x, got(x) * 0.0 + x)
     assert [type(part) for part in got.named_modules().values()] == [Sequential, Tanh, Tanh]
+
+
+def test_grouping_takes_as_long_for_each_operation_of_a_long_recording() -> None:
+    """The number of calls of functions grows as the number of operations does."""
+
+    def calls(length: int) -> int:
+        recorder: Any = Recorded.unregistered(NumPy())
+        chosen = np.random.default_rng(0)
+        x, w = (recorder.input(np.ones(shape, np.float32)) for shape in ((4, 5), (5, 5)))
+        values = [x]
+        for kind in chosen.integers(10, size=length):
+            last, other = values[-1], values[max(0, len(values) - 1 - int(chosen.integers(8)))]
+            if kind < 7:
+                values.append(recorder.add(last, other) if kind % 2 else recorder.mul(last, 0.9))
+            elif kind < 9:
+                values.append(recorder.sub(last, recorder.mean(other, (1,), True)))
+            else:
+                values.append(recorder.matmul(last, w))
+        recorder.recording.outputs.append(values[-1].ref)
+        nodes, _ = simplified(recorder.recording)
+        count = 0
+
+        def note(frame: Any, event: str, argument: Any) -> None:
+            nonlocal count
+            count += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            Grouping(nodes, {}).ordered()
+        finally:
+            sys.setprofile(before)
+        return count
+
+    short, long = calls(400), calls(1600)
+    assert long < 4.6 * short
