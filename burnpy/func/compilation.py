@@ -95,9 +95,10 @@ class Compiled(Generic[P, T]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Return a function by its name, as functions are pickled, or what makes it anew; plans stay in the process."""
         named: Any = sys.modules.get(getattr(self, "__module__", ""))
-        for part in getattr(self, "__qualname__", "").split("."):
+        name: str = getattr(self, "__qualname__", "")
+        for part in name.split("."):
             named = getattr(named, part, None)
-        return self.__qualname__ if named is self else (Compiled, (self._f, tuple(self._donated), self._check))
+        return name if named is self else (Compiled, (self._f, tuple(self._donated), self._check))
 
     def __repr__(self) -> str:
         return f"compiled({getattr(self._f, '__qualname__', self._f)})"

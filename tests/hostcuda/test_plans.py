@@ -35,7 +35,8 @@ def test_a_training_step() -> None:
         return (*optim.pure_step(lr, model, grads, state), loss.detach())
 
     runs = []
-    for f in (step, compiled(step, donate=("model", "state"))):
+    functions: list[Any] = [step, compiled(step, donate=("model", "state"))]
+    for f in functions:
         manual_seed(5)
         carried: list[Any] = [model, optim.init(model)]
         losses = []
