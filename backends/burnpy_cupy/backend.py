@@ -197,7 +197,8 @@ class CuPy(
 
     def _sent(self, x: Any) -> tuple[Any, Any]:
         """Return x in row-major order, as CuPy copies nothing else to another GPU, and an event after it."""
-        return self.xp.ascontiguousarray(x), self._streams.event(self._streams.current())
+        whole = x if x.flags.c_contiguous else self.xp.ascontiguousarray(x)  # which makes 0-d arrays 1-d
+        return whole, self._streams.event(self._streams.current())
 
     def _received(self, x: Any, ready: Any) -> tuple[Any, Any]:
         """Return a copy of another GPU's array, made after an event there, and an event after the copy."""

@@ -470,6 +470,7 @@ def test_a_copy_to_another_gpu_is_ordered_on_both(order: Order) -> None:
     """It waits for the array's work there, and the memory that it reads is not used again before it is read."""
     x = Tensor[CuPy].from_data(np.arange(12.0, dtype=np.float32).reshape(3, 4))
     views = {"slice": x[:, 1:3], "expanded": x[:1].expand(5, 4), "transposed": x.mT, "whole": x}
+    views |= {"0-d": x[0, 0], "empty": x[:0]}
     for name, view in views.items():
         order.log.clear()
         with CuPy(0).stream():
@@ -477,6 +478,7 @@ def test_a_copy_to_another_gpu_is_ordered_on_both(order: Order) -> None:
             order.log.clear()
             moved = view.to_device(CuPy(1))
             assert order.waits() == [(here, there), (there, here)], name
+        assert moved.shape == view.shape, name
         np.testing.assert_array_equal(moved.to_numpy(), view.to_numpy())
 
 
