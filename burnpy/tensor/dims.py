@@ -61,14 +61,18 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
     """
     if dim is None:
         return ALL[ndim]
-    given: Any = dim
-    if isinstance(given, str):
-        raise ArgumentError(f"{operation}(): dim must be an int or a tuple of ints, got {describe(dim)}")
+    _refuse_text(dim, operation)
     if not ndim:
         return _none_of(dim, operation)
     if isinstance(dim, int) or not isinstance(dim, Sequence):
         return (dim_of(dim, ndim, operation),)
     return tuple(sorted(distinct(dim, ndim, operation)))
+
+
+def _refuse_text(dim: object, operation: str) -> None:
+    """Refuse a string, which is a sequence to Python."""
+    if isinstance(dim, str):
+        raise ArgumentError(f"{operation}(): dim must be an int or a tuple of ints, got {describe(dim)}")
 
 
 def scalar_dim(dim: Any, operation: str) -> None:
@@ -97,8 +101,9 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
 
     Raises:
         DimError: the tensor has no such dimension.
-        ArgumentError: a dimension is named twice.
+        ArgumentError: a dimension is named twice, or is no int.
     """
+    _refuse_text(dims, operation)
     resolved = tuple([dim_of(d, ndim, operation) for d in dims])
     if len(set(resolved)) != len(resolved):
         raise ArgumentError(f"{operation}() got dims {tuple(dims)}, which repeat a dimension; name each once")

@@ -276,7 +276,7 @@ class RandomFactories(TensorBase[B]):
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy
-        >>> x = Tensor[NumPy].gumbel((1000,), generator=Generator(0))
+        >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
         >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
         0.6
         """

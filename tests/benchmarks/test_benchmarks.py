@@ -83,6 +83,8 @@ def test_spectra(peer: str) -> None:
     assert spectra.STFT in notebook.values
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # torch.func's of attention
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # which forward mode of PyTorch calls
 @pytest.mark.parametrize("peer", PEERS)
 def test_vmap(peer: str) -> None:
     notebook = Notebook()

@@ -61,6 +61,7 @@ def largest_differences(x: Any, y: Any) -> Any:
 LARGER: list[tuple[str, tuple[Any, ...]]] = [
     ("scatter_add", (drawn(40, 30), 0, np.random.default_rng(0).integers(0, 40, (50, 30)), drawn(50, 30))),
     ("prod", (drawn(40, 77), (1,), False)),
+    ("matmul", (drawn(3, 5, 21, 1), drawn(3, 5, 1, 37))),
     (
         "cdist_backward",
         (drawn(60, 50), whole(60, 6), whole(50, 6), largest_differences(whole(60, 6), whole(50, 6)), np.inf),

@@ -288,7 +288,7 @@ def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
     x = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     index = IntTensor[NumPy].from_data([[0, 1, 1], [1, 0, 1]])
     needed: dict[str, Any] = dict.fromkeys(
-        ("x", "x1", "x2", "y", "input", "logits", "other", "src", "source", "maxnorm"), x
+        ("x", "x1", "x2", "y", "a", "b", "input", "logits", "other", "src", "source"), x
     )
     needed |= {"index": index, "tensors": [x, x], "reduce": "amax", "q": 0.5, "p": 2.0, "value": 1.0}
     rows = needed | {"index": index[0]}  # of methods whose index is 1-d

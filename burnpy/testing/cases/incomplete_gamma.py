@@ -45,12 +45,17 @@ def _density(a: Any, x: Any) -> Any:
     return np.where((a < 0) | (x < 0) | (a != a) | (x != x), np.nan, value)
 
 
+_SHAPES = {
+    "rows by a row": ((2, 3), (3,)),
+    "a row by rows": ((3,), (2, 3)),
+    "rows by a column": ((2, 3), (2, 1)),
+    "a column by rows": ((2, 1), (2, 3)),
+}
 _EXAMPLES = {
-    "matrix": (Array((2, 3), 0.3, 3.0), Array((2, 3), 0.3, 3.0)),
+    **{name: (Array(a, 0.3, 3.0), Array(x, 0.3, 3.0)) for name, (a, x) in _SHAPES.items()},
     "0-d": (Array((), 0.3, 3.0), Array((), 0.3, 3.0)),
     "empty": (Array((0, 3), 0.3, 3.0), Array((0, 3), 0.3, 3.0)),
     "large": (Large((96, 100), 0.3, 3.0), Large((96, 100), 0.3, 3.0)),
-    "all broadcast": (Array((3, 1), 0.3, 3.0), Array((1, 2), 0.3, 3.0)),
     "y a number": (Array((2, 3), 0.3, 3.0), ByKind(1.5, 1)),
     "special values": tuple(map(Values, zip(*product(_SPECIAL, repeat=2), strict=True))),
 }

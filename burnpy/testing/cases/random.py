@@ -150,11 +150,15 @@ PROPERTIES.update(
 )
 
 _POSITIVE = {"low": 0.5, "high": 3.0}
+_NARROW = ((3,), (2, 1))
+"""The shapes of one operand beside others of the shape (2, 3)."""
 row(
     "gamma_quantile_slope",
     _gamma_quantile_slope,
     [
         (x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE), False),
+        *[(x(*s, **_POSITIVE), x(2, 3, **_POSITIVE), False) for s in _NARROW],
+        *[(x(2, 3, **_POSITIVE), x(*s, **_POSITIVE), False) for s in _NARROW],
         (x(2, 3), x(2, 3, **_POSITIVE), True),
         *[(x(*s, **_POSITIVE), x(*t, **_POSITIVE), False) for s, t in (((), ()), ((0, 3), (0, 3)), ((2, 1), (3,)))],
         (Large((96, 100)), Large((96, 100), 0.5, 3.0), True),
@@ -167,6 +171,9 @@ row(
     _beta_quantile_slope,
     [
         (x(2, 3), x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE)),
+        *[(x(*s), x(2, 3, **_POSITIVE), x(2, 3, **_POSITIVE)) for s in _NARROW],
+        *[(x(2, 3), x(*s, **_POSITIVE), x(2, 3, **_POSITIVE)) for s in _NARROW],
+        *[(x(2, 3), x(2, 3, **_POSITIVE), x(*s, **_POSITIVE)) for s in _NARROW],
         *[(x(*s), x(*t, **_POSITIVE), x(*t, **_POSITIVE)) for s, t in (((), ()), ((0, 3), (0, 3)), ((2, 1), (3,)))],
         (Large((96, 100)), Large((96, 100), 0.5, 3.0), Large((96, 100), 0.5, 3.0)),
         (Values((-4.0, -1.0, 0.5, 3.0)), Values((2.0, 8.0, 0.5, 2.0)), Values((3.0, 5.0, 2.0, 0.75))),
