@@ -108,7 +108,18 @@ def test_operation(name: str, dtype: str) -> None:
                         assert same_bits(x, y), case.where
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.gradients])
+LARGE = ("igamma", "igammac", "gamma_quantile_slope", "beta_quantile_slope")
+"""Operations whose gradients are thousands of steps, which take seconds to compile."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name in LARGE else name
+        for name, row in ROWS.items()
+        if row.gradients
+    ],
+)
 def test_gradient(name: str) -> None:
     row = ROWS[name]
     for case in calls(name, ["float64"], ["contiguous"]):
