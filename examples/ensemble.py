@@ -49,7 +49,7 @@ class Network(Module[B]):
 
 
 def prediction(network: Network[B], prior: Network[B], x: Tensor[B]) -> Tensor[B]:
-    """What one member predicts at points (n, 1): (n,)."""
+    """Return the predictions of one member at points (n, 1), of shape (n,)."""
     return network(x) + prior(x) * 3.0
 
 

@@ -130,7 +130,7 @@ class Backend(
     """True for `Recorded`, beneath which nothing of a compiled function may compute."""
 
     entry: Any = None
-    """What takes values of the device that this one `stands_for` into the recording of a loop's body or a branch."""
+    """The function that brings values of the device that this one `stands_for` into a loop's or branch's recording."""
 
     if TYPE_CHECKING:
         gradient_device: None  # a method of `Autodiff`; without this, `__getattr__` would say that all backends have it

@@ -19,7 +19,7 @@ from burnpy.batching.batched_value import BatchedValue
 from burnpy.typevars import I_co
 
 Randomness: TypeAlias = Literal["error", "same", "different"]
-"""Whether random numbers within `burnpy.func.vmap` are an error, the same for all examples, or drawn for each."""
+"""The setting for random numbers within `burnpy.func.vmap`: an error, the same for all examples, or drawn for each."""
 
 
 @final

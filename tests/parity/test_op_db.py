@@ -154,7 +154,7 @@ def run(entry: Any, sample: Any, dtype: Any, call: Callable[..., Any]) -> None:
 
 
 def refused(entry: Any, sample: Any, error: Exception) -> bool:
-    """Whether an error refuses what is refused on purpose: a mixture of kinds, or what REFUSED lists."""
+    """Return whether an error is intended: mixed kinds, or an entry of REFUSED."""
     if isinstance(error, (KindError, DTypeError)):
         return len(kinds_of((sample.input, sample.args, sample.kwargs))) > 1 or entry.name in REFUSED
     return isinstance(error, BurnpyError) and REFUSED.get(entry.name, "\0") in str(error)

@@ -68,7 +68,7 @@ class Recorded(Decorator[I], Generic[I]):
         self.recording = Recording()
         self.stands_for = self.inner
         self.generators: dict[int, Any] = {}
-        """What an argument that is a NumPy generator is recorded as, by its id."""
+        """The recorded values of NumPy generators among the arguments, by id."""
         self.defaults: list[DefaultGenerator] = []
         """The default generators of the devices that the recording stands for, from which it may draw."""
         self.drawn: dict[int, tuple[np.random.Generator, Any]] = {}

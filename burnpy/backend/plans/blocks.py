@@ -31,7 +31,7 @@ class Block:
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self.recordings = tuple(recordings)
         self.effect = any(node.effect for recording in recordings for node in recording.nodes)
-        """Whether it does more than compute results, as drawing random numbers does."""
+        """True if it does more than compute results, such as drawing random numbers."""
         self._plans: dict[Backend, list[Plan]] = {}
         self._shared = [_shared(recording) for recording in recordings]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 BagMode: TypeAlias = Literal["sum", "mean", "max"]
-"""What is computed of the rows of a bag."""
+"""The reduction of the rows of a bag."""
 
 
 @explained

@@ -1,4 +1,4 @@
-"""What a compiled function reads from outside of its arguments: a change makes another plan, or is refused."""
+"""Variables that a compiled function reads besides its arguments: a change makes another plan, or is refused."""
 
 from __future__ import annotations
 

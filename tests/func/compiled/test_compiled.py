@@ -1,4 +1,4 @@
-"""What `burnpy.compiled` promises beside values: plans, inputs, refusals, donation, randomness, threads."""
+"""Claims of `burnpy.compiled` besides values: plans, inputs, refusals, donation, randomness, threads."""
 
 from __future__ import annotations
 
