@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 BURNPY = """
-distributions | – | not yet
 models | – | not yet
 """
 
