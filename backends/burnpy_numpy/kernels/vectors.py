@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
+_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
 _SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
 INTS = {"float32": "int32", "float64": "int64"}
 """The int dtype as wide as a float dtype, for work on its bits."""
@@ -245,4 +245,4 @@ def bits_of(value: float, dtype: str) -> int:
 
 
 def _size(dtype: str) -> int:
-    return {"float32": 4, "float64": 8, "bool": 1, "int32": 4, "int64": 8}[dtype]
+    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "int32": 4, "int64": 8}[dtype]
