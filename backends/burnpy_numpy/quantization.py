@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import float32, float64, uint8
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import family_kernels
 
-_FEW = 16
+_FEW = 32
 """The number of rows from which converting blocks of the matrix for OpenBLAS takes less time than the kernel."""
 _BLOCK = 1 << 17
 """The number of elements of the matrix that are converted at a time, so that they stay in the cache."""

@@ -21,6 +21,8 @@ _TILE = 4
 """The number of rows of x that are multiplied by each converted vector of the matrix."""
 _UNROLLED = 4
 """The number of vectors of a row of the matrix that are converted at a time."""
+_AHEAD = 4096
+"""The bytes by which the matrix is read ahead, as processors themselves do not read beyond a page of memory."""
 
 
 def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
@@ -88,12 +90,15 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
                         w.set(total, w.fma(ints, value, w.get(total, dtype)))
 
             if vectors:
+                w.prefetch(w.element(packed, str(_AHEAD), "int8"))
                 for k in range(vectors):
                     step(str(k * width), k, None)
             else:
                 with w.loop("0", w.assign(f"sdiv i64 {unrolled}, {_UNROLLED}")) as j:
+                    at = w.times(j, width * _UNROLLED)
+                    w.prefetch(w.element(packed, w.plus(at, _AHEAD), "int8"))
                     for k in range(_UNROLLED):
-                        step(w.plus(w.times(j, width * _UNROLLED), k * width), k, None)
+                        step(w.plus(at, k * width), k, None)
                 with w.loop(unrolled, w.assign(f"sdiv i64 {whole}, {width}")) as j:
                     step(w.times(j, width), 0, None)
                 with w.inside(0, w.minus(count, whole)):

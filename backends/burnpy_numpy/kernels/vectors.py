@@ -207,6 +207,11 @@ class Writer:
         nan = literal(float("nan"), x.dtype)
         return self.splat(self.assign(f"select i1 {undefined}, {scalar} {nan}, {scalar} {most}"), x.dtype)
 
+    def prefetch(self, pointer: str) -> None:
+        """Have the processor load a cache line soon; the address may lie outside of all arrays."""
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
     def element(self, pointer: str, index: str, dtype: str) -> str:
         """Return the address of an element."""
         stored = "i8" if dtype == "bool" else _SCALARS[dtype]
