@@ -1,4 +1,4 @@
-"""Products with quantized matrices: of few rows by a kernel, of many by OpenBLAS with blocks of the matrix as floats."""
+"""Products with quantized matrices: few rows by a kernel, many by OpenBLAS with blocks of the matrix as floats."""
 
 from __future__ import annotations
 
