@@ -105,7 +105,7 @@ def dequantize(weight: Ints[B], scale: Tensor[B]) -> Tensor[B]:
     (scale,) = floats("dequantize", 1, scale=scale)
     ints = _ints("dequantize", scale, weight)
     _check("dequantize", None, ints, scale.shape, None)
-    return scale._like(dequantized(scale._device, ints, scale._primitive)).mT
+    return scale._like(dequantized(scale._device, ints, scale._primitive)).transpose(0, 1)
 
 
 @explained
