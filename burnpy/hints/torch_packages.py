@@ -54,8 +54,8 @@ sparse_coo | – | there are no sparse tensors
 sparse_csr | – | there are no sparse tensors
 nested | – | there are no nested tensors
 masked | – | there are no masked tensors; x.masked_fill(mask, 0.0) replaces elements
-quantization | – | there are no quantized tensors
-ao | – | there are no quantized tensors
+quantization | model.quantized("int8")
+ao | model.quantized("int8")
 float8_e4m3fn | – | floats have 16, 32 or 64 bits
 float8_e5m2 | – | floats have 16, 32 or 64 bits
 set_float32_matmul_precision | – | products of float32 are exact to float32; 16-bit ones are burnpy.backend.Mixed
