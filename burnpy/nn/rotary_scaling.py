@@ -134,7 +134,7 @@ class YarnScaling(RotaryScaling):
 class Llama3Scaling(RotaryScaling):
     """Long waves divided by ``factor``, short ones as they are, a ramp between them: "llama3" in ``config.json``.
 
-    Source: Llama Team, The Llama 3 Herd of Models, 2024; the formula is that of its published code.
+    Source: Llama Team, The Llama 3 Herd of Models, 2024, by the formula in the published code.
     """
 
     factor: float

@@ -53,7 +53,7 @@ class MultiHeadAttention(Module[B]):
         window: the number of keys that a causal query attends to ("sliding window"); all by default.
         dropout: the probability that an attention weight is dropped in training.
         bias: whether the projections have a bias, initially zero.
-        out_bias: whether the output projection has one; ``bias`` by default.
+        out_bias: whether the output projection has one too.
         device: the device of the layer.
         initializer: the initializer of ``in_proj_weight``; `burnpy.nn.init.XavierUniform` by default.
         generator: the source of random initial values.
@@ -90,7 +90,7 @@ class MultiHeadAttention(Module[B]):
         window: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
-        out_bias: bool | None = None,
+        out_bias: bool = True,
         device: B | type[B],
         initializer: Initializer | None = None,
         generator: Generator | None = None,
@@ -109,17 +109,16 @@ class MultiHeadAttention(Module[B]):
             raise ArgumentError(f"{name}() got key_heads={key_heads} for {heads} heads, which they must divide")
         if rotary is not None and each % 2:
             raise ArgumentError(f"{name}() got a rotary encoding for heads of size {each}; the size must be even")
-        self.heads, self.key_heads, self.head_size, self.rotary = heads, shared, each, rotary
+        self.heads, self.key_heads, self.head_size, self.rotary = heads, key_heads, head_size, rotary
         self.q_norm, self.k_norm = q_norm, k_norm
-        self.scale, self.softcap, self.window = scale, softcap, window
+        self.scale, self.softcap, self.window, self.out_bias = scale, softcap, window, out_bias
         self.dropout = probability(name, dropout)
         shape = (size, (heads + 2 * shared) * each)
         weight = (initializer or XavierUniform())(shape, device=device, generator=generator)
         self.in_proj_weight = Param(weight)
         self.in_proj_bias = Param(Tensor.zeros(shape[1:], device=device)) if bias else None
-        with_bias = bias if out_bias is None else out_bias
-        projection = Linear(heads * each, size, bias=with_bias, device=device, generator=generator)
-        self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if with_bias else projection
+        projection = Linear(heads * each, size, bias=bias and out_bias, device=device, generator=generator)
+        self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias and out_bias else projection
 
     @overload
     def forward(
@@ -197,7 +196,7 @@ class MultiHeadAttention(Module[B]):
                 offset = cache.length - query.shape[1]
         dropout = self.dropout if self.dropout and self.trains_on(query) else 0.0
         attended = self._attended(q, k, v, masks, causal=causal, offset=offset, dropout_p=dropout)
-        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], self.heads * self.head_size))
+        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], self.heads * self._head_size))
         return out if cache is None else (out, cache)
 
     if TYPE_CHECKING:
@@ -263,7 +262,7 @@ class MultiHeadAttention(Module[B]):
             )
         weight = self.in_proj_weight.value
         return KeyValueCache.empty(
-            (batch, self.key_heads, capacity, self.head_size),
+            (batch, self._key_heads, capacity, self._head_size),
             padding=padding,
             dtype=weight.dtype if dtype is None else dtype,
             device=weight.device,
@@ -320,7 +319,7 @@ class MultiHeadAttention(Module[B]):
 
     def _check_kept(self, what: str, kept: KeyValueCache[B], query: Tensor[B]) -> None:
         """Check that the keys and values that a call kept have the batch, heads and sizes of these queries."""
-        wanted = (query.shape[0] if query.ndim else 0, self.key_heads, kept.capacity, self.head_size)
+        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, kept.capacity, self._head_size)
         if kept.shape != wanted:
             raise ShapeError(
                 f"MultiHeadAttention() got queries of shape {query.shape} and {what} of shape {kept.shape}, "
@@ -336,7 +335,7 @@ class MultiHeadAttention(Module[B]):
         cache: KeyValueCache[B] | None,
     ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
         """Return queries, keys and values in heads, the first two normed and rotated by their positions."""
-        wide = self.heads * self.head_size
+        wide = self.heads * self._head_size
         first: int | IntTensor[B] = 0 if cache is None else cache.offset()
         length = None if cache is None else cache.capacity
         start = first if offset is None else offset
@@ -383,7 +382,7 @@ class MultiHeadAttention(Module[B]):
             scale=self.scale,
             softcap=self.softcap,
             window=self.window if causal else None,
-            enable_gqa=self.key_heads != self.heads,
+            enable_gqa=self._key_heads != self.heads,
             **options,
         )
 
@@ -398,7 +397,7 @@ class MultiHeadAttention(Module[B]):
 
     def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
         """Project keys and values; a single product if both are the same tensor."""
-        wide, narrow = self.heads * self.head_size, self._narrow
+        wide, narrow = self.heads * self._head_size, self._narrow
         if key is value:
             k, v = self._split(self._projected(key, wide))
             return k, v
@@ -412,12 +411,22 @@ class MultiHeadAttention(Module[B]):
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
         """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
         n, length, size = x.shape
-        return x.reshape(n, length, size // self.head_size, self.head_size).transpose(1, 2)
+        return x.reshape(n, length, size // self._head_size, self._head_size).transpose(1, 2)
 
     @property
     def _narrow(self) -> int:
         """The size of the projections of keys and of values."""
-        return self.key_heads * self.head_size
+        return self._key_heads * self._head_size
+
+    @property
+    def _key_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.heads if self.key_heads is None else self.key_heads
+
+    @property
+    def _head_size(self) -> int:
+        """The size of the vectors of a head."""
+        return self.size // self.heads if self.head_size is None else self.head_size
 
     @property
     def size(self) -> int:
