@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
+from burnpy.nn.attention_masks import both_allow, joined_masks
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.key_value_cache import KeyValueCache
-from burnpy.nn.layers.attention_masks import both_allow, joined_masks
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention_masks import AttentionMasks
+    from burnpy.nn.attention_masks import AttentionMasks
     from burnpy.nn.layers.rotary import RotaryEncoding
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.attention_masks import AttentionMasks
     from burnpy.nn.key_value_cache import CacheOptions
-    from burnpy.nn.layers.attention_masks import AttentionMasks
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor

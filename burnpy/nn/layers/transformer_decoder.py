@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.attention_masks import AttentionMasks
     from burnpy.nn.key_value_cache import CacheOptions
     from burnpy.nn.layers.attention import MultiHeadAttention
-    from burnpy.nn.layers.attention_masks import AttentionMasks
     from burnpy.nn.layers.dropping import Dropout
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
