@@ -75,6 +75,7 @@ _LATER = {
     "burnpy.nn.layers.multilabel_losses": ("FocalLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
+    "burnpy.nn.layers.quantization": ("QuantizationError", "QuantizedLinear", "quantization_error"),
     "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
     "burnpy.nn.layers.losses": (
         "BceLoss",

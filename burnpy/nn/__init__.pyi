@@ -72,6 +72,7 @@ from burnpy.nn.layers.multilabel_losses import FocalLoss, MultiLabelMarginLoss, 
 from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
@@ -180,6 +181,8 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "QuantizationError",
+    "QuantizedLinear",
     "ReflectionPad",
     "Relu",
     "Relu6",
@@ -217,6 +220,7 @@ __all__ = [
     "ZeroPad",
     "functional",
     "init",
+    "quantization_error",
     "rebound",
     "record_update",
     "stepped",

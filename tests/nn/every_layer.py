@@ -201,6 +201,9 @@ EVERY: dict[str, Example] = {
     ),
 }
 
+OTHERS = ("Module", "QuantizedLinear", "Sequential", "Stateless")
+"""The base classes, and the layers of other layers, which have tests of their own."""
+
 
 def takes_device(name: str) -> bool:
     """Whether the layer ``name`` has a device."""
@@ -230,7 +233,7 @@ def missing() -> list[str]:
     """Return the layers that are not in the table, and the untested settings of those that are."""
     layers = {name: getattr(nn, name) for name in nn.__all__}
     layers = {name: cls for name, cls in layers.items() if isinstance(cls, type) and issubclass(cls, ModuleBase)}
-    untested = [name for name in layers if name not in EVERY and name not in ("Module", "Sequential", "Stateless")]
+    untested = [name for name in layers if name not in EVERY and name not in OTHERS]
     for name, example in EVERY.items():
         drawn = {"device", "initializer", "generator"} if takes_device(name) else set()
         named = [p.name for p in inspect.signature(layers[name]).parameters.values()][len(example.args) :]

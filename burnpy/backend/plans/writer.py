@@ -7,6 +7,7 @@ made by each replay.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
@@ -16,7 +17,7 @@ from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
-from burnpy.backend.plans.signature import Signature
+from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import Source
 from burnpy.backend.plans.storage import Storage
 from burnpy.backend.programs import ProgramError, trace
@@ -245,10 +246,22 @@ class Writer:
         launch, signature = self.launches[id(group)]
         before = stop if launch.in_place else stop - len(group.nodes)
         arrays = [self._operand(ref, scratch) for ref in signature.arrays]
+        for k, ref in enumerate(signature.arrays):
+            if ref.number in signature.repeated:
+                arrays[k] = self._repeated(ref, arrays[k], group.sizes[0], scratch)
         numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in signature.numbers]
         results = [self._result(ref, before, stop, places) for ref in signature.outputs]
         rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
+
+    def _repeated(self, ref: Ref, name: str, rows: int, scratch: list[tuple[int, int]]) -> str:
+        """Write that the elements of an array are repeated until there is one for each row, and return the name."""
+        assert self.executor is not None
+        launch = self.executor.program(repetition(ref.dtype.name), rows // math.prod(ref.shape), math.prod(ref.shape))
+        assert launch is not None  # as the program that reads it has one
+        copy = self.storage.scratch((rows, 1), ref.dtype, scratch)
+        self._run.add(launch, [name], [copy])
+        return copy
 
     def _single(
         self,
@@ -362,7 +375,7 @@ class Writer:
         expression = self.executor.view(node, name)
         if expression is None:
             return False
-        if self._run.writes(name):
+        if node.args[0].number in self.kept or self._run.writes(name):  # which may copy what the run is to write
             self._run.end()
         self._made.add(node.results.number)
         self.source.write(f"{self.name(node.results)} = {expression}")

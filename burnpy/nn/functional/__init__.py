@@ -96,6 +96,7 @@ _LATER = {
     ),
     "burnpy.nn.functional.lp_pooling": ("lp_pool1d", "lp_pool2d", "lp_pool3d"),
     "burnpy.nn.functional.unpooling": ("max_unpool1d", "max_unpool2d", "max_unpool3d"),
+    "burnpy.nn.functional.quantization": ("QuantizedDType", "dequantize", "quantize", "quantized_linear"),
     "burnpy.nn.functional.resampling": (
         "affine_grid",
         "channel_shuffle",

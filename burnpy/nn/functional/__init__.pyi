@@ -70,6 +70,7 @@ from burnpy.nn.functional.normalization import (
 )
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
 from burnpy.nn.functional.resampling import (
     affine_grid,
     channel_shuffle,
@@ -86,6 +87,7 @@ from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy
 
 __all__ = [
     "BatchNormed",
+    "QuantizedDType",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -114,6 +116,7 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "ctc_loss",
+    "dequantize",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -165,6 +168,8 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
+    "quantize",
+    "quantized_linear",
     "relu6",
     "rms_norm",
     "rotary_encoding",
