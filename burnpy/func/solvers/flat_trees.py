@@ -34,7 +34,7 @@ class FlatTree:
         self.names = paths(self.structure, name)
         for leaf, path in zip(leaves, self.names, strict=True):
             if not isinstance(leaf, Tensor):
-                raise KindError(f"{api}() takes float tensors, and {path} is {describe_tree(leaf)}; call .float() on it")
+                raise KindError(f"{api}() takes float tensors, and {path} is {describe_tree(leaf)}; call .float()")
             if leaf.dtype != leaves[0].dtype or leaf.dtype.name not in DTYPES:
                 raise DTypeError(
                     f"{api}() got {path} of dtype {leaf.dtype} and {self.names[0]} of dtype {leaves[0].dtype}; it "
@@ -72,16 +72,14 @@ class FlatTree:
             leaves = self.structure.leaves_of(tree)
         except MismatchError:
             raise ArgumentError(
-                f"{self.api}() got {of} of structure {describe_tree(tree)}, expected that of {self.name}, "
-                f"{describe_tree(self.tree(self.vector))}"
+                f"{self.api}() got {of} of structure {describe_tree(tree)}, and {self.name} has structure "
+                f"{describe_tree(self.tree(self.vector))}; both must be equal"
             ) from None
         for leaf, path, shape in zip(leaves, self.names, self.shapes, strict=True):
             if not isinstance(leaf, Tensor):
                 raise KindError(f"{self.api}() got {of} with {describe_tree(leaf)} for {path}; expected a float tensor")
             if leaf.shape != shape:
-                raise ShapeError(
-                    f"{self.api}() got {of} of shape {leaf.shape} for {path}, which has shape {shape}; both must be equal"
-                )
+                raise ShapeError(f"{self.api}() got {of} of shape {leaf.shape} for {path}, which has shape {shape}")
             if leaf.dtype != self.dtype:
                 raise DTypeError(
                     f"{self.api}() got {of} of dtype {leaf.dtype} for {path}, which has dtype {self.dtype}; both must "

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.func.solvers.linear import Factors
 from burnpy.autodiff.modes import no_grad
 from burnpy.func.jacobians import jacfwd
+from burnpy.func.solvers.linear import Factors
 
 ORDER = 2
 """The order up to which derivatives are exact."""
 
 
 def implicit(f: Callable[[Any], Any], x: Any) -> Any:
-    """Return a solution x of f(x) = 0, a vector without derivatives, with those that the implicit function theorem gives.
+    """Return a solution of f(x) = 0, a vector, with the derivatives that the implicit function theorem gives.
 
     They are the derivatives of the iteration x ← x - J⁻¹ f(x), where the Jacobian J at the solution is a constant: each
-    step makes those of one more order exact. So they exist in both modes, under `vmap` and in compiled functions, and
-    by all tensors that ``f`` closes over. The values stay as they are.
+    step makes the derivatives of one more order exact. So they exist in both modes, under `vmap` and in compiled
+    functions, by all tensors that ``f`` closes over. The values stay as they are.
     """
     if not is_differentiated(f(x)):
         return x

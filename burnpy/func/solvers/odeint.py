@@ -64,8 +64,8 @@ def odeint(
     """Solve the differential equation dy/dt = f(t, y) from y(t[0]) = y0, and return y at the times ``t``.
 
     Derivatives in both modes are those of the steps that were taken: by ``y0``, by ``t``, and by all tensors that ``f``
-    closes over, such as the parameters of a model. Step sizes are constants for them. It may be batched by `vmap`, where
-    each example has its own steps, and `compiled`.
+    closes over, such as the parameters of a model. Step sizes are constants for them. It may be batched by `vmap`,
+    where each example has its own steps, and `compiled`.
 
     Args:
         f: takes the time, a tensor of shape (), and the state; returns the derivative, a tree like ``y0``.
@@ -120,7 +120,9 @@ def odeint(
         event=None if event is None else _event(event, flat),
         max_steps=count("odeint", "max_steps", max_steps),
     )
-    first = how.begin(times[0], flat.vector, None if first_step is None else positive("odeint", "first_step", first_step))
+    first = how.begin(
+        times[0], flat.vector, None if first_step is None else positive("odeint", "first_step", first_step)
+    )
 
     def reach(state: State, time: Any) -> tuple[State, Any]:
         state = how.until(time, state)
@@ -212,7 +214,9 @@ def _times(t: Any, flat: FlatTree) -> Any:
     fine = (moves > 0.0).all() | (moves < 0.0).all()
     device: Any = fine._device
     if device.discrete.eager_checks and not differs_between_examples(fine) and not fine.item():
-        raise ArgumentError(f"odeint() takes times that rise, or that fall, without equal ones, got {t.tolist()!r:.200}")
+        raise ArgumentError(
+            f"odeint() takes times that rise, or that fall, without equal ones, got {t.tolist()!r:.200}"
+        )
     if not device.discrete.eager_checks:
         device.discrete.defer_check((fine._primitive,), _unless_monotone)
     return t

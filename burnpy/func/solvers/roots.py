@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from burnpy.func.solvers.linear import Factors
 from burnpy.autodiff.modes import no_grad
 from burnpy.func.branches import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.loop_trees import loop_function
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit
+from burnpy.func.solvers.linear import Factors
 from burnpy.func.solvers.outcomes import refuse_failure
 from burnpy.func.solvers.settings import count, positive
 from burnpy.tensor.dims import need_flag
@@ -21,7 +21,7 @@ from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 X = TypeVar("X")
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
-"""The default accuracy of the step before the last, whose square is about that of the result."""
+"""The default size of the last step, relative to the unknowns; the error of the result is about its square."""
 _STALLED, _TOO_MANY, _NON_FINITE = 1.0, 2.0, 3.0
 _DECREASE, _SHORTEST = 1e-4, 2.0**-30
 
@@ -32,7 +32,7 @@ class Solution(NamedTuple, Generic[X]):
     x: X
     """The solution, a tree like the first guess."""
     residual: Tensor[Any]
-    """The largest magnitude of what should be 0 at the solution, of shape ()."""
+    """The largest magnitude of the elements of f(x), of shape ()."""
     steps: IntTensor[Any]
     """The number of steps."""
     converged: BoolTensor[Any]

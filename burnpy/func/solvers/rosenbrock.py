@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.func.solvers.linear import Factors
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.jvps import jvp
+from burnpy.func.solvers.linear import Factors
 from burnpy.func.solvers.runge_kutta import Step, combined
 from burnpy.tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ _DENSE = (
 def rodas4_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> Step:
     """Take a step of Rodas, which is L-stable and of order 4, with an error estimate of order 3.
 
-    Each of its six stages is a linear equation with the matrix I / (γ h) - ∂f/∂y, factored once; no iteration is needed.
+    Each of its six stages is a linear equation with the matrix I / (γ h) - ∂f/∂y, which is factored once.
 
     Source: Hairer and Wanner, Solving Ordinary Differential Equations II, 1996, section IV.7, and their code RODAS.
     """

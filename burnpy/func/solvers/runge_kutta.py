@@ -1,4 +1,4 @@
-"""Explicit Runge-Kutta steps: the classical one of order 4, and that of Dormand and Prince with an error estimate."""
+"""Explicit Runge-Kutta steps: the classical method of order 4, and the method of Dormand and Prince of order 5."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def dopri5_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> St
 
 
 def combined(weights: Sequence[float], terms: Sequence[Any]) -> Any:
-    """Return the sum of terms with weights, of which zeros are left out."""
+    """Return the sum of terms with weights, without those of weight 0."""
     total: Any = None
     for weight, term in zip(weights, terms, strict=True):
         if weight:

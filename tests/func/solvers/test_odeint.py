@@ -64,12 +64,13 @@ def test_agrees_with_scipy(g: Any, y0: Any, t: Any, method: str, options: Any, t
     solver = {"method": "LSODA" if method == "rodas4" else "DOP853", "rtol": 1e-10, "atol": 1e-12}
     want = integrate.solve_ivp(lambda t, y: g(t, *y), (t[0], t[-1]), y0, t_eval=t, **solver)
     np.testing.assert_allclose(found.y.to_numpy(), want.y.T, rtol=tolerance, atol=tolerance * 1e-2)
-    assert found.converged.item() and found.t.tolist() == t
+    assert found.converged.item()
+    assert found.t.tolist() == t
 
 
 def test_orders_of_the_methods() -> None:
     """The error falls with the power of the step size that the order says, so the tables have no typing error."""
-    g = lambda t, x, v: [v, -x - t * v]  # noqa: E731
+    g: Any = lambda t, x, v: [v, -x - t * v]  # noqa: E731
     want = integrate.solve_ivp(lambda t, y: g(t, *y), (0, 1), [1, 0], rtol=1e-13, atol=1e-13, method="DOP853").y[:, -1]
     loose: Any = {"rtol": 1e9, "first_step": 1.0}  # each interval is one step
     for method, order, options in (("rk4", 4, {}), ("dopri5", 5, loose), ("rodas4", 4, loose)):
@@ -99,10 +100,13 @@ def test_derivatives_to_second_order(method: str) -> None:
         np.testing.assert_allclose(gradient, differences, rtol=1e-6)
         second = [(grad(f)(x + d).to_numpy() - grad(f)(x - d).to_numpy()) / (2 * eps) for d in bumps]
         np.testing.assert_allclose(hessian(f)(x).to_numpy(), second, rtol=1e-5, atol=1e-7)
-    exact = lambda x: odeint(  # noqa: E731
-        lambda t, y: -x[3] * y * y + t.sin(), x[2:3], stack([x[0], x[1]]), rtol=1e-11, atol=1e-13
-    ).y[-1, 0]
-    np.testing.assert_allclose(gradient, [(exact(x + d).item() - exact(x - d).item()) / (2 * eps) for d in bumps], rtol=1e-3)
+
+    def exact(x: Any) -> float:
+        tight: Any = {"rtol": 1e-11, "atol": 1e-13}
+        y = odeint(lambda t, y: -x[3] * y * y + t.sin(), x[2:3], stack([x[0], x[1]]), **tight).y
+        return float(y[-1, 0].item())
+
+    np.testing.assert_allclose(gradient, [(exact(x + d) - exact(x - d)) / (2 * eps) for d in bumps], rtol=1e-3)
     np.testing.assert_allclose([jvp(f, x, x64(row))[1].item() for row in np.eye(4)], gradient, rtol=1e-10)
     rows = x64([x.tolist(), (x + 0.1).tolist()])
     for found in (vmap(grad(f))(rows)[0], grad(lambda rows: vmap(f)(rows).sum())(rows)[0], jacobian(f)(x)):
@@ -111,7 +115,7 @@ def test_derivatives_to_second_order(method: str) -> None:
 
 def test_each_example_of_a_batch_has_its_own_steps() -> None:
     speeds = x64([1.0, 30.0])
-    solve = lambda w: odeint(lambda t, y: stack([y[1], -w * w * y[0]]), x64([1.0, 0.0]), [0.0, 1.0])  # noqa: E731
+    solve: Any = lambda w: odeint(lambda t, y: stack([y[1], -w * w * y[0]]), x64([1.0, 0.0]), [0.0, 1.0])  # noqa: E731
     found = vmap(solve)(speeds)
     assert found.steps.tolist() == [solve(speeds[0]).steps.item(), solve(speeds[1]).steps.item()]
     np.testing.assert_allclose(found.y[:, -1, 0].to_numpy(), np.cos([1.0, 30.0]), atol=1e-6)
@@ -119,23 +123,24 @@ def test_each_example_of_a_batch_has_its_own_steps() -> None:
 
 def test_compiled_and_tracked() -> None:
     rates = x64(LORENZ)
-    solve = lambda p: odeint(vector(lorenz(p)), START, [0.0, 0.2, 0.5])  # noqa: E731
+    solve: Any = lambda p: odeint(vector(lorenz(p)), START, [0.0, 0.2, 0.5])  # noqa: E731
     fast = compiled(solve)
     for p in (rates, rates * 1.1):
         for found, want in zip(fast(p), solve(p), strict=True):
             np.testing.assert_allclose(found.to_numpy(), want.to_numpy(), rtol=1e-9)
-    p = Tensor[Autodiff[NumPy]].from_data(rates.to_numpy()).require_grad()
+    tracked = Tensor[Autodiff[NumPy]].from_data(rates.to_numpy()).require_grad()
     start = Tensor[Autodiff[NumPy]].from_data(START.to_numpy())
-    y = odeint(vector(lorenz(p)), start, [0.0, 0.2, 0.5]).y
+    y = odeint(vector(lorenz(tracked)), start, [0.0, 0.2, 0.5]).y
     np.testing.assert_allclose(
-        y.sum().backward()[p].to_numpy(), grad(lambda p: solve(p).y.sum())(rates).to_numpy(), rtol=1e-10
+        y.sum().backward()[tracked].to_numpy(), grad(lambda p: solve(p).y.sum())(rates).to_numpy(), rtol=1e-10
     )
 
 
 def test_trees_and_float32() -> None:
     state = {"x": Tensor[NumPy].ones((2, 2)), "v": Tensor[NumPy].zeros(())}
     found = odeint(lambda t, s: {"v": s["x"].sum() * 0.0 + 1.0, "x": -s["x"]}, state, [0.0, 0.5, 1.0])
-    assert found.y["x"].shape == (3, 2, 2) and found.y["v"].dtype == np.float32
+    assert found.y["x"].shape == (3, 2, 2)
+    assert found.y["v"].dtype == np.float32
     np.testing.assert_allclose(found.y["x"][-1].to_numpy(), np.exp(-1.0), rtol=1e-4)
     np.testing.assert_allclose(found.y["v"].to_numpy(), [0.0, 0.5, 1.0], rtol=1e-6)
     assert odeint(lambda t, y: y, START, [0.0]).y.tolist() == [START.tolist()]
@@ -151,10 +156,13 @@ def test_events_have_times_with_derivatives() -> None:
         found, ground = fall(h, method=method), (2 * 3 / 9.81) ** 0.5
         np.testing.assert_allclose(found.t.to_numpy(), [0.0, 0.5, ground, ground], rtol=1e-9)
         np.testing.assert_allclose(found.y[2:, 0].to_numpy(), 0.0, atol=1e-9)
-        assert found.event.item() and found.converged.item()
-    slope = lambda h: 0.5 * (2 / 9.81 / h) ** 0.5  # noqa: E731
+        assert found.event.item()
+        assert found.converged.item()
+    slope: Any = lambda h: 0.5 * (2 / 9.81 / h) ** 0.5  # noqa: E731
     np.testing.assert_allclose(grad(lambda h: fall(h).t[-1])(h).item(), slope(3.0), rtol=1e-8)
-    np.testing.assert_allclose(vmap(grad(lambda h: fall(h).t[-1]))(x64([3.0, 1.0])).to_numpy(), [slope(3.0), slope(1.0)])
+    np.testing.assert_allclose(
+        vmap(grad(lambda h: fall(h).t[-1]))(x64([3.0, 1.0])).to_numpy(), [slope(3.0), slope(1.0)]
+    )
     assert not fall(h, (0.0, 0.5)).event.item()
 
 
@@ -168,13 +176,15 @@ def test_events_have_times_with_derivatives() -> None:
     ],
 )
 def test_failures_are_errors_or_say_so(f: Any, y0: Any, options: Any, words: str) -> None:
-    solve = lambda y0, **more: odeint(f, y0, [0.0, 0.5, 2.0], **options, **more)  # noqa: E731
+    solve: Any = lambda y0, **more: odeint(f, y0, [0.0, 0.5, 2.0], **options, **more)  # noqa: E731
     with pytest.raises(ConvergenceError, match=words):
         solve(x64(y0))
     with pytest.raises(ConvergenceError, match=words):
         compiled(lambda y0: solve(y0).y)(x64(y0))
     result = solve(x64(y0), check_errors=False)
-    assert not result.converged.item() and result.y[-1].isnan().all().item() and result.y[0].tolist() == y0
+    assert not result.converged.item()
+    assert result.y[-1].isnan().all().item()
+    assert result.y[0].tolist() == y0
 
 
 @every_row(
@@ -188,7 +198,11 @@ def test_failures_are_errors_or_say_so(f: Any, y0: Any, options: Any, words: str
         (lambda y: odeint(lambda t, y: y[:2], y, [0.0, 1.0]), ShapeError, "a result of f of shape .2,. for y0"),
         (lambda y: odeint(lambda t, y: {"a": y}, y, [0.0, 1.0]), ArgumentError, "a result of f of structure"),
         (lambda y: odeint(lambda t, y: None, y, [0.0, 1.0]), ArgumentError, "a result of f of structure None"),
-        (lambda y: odeint(lambda t, y: y.to_dtype("float32"), y, [0.0, 1.0]), DTypeError, "a result of f of dtype float32"),
+        (
+            lambda y: odeint(lambda t, y: y.to_dtype("float32"), y, [0.0, 1.0]),
+            DTypeError,
+            "a result of f of dtype float32",
+        ),
         (lambda y: odeint(lambda t, y: y, y.int(), [0.0, 1.0]), KindError, "y0 is IntTensor"),
         (lambda y: odeint(lambda t, y: y, y, [0.0, 1.0], method="euler"), ArgumentError, 'expected "dopri5"'),
         (lambda y: odeint(lambda t, y: y, y, [0.0, 1.0], rtol=0.0), ArgumentError, "rtol=0.0; expected a positive"),

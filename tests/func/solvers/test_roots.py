@@ -51,13 +51,14 @@ def broyden_tridiagonal(x: Any) -> Any:
 )
 def test_usual_problems(f: Any, x0: Any, want: Any, tolerance: float) -> None:
     result = root(f, x64(x0))
-    assert result.converged.item() and result.residual.item() < 1e-8
+    assert result.converged.item()
+    assert result.residual.item() < 1e-8
     if want is not None:
         np.testing.assert_allclose(result.x.to_numpy(), want, rtol=1e-8, atol=tolerance)
 
 
 def test_derivatives_to_second_order() -> None:
-    solve = lambda a: root(lambda x: x * x - a, a).x  # noqa: E731
+    solve: Any = lambda a: root(lambda x: x * x - a, a).x  # noqa: E731
     a = x64(9.0)
     found = [grad(solve)(a), jvp(solve, a, x64(1.0))[1], compiled(grad(solve))(a), vmap(grad(solve))(a.reshape(1))[0]]
     found += [grad(lambda rows: vmap(solve)(rows).sum())(a.reshape(1))[0]]
