@@ -31,6 +31,7 @@ from burnpy.nn import (
     MultiHeadAttention,
     Relu,
     RmsNorm,
+    RotaryEncoding,
     Rnn,
     Sequential,
     TransformerEncoderLayer,
@@ -67,7 +68,7 @@ class Causal(Module[B]):
 
     def __init__(self, device: B | type[B]) -> None:
         self.norm = RmsNorm(16, device=device)
-        self.attention = MultiHeadAttention(16, 4, key_heads=2, rotary_base=1e4, device=device)
+        self.attention = MultiHeadAttention(16, 4, key_heads=2, rotary=RotaryEncoding(), device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         return self.attention(self.norm(x), causal=True)

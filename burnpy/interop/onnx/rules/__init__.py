@@ -1,6 +1,6 @@
 """How ONNX computes operations: the rules that the declarations of operations name as ``onnx=``.
 
-Such a name is that of an operator, whose inputs are the primitives among the arguments in order, and numbers as
+Such a name is an operator, whose inputs are the primitives among the arguments in order, and numbers as
 constants; or a function of a module here, as ``shapes.reshape``; or ``"refused"``, for an operation without a
 counterpart, such as a random draw. A derived operation without a name is exported by its default.
 

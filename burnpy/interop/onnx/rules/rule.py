@@ -1,4 +1,4 @@
-"""What rules are made of: operands, the graph that they write, and conditions."""
+"""The parts of rules: operands, the graph that they write, and conditions."""
 
 from __future__ import annotations
 
