@@ -33,12 +33,13 @@ def run_tie_counts(x: Any, y: Any, out: Any) -> Any:
 def _run_for_pairs(template: Callable[..., str], p: float, x: Any, y: Any, *more: Any) -> Any:
     """Run a kernel that gives a number for each pair of rows."""
     width, rows, firsts, starts = _tiles(x, y.shape[-2])
+    columns = contiguous(y.swapaxes(-1, -2))
     kernel = template_kernel(template, x.dtype, p, width, rows)
     if kernel is None:
         return None
     (*outer, n, k), m = x.shape, y.shape[-2]
     out = np.empty((*outer, n, m), x.dtype)
-    arrays = (contiguous(x), contiguous(y.swapaxes(-1, -2)), out, firsts, starts, *more)
+    arrays = (contiguous(x), columns, out, firsts, starts, *more)
     sizes = (len(firsts), n, m, k, len(starts))
     kernel.run(arrays, sizes, math.prod(outer) * len(firsts), rows * m * k)
     return out
