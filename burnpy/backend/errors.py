@@ -18,10 +18,12 @@ __all__ = [
     "BatchedError",
     "BurnpyError",
     "CallError",
+    "ConvergenceError",
     "DTypeError",
     "DeviceError",
     "DimError",
     "EscapedError",
+    "ExportError",
     "GraphError",
     "GroupError",
     "ImmutableError",
@@ -109,6 +111,10 @@ class ArgumentError(BurnpyError, ValueError):
 
 class CallError(BurnpyError, TypeError):
     """A class called with unexpected arguments, or without a required one."""
+
+
+class ConvergenceError(BurnpyError, ArithmeticError):
+    """A solver of `burnpy.func` that ends without a solution: of too many steps, too small ones, or a NaN."""
 
 
 class LinAlgError(BurnpyError, ValueError):
@@ -229,6 +235,10 @@ class EscapedError(BurnpyError, RuntimeError):
 
 class RecordingError(BurnpyError, RuntimeError):
     """A computation cannot be recorded, as its steps would depend on values that differ from call to call."""
+
+
+class ExportError(BurnpyError, ValueError):
+    """A model cannot be written in a format, as one of its steps has no counterpart there."""
 
 
 class BatchedError(BurnpyError, TypeError):

@@ -1,4 +1,4 @@
-"""Probability distributions as immutable modules, named as in ``torch.distributions``; see ``burnpy/docs/distributions.md``.
+"""Probability distributions as immutable modules, named as in ``torch.distributions``.
 
 >>> from burnpy import Tensor
 >>> from burnpy.backend import NumPy

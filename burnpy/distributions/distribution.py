@@ -27,8 +27,8 @@ class Distribution(Module[B], Generic[B, V]):
     """A batch of distributions on backend ``B``, whose values are ``V``: `Tensor` or `IntTensor`.
 
     A distribution is an immutable module. Its parameters are numbers, tensors that broadcast, or `Param`s, which
-    training changes; their shapes are ``batch_shape``, and then the dimensions of an event if they have such. Samples have shape
-    ``(*sample_shape, *batch_shape, *event_shape)``, and `log_prob` broadcasts a value against the batch.
+    training changes. Their shapes are ``batch_shape``, then the dimensions of an event if they have such. Samples have
+    shape ``(*sample_shape, *batch_shape, *event_shape)``, and `log_prob` broadcasts a value against the batch.
 
     All distributions take ``device``, which is needed where all parameters are numbers, and ``validate``: False skips
     the check of the parameters' numbers.

@@ -22,6 +22,7 @@ PACKAGES = (
     "burnpy.distributions",
     "burnpy.fft",
     "burnpy.func",
+    "burnpy.interop.onnx",
     "burnpy.linalg",
     "burnpy.nn",
     "burnpy.nn.functional",
