@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.distributions.formulas import HALF_LOG_TAU, computed
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU
+from burnpy.distributions.formulas import computed
 from burnpy.distributions.location_scale import LocationScale
 from burnpy.nn.module import rebound
 from burnpy.special.error_functions import log_ndtr, ndtr, ndtri

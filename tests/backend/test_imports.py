@@ -17,7 +17,7 @@ EVERYBODY_NEEDS = {
     "burnpy.backend": "backend batch_rules devices dtypes errors functions lazy primitives rules runtime schema",
     "burnpy.backend.operations": (
         "activation alignment attention bags bessel binary convolution creation decompositions dense distances "
-        "elementary foreach fourier incomplete_gamma "
+        "elementary foreach fourier incomplete_beta incomplete_gamma "
         "indexing linalg normal_distribution normalization ordering padding pointwise pooling programs "
         "quantization recurrence random recurrence_steps reduction resampling scans shape special "
         "volume_convolution windows"
