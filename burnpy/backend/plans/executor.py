@@ -99,6 +99,19 @@ class Executor(Protocol):
         """
         ...
 
+    def unrolled(
+        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> NodeLaunch | None:
+        """Return the launch of a program of numbers; None if the backend has no kernel for it.
+
+        Args:
+            program: the program, with an input for each element.
+            operands: the arrays that it reads.
+            inputs: for each input the number of its array, and the position of its element.
+            outputs: likewise for each output and the arrays of results.
+        """
+        ...
+
     def activates(self, node: Node) -> bool:
         """Return whether `launch` can include relu in a normalization, or the gradient of relu in its gradients."""
         ...
