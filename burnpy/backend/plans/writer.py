@@ -13,6 +13,7 @@ from typing import Any
 
 from burnpy.backend.plans.call_runs import CallRun
 from burnpy.backend.plans.executor import Executor, Joined, Launch, NodeLaunch, Number
+from burnpy.backend.plans.finishing import Finished, finished
 from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
 from burnpy.backend.plans.recording import Node, Ref, refs_in
@@ -62,16 +63,19 @@ class Writer:
         for unit in units:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
+        if executor is not None:
+            self.units = finished(self.units, outputs, self.launches, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:
-            if isinstance(unit, Group):
+            group = unit.group if isinstance(unit, Finished) else unit
+            if group is not unit or isinstance(unit, Single):
+                flat.append(unit.node)
+            if isinstance(group, Group):
                 assert self.grouping is not None
-                parts = [Node("", tuple(self.grouping.arguments(n)), n.results, False, ()) for n in unit.nodes]
+                parts = [Node("", tuple(self.grouping.arguments(n)), n.results, False, ()) for n in group.nodes]
                 fused.update(map(id, parts))
                 flat += parts
-            else:
-                flat.append(unit.node)
         self.sharing = Sharing(flat, outputs, fused)
         self._count = len(flat)  # which is the last use of outputs
         self.kept: dict[int, str] = {}  #: the names of values in the plan's memory
@@ -125,7 +129,7 @@ class Writer:
         try:
             program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
             launch = self.executor.program(program, *group.sizes)
-            signature.text = program.text
+            signature.program = program
         except ProgramError:
             return None
         return None if launch is None else (launch, signature)
@@ -157,11 +161,13 @@ class Writer:
         position = 0
         ends: dict[int, list[str]] = {}
         for unit in self.units:
-            nodes = unit.nodes if isinstance(unit, Group) else [unit.node]
+            nodes = [unit.node] if isinstance(unit, Single) else unit.nodes
             stop = position + len(nodes)
             scratch: list[tuple[int, int]] = []
             if isinstance(unit, Group):
                 self._group(unit, stop, places, scratch)
+            elif isinstance(unit, Finished):
+                self._node_launch(unit.signature.outputs, unit.launch, position, stop, places, scratch)
             else:
                 self._single(unit.node, position, stop, places, scratch)
             for place in scratch:
@@ -274,7 +280,7 @@ class Writer:
         source = self.source
         launch = None if self.executor is None else self.executor.launch(node, self._bounds)
         if launch is not None:
-            self._node_launch(node, launch, position, stop, places, scratch)
+            self._node_launch([*refs_in(node.results)], launch, position, stop, places, scratch)
             return
         if node.name == "bounded":
             self._bounds[node.results.number] = node.args[1:3]
@@ -301,18 +307,18 @@ class Writer:
 
     def _node_launch(
         self,
-        node: Node,
+        outputs: Sequence[Ref],
         launch: NodeLaunch,
         position: int,
         stop: int,
         places: dict[int, list[tuple[int, int]]],
         scratch: list[tuple[int, int]],
     ) -> None:
-        """Write a node that has a launch of its own."""
+        """Write a node that has a launch of its own, given its results."""
         arrays = [self._operand(ref, scratch) for ref in launch.operands]
         numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in launch.numbers]
         results = []
-        for k, ref in enumerate(refs_in(node.results)):
+        for k, ref in enumerate(outputs):
             given = launch.overwrites(k)
             results.append(self._result(ref, position if given is None else stop, stop, places, given))
         rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
