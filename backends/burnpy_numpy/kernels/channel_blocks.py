@@ -144,8 +144,9 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
 def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
     """Return the text of the kernel that reorders blocks of channels to an array.
 
-    The table: the blocks, the array, and the arrays of an epilogue. The sizes: those of `Planes`, and the distances of blocks, their members, rows
-    and pixels. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are not read.
+    The table: the blocks, the array, and the arrays of an epilogue. The sizes: those of `Planes`, and the distances of
+    blocks, their members, rows and pixels. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are not
+    read.
 
     Args:
         dtype: float32 or float64.

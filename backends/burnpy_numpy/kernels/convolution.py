@@ -92,7 +92,7 @@ def convolve(
 
 
 def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
-    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, as long as they are finite."""
+    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
     counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
     shape = (len(x), weight.shape[0], *counts)
     suits = _suits(x, weight, weight.shape, counts)

@@ -82,6 +82,7 @@ class Writer:
         self._bounds: dict[int, tuple[int, int]] = {}  # of checked ints
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
+        self._places: dict[int, tuple[int, int]] = {}  # the places of values in the plan's memory
         self._write()
 
     def name(self, ref: Ref) -> str:
@@ -197,7 +198,13 @@ class Writer:
         return None
 
     def _result(
-        self, ref: Ref, before: int, stop: int, places: dict[int, list[tuple[int, int]]], only: Ref | None = None
+        self,
+        ref: Ref,
+        before: int,
+        stop: int,
+        places: dict[int, list[tuple[int, int]]],
+        only: Ref | None = None,
+        reused: list[Ref] | None = None,
     ) -> str:
         """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
 
@@ -207,6 +214,7 @@ class Writer:
             stop: the position after the unit.
             places: the places to free, by position.
             only: the only donated input that may be overwritten, if not any.
+            reused: values in the plan's memory that the result may overwrite; without those that are overwritten.
         """
         assert self.executor is not None
         last = self.sharing.last[self.sharing.root(ref)]
@@ -220,11 +228,27 @@ class Writer:
             self._contiguous.add(ref.number)
             self._made.add(ref.number)
             return name
-        place = self.storage.arena.take(ref.shape, ref.dtype)
+        place = self._overwritten(ref, stop, places, reused or [])
+        if place is None:
+            place = self.storage.arena.take(ref.shape, ref.dtype)
         places.setdefault(max(last, stop - 1), []).append(place)
+        self._places[ref.number] = place
         self.storage.array(name, place, ref.shape, ref.dtype)
         self.kept[ref.number] = name
         return name
+
+    def _overwritten(
+        self, ref: Ref, stop: int, places: dict[int, list[tuple[int, int]]], reused: list[Ref]
+    ) -> tuple[int, int] | None:
+        """Return the place of a value of a result's shape and dtype that nothing needs after a unit; None without."""
+        for given in reused:
+            place, last = self._places.get(given.number), self.sharing.last[self.sharing.root(given)]
+            alike = given.shape == ref.shape and given.dtype == ref.dtype
+            if place is not None and alike and last < stop and self.sharing.root(given) == given.number:
+                reused.remove(given)
+                places[last].remove(place)
+                return place
+        return None
 
     def _operand(self, ref: Ref, scratch: list[tuple[int, int]]) -> str:
         """Return the name of a value as a C-contiguous array."""
@@ -256,7 +280,8 @@ class Writer:
             if ref.number in signature.repeated:
                 arrays[k] = self._repeated(ref, arrays[k], group.sizes[0], scratch)
         numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in signature.numbers]
-        results = [self._result(ref, before, stop, places) for ref in signature.outputs]
+        reused = [ref for ref in signature.arrays if launch.in_place and ref.shape == group.domain]
+        results = [self._result(ref, before, stop, places, None, reused) for ref in signature.outputs]
         rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
 
