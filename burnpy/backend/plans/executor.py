@@ -107,7 +107,7 @@ class Executor(Protocol):
 
         Args:
             node: the node.
-            signature: that of a group with one result, of the shape of the node's, and without numbers.
+            signature: the signature of a group with one result, of the shape of the node, and without numbers.
         """
         ...
 
