@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from burnpy import errors
     from burnpy import fft as fft
     from burnpy import func as func
+    from burnpy import interop as interop
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
     from burnpy import nn as nn
@@ -171,6 +172,7 @@ _LATER = {
             "errors",
             "fft",
             "func",
+            "interop",
             "linalg",
             "metrics",
             "nn",

@@ -41,11 +41,12 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
+    "interop": (("burnpy.interop",), ("nn",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
-        ("distributed", "linalg", "fft", "special"),
+        ("distributed", "linalg", "fft", "special", "interop"),
     ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""

@@ -21,6 +21,7 @@ PACKAGES = (
     "burnpy.autodiff",
     "burnpy.fft",
     "burnpy.func",
+    "burnpy.interop.onnx",
     "burnpy.linalg",
     "burnpy.nn",
     "burnpy.nn.functional",
