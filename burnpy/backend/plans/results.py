@@ -59,9 +59,8 @@ class Results:
             shape, dtype = self._source.bind(ref.shape), self._source.bind(ref.dtype)
             new = f"{self._source.bind(executor.empty, 'f')}({shape}, {dtype})"
             given = self.overwritable(ref, before, only)
-            self._source.prepare(
-                f"{name} = {new if given is None else f'v{given.number} if {self.free(given)} else {new}'}"
-            )
+            choice = "" if given is None else f"v{given.number} if {self.free(given)} else "
+            self._source.prepare(f"{name} = {choice}{new}")
             return name
         place = self._overwritten(ref, stop, operands)
         if place is None:
