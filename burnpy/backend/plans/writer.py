@@ -289,6 +289,8 @@ class Writer:
                 return
             if node.name == "accumulate_slice" and position in self.sharing.overwritten and self._add_part(node):
                 return
+            if node.name == "index_put" and self._put(node, position):
+                return
         self._run.end()
         self._made.update(ref.number for ref in refs_in(node.results))
         args = [source.expression(x, self.name) for x in node.args]
@@ -347,6 +349,21 @@ class Writer:
         self.kept[node.results.number] = name
         part = self._part(total, name, key)
         self.source.write(f"{self.source.bind(self.executor.add, 'f')}({part}, {self.name(grad)}, {part})")
+        return True
+
+    def _put(self, node: Node, position: int) -> bool:
+        """Write slices into a donated input that ends with this; return whether it is one."""
+        assert self.executor is not None
+        source, (x, dim, index, src) = self.source, node.args
+        if self.sharing.root(src) == self.sharing.root(x):
+            return False
+        own = next((given for given in self.donated if given == x), None)
+        if own is None or self._overwritable(node.results, position + 1, own) is None:
+            return False
+        self._made.add(node.results.number)
+        owned = f"{self._donated[own.number]} in free"
+        arguments = f"{self.name(x)}, {owned}, {dim}, {self.name(index)}, {self.name(src)}"
+        source.write(f"v{node.results.number} = {source.bind(self.executor.put, 'f')}({arguments})")
         return True
 
     def _part(self, ref: Ref, name: str, key: tuple[Any, ...]) -> str:
