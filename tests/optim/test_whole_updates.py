@@ -103,8 +103,8 @@ def test_a_skipped_update_changes_nothing(optim: Optimizer, reference: Any, shap
         plain = optim.update(D, params, grads, tuple(states), step._replace(found_inf=None))
         for x, y in zip(found, (params, *states) if skips else plain, strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(x, y, strict=True))
-    none: Any = ([],) * len(states)
-    assert optim.update(D, [], [], none, Step(0.1)) == ([], *none)
+    none: list[list[Any]] = [[] for _ in states]
+    assert optim.update(D, [], [], (*none,), Step(0.1)) == ([], *none)
 
 
 def network() -> Any:
