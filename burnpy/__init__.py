@@ -34,6 +34,7 @@ from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat,
 if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import distributed as distributed
+    from burnpy import distributions as distributions
     from burnpy import errors
     from burnpy import fft as fft
     from burnpy import func as func
@@ -169,6 +170,7 @@ _LATER = {
         for room in (
             "data",
             "distributed",
+            "distributions",
             "errors",
             "fft",
             "func",

@@ -39,6 +39,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "batching": (("burnpy.batching",), ("autodiff's core",)),
     "func": (("burnpy.func",), ("autodiff's tools", "batching", "linalg")),
     "nn": (("burnpy.nn",), ("func",)),
+    "distributions": (("burnpy.distributions",), ("nn", "special")),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
     "interop": (("burnpy.interop",), ("nn",)),
@@ -46,7 +47,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "distributed": (("burnpy.distributed",), ("train", "data")),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
-        ("distributed", "linalg", "fft", "special", "interop"),
+        ("distributed", "distributions", "fft", "interop"),
     ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 PACKAGES = (
     "burnpy.autodiff",
+    "burnpy.distributions",
     "burnpy.fft",
     "burnpy.func",
     "burnpy.interop.onnx",
