@@ -11,9 +11,11 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+from burnpy_numpy.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
 from burnpy_numpy.launches import (
@@ -159,6 +161,10 @@ class NumPyExecutor:
         function = kernels.unrolled_kernel(program, inputs, outputs, arrays)
         return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
 
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a convolution and the group that follows it; None for others."""
+        return finished_convolution(node, signature) if node.name in CONVOLUTIONS else None
+
     def activates(self, node: Node) -> bool:
         """Return whether a normalization is one of planes, by a kernel."""
         return _planes(node) is not None
@@ -203,6 +209,12 @@ class NumPyExecutor:
             run(np.add, x, y, out)
         except RuntimeError:
             quietly(np.add, x, y, out)
+
+    def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
+        """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
+        out = x if owned else np.array(x, order="C")
+        out[(*(slice(None),) * dim, index)] = src
+        return out
 
     def part(self, x: Any, key: Key) -> Any:
         """Return the part of an array that a key selects, as a view: also of one element."""

@@ -51,7 +51,16 @@ _LATER = {
         "Threshold",
     ),
     "burnpy.nn.layers.alignment": ("CtcLoss",),
-    "burnpy.nn.layers.attention": ("KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
+    "burnpy.nn.key_value_cache": ("KeyValueCache",),
+    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
+    "burnpy.nn.rotary_scaling": (
+        "DynamicScaling",
+        "LinearScaling",
+        "Llama3Scaling",
+        "RotaryScaling",
+        "YarnScaling",
+    ),
     "burnpy.nn.layers.normalization": (
         "BatchNorm",
         "GroupNorm",

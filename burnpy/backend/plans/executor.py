@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from burnpy.backend.plans.recording import Node, Ref
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+
+if TYPE_CHECKING:
+    from burnpy.backend.plans.signature import Signature
 
 
 class Launch(Protocol):
@@ -112,6 +115,15 @@ class Executor(Protocol):
         """
         ...
 
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a node with the group that follows it and reads its result; None if it has none.
+
+        Args:
+            node: the node.
+            signature: the signature of a group with one result, of the shape of the node, and without numbers.
+        """
+        ...
+
     def activates(self, node: Node) -> bool:
         """Return whether `launch` can include relu in a normalization, or the gradient of relu in its gradients."""
         ...
@@ -151,6 +163,10 @@ class Executor(Protocol):
 
     def add(self, x: Any, y: Any, out: Any) -> None:
         """Write a sum into memory."""
+        ...
+
+    def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
+        """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
         ...
 
     def part(self, x: Any, key: Key) -> Any:

@@ -29,7 +29,7 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool3d,
 )
 from burnpy.nn.functional.alignment import ctc_loss
-from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
+from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.bags import embedding_bag
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, embedding, linear
@@ -79,6 +79,7 @@ from burnpy.nn.functional.resampling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold

@@ -240,7 +240,7 @@ def test_while_loop_runs_as_long_as_each_value_needs() -> None:
 
 
 def test_gradients_of_a_while_loop() -> None:
-    """By the state, by what the functions close over, and where some leaves depend on them after some steps only."""
+    """By the state, by closures, and where some leaves depend on them after some steps only."""
 
     def f(x: Any, w: Any, start: Any) -> Any:
         def step(s: Any) -> Any:
