@@ -11,8 +11,10 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+from burnpy_numpy.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
 from burnpy_numpy.launches import (
@@ -145,6 +147,10 @@ class NumPyExecutor:
         if node.name in _NORMS:
             return _planes(node)
         return _lists(node) if node.name == "foreach" else None
+
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a convolution and the group that follows it; None for others."""
+        return finished_convolution(node, signature) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:
         """Return whether a normalization is one of planes, by a kernel."""
