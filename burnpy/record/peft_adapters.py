@@ -196,7 +196,7 @@ def _parts(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _chosen(name: str, pattern: Mapping[str, float], common: float) -> float:
-    """Return the setting of a layer: that of the first pattern that its name ends with, as PEFT looks for it."""
+    """Return the setting of a layer, by the first pattern that the end of its name matches, as PEFT does."""
     try:
         return next((own for key, own in pattern.items() if re.match(rf"(.*\.)?({key})$", name)), common)
     except re.error as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def other() -> Any:
     return nn.Sequential(nn.Linear(32, 60, device=Train), nn.Relu(), nn.Linear(60, 8, bias=False, device=Train))
 
 
-MISTAKES: list[tuple[Any, type[Exception], str]] = [
+MISTAKES: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda path: nn.Lora(nn.Relu()), KindError, "got a Relu"),  # type: ignore[arg-type]  # a mistake
     (lambda path: nn.Lora(nn.Linear(2, 2, device=NumPy), 0), ArgumentError, "rank=0"),
     (lambda path: nn.Lora(nn.Linear(2, 2, device=NumPy), alpha=0.0), ArgumentError, "alpha=0.0"),
