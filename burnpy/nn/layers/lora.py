@@ -48,7 +48,7 @@ class Lora(Module[B]):
     >>> from burnpy.backend import NumPy
     >>> Lora(QuantizedLinear(Linear(64, 32, device=Autodiff[NumPy])), rank=4)
     Lora(rank=4, alpha=4.0)  416 parameters, 32 of them frozen
-      layer  QuantizedLinear(64, 32, dtype='int8')  32 parameters, 32 of them frozen
+      layer  QuantizedLinear(64, 32, weight_dtype='int8')  32 parameters, 32 of them frozen
         weight  (32, 64) buffer frozen
         scale  (32, 1) buffer frozen
         bias  (32,) frozen
