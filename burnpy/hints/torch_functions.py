@@ -248,7 +248,7 @@ trace | m.trace()
 adjoint | x.mT | float tensors have no imaginary part
 H | x.T | float tensors have no imaginary part
 mH | x.mT | float tensors have no imaginary part
-bilinear | – | not yet
+bilinear | burnpy.nn.functional.bilinear(x, y, m.expand((4, 3, 3)))
 cosine_similarity | burnpy.cosine_similarity(x, y)
 pairwise_distance | burnpy.pairwise_distance(x, y)
 matrix_power | m.matrix_power(3)

@@ -66,6 +66,8 @@ _FURTHEST_UNDER = (
     *(2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4),
     *(1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
 )
+QUANTILE = (_CENTER, _OUTER, _FURTHEST), (_CENTER_UNDER, _OUTER_UNDER, _FURTHEST_UNDER)
+"""Three numerators and their denominators: of 0.180625 - (p - ½)², and of √(-log t) less 1.6 and 5; see AS 241."""
 _ATAN = (
     *(-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1),
     *(-1.228866684490136173410e2, -6.485021904942025371773e1),
@@ -142,13 +144,17 @@ def erfinv(b: Any, x: Float) -> Float:
 
 
 def normal_quantile(b: Any, center: Float, tail: Float) -> Float:
-    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p.
+    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p."""
+    return normal_quantile_of_root(b, center, b.sqrt(b.neg(b.log(tail))))
+
+
+def normal_quantile_of_root(b: Any, center: Float, root: Float) -> Float:
+    """Compute the quantile of a probability p from p - ½ and from √(-log t), t being the smaller one of p and 1 - p.
 
     Source: M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution, Appl. Stat. 37, 1988.
     """
     squared = b.add(b.neg(b.mul(center, center)), 0.180625)
     near = b.mul(center, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
-    root = b.sqrt(b.neg(b.log(tail)))
     low, high = b.add(b.clamp(root, 1.0, 5.0), -1.6), b.add(b.clamp(root, 5.0, 30.0), -5.0)
     far = b.where(
         b.le(root, 5.0),
