@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from burnpy import func as func
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
+    from burnpy import models as models
     from burnpy import nn as nn
     from burnpy import optim as optim
     from burnpy import record as record
@@ -170,6 +171,7 @@ _LATER = {
             "func",
             "linalg",
             "metrics",
+            "models",
             "nn",
             "optim",
             "record",
