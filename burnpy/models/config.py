@@ -72,6 +72,8 @@ class Config:
     """The values of ``model_type`` in files that the config reads."""
     harmless: ClassVar[frozenset[str]] = frozenset()
     """Options of this architecture that do not change what its model computes."""
+    architecture: ClassVar[str]
+    """The class of transformers that the model equals."""
 
     others: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  #: harmless options of the file
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.backend.errors import ArgumentError, IndexRangeError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.models.pretrained import Pretrained
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from burnpy.nn.layers.attention import MultiHeadAttention
+    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools, Ints
 
 Caches: TypeAlias = tuple[KeyValueCache[B], ...]
@@ -38,8 +40,8 @@ class Decoder(Pretrained[B]):
     @abstractmethod
     def hidden(
         self, tokens: Ints[B], *, key_mask: Bools[B] | None = None, cache: Caches[B] | None = None
-    ) -> tuple[Tensor[B], Caches[B] | None]:
-        """Compute the hidden state after the last layer, (N, T, size), and the next cache."""
+    ) -> tuple[Tensor[B], Caches[B]]:
+        """Return the hidden states after the last layer, (N, T, size), and the next cache: without one, ()."""
 
     @abstractmethod
     def logits(self, hidden: Tensor[B]) -> Tensor[B]:
@@ -60,37 +62,48 @@ class Decoder(Pretrained[B]):
             Shape (N, T, vocabulary).
 
         Raises:
-            ShapeError: the shapes do not match.
-            ArgumentError: there are more than `capacity` tokens.
+            ShapeError: the shapes do not match, or there is no token.
+            ArgumentError: there are more tokens than the `capacity` of the model.
         """
-        self._check(tokens, key_mask, 0)
+        self._check(tokens, 0)
         return self.logits(self.hidden(tokens, key_mask=key_mask)[0])
 
     @explained
-    def next_logits(
-        self, tokens: Ints[B], cache: Caches[B], *, key_mask: Bools[B] | None = None
-    ) -> tuple[Tensor[B], Caches[B]]:
+    def next_logits(self, tokens: Ints[B], cache: Caches[B]) -> tuple[Tensor[B], Caches[B]]:
         """Return the logits of the token after the last position, and the cache of all tokens so far.
 
         Args:
             tokens: shape (N, T), the tokens that follow those in the cache.
             cache: what the call before returned; `empty_cache` for the first.
-            key_mask: shape (N, S), false for padding, for the tokens in the cache and these.
 
         Returns:
             Logits of shape (N, vocabulary), and the cache.
+
+        Raises:
+            KindError: the cache is of another kind of model, or of another number of layers.
+            ShapeError: the shapes do not match, or the cache has no room.
+            ArgumentError: there are more tokens than the `capacity` of the model.
         """
-        self._check(tokens, key_mask, self._length(cache))
-        hidden, longer = self.hidden(tokens, key_mask=key_mask, cache=cache)
-        assert longer is not None
+        self._check(tokens, self._length(cache))
+        hidden, longer = self.hidden(tokens, cache=cache)
         return self.logits(hidden[:, -1]), longer
 
-    def empty_cache(self, batch: int, capacity: int) -> Caches[B]:
-        """Return a cache for ``batch`` sequences of up to ``capacity`` tokens."""
-        return tuple([attention.empty_cache(batch) for attention in self.attentions()])
+    @explained
+    def empty_cache(
+        self, batch: int, capacity: int, *, padding: IntTensor[B] | None = None, dtype: DTypeLike | None = None
+    ) -> Caches[B]:
+        """Return a cache of no tokens, with which to begin.
+
+        Args:
+            batch: the number of texts.
+            capacity: the largest number of tokens, prompt included.
+            padding: shape (batch,): the number of tokens before the first of each text, which none attends to.
+            dtype: the dtype in which keys and values are stored, such as "bfloat16"; the model's by default.
+        """
+        return tuple([each.empty_cache(batch, capacity, padding=padding, dtype=dtype) for each in self.attentions()])
 
     def _length(self, cache: Caches[B]) -> int:
-        """Return the number of tokens in a cache, checked to be of this model."""
+        """Return the number of tokens in a cache, checked to be of this model; 0 if only the device knows it."""
         layers = len(self.attentions())
         given: Any = cache
         if not isinstance(given, tuple) or len(given) != layers or not isinstance(given[0], KeyValueCache):
@@ -98,9 +111,10 @@ class Decoder(Pretrained[B]):
                 f"{type(self).__name__} takes a tuple of {layers} caches, one for each layer, got "
                 f"{a(type(cache).__name__)}; begin with model.empty_cache(batch, capacity)"
             )
-        return cache[0].length
+        length = cache[0].length
+        return length if isinstance(length, int) else 0
 
-    def _check(self, tokens: Any, key_mask: Any, past: int) -> None:
+    def _check(self, tokens: Any, past: int) -> None:
         """Check the arguments of a call before anything is computed."""
         name = type(self).__name__
         if not isinstance(tokens, IntTensor):
@@ -110,14 +124,14 @@ class Decoder(Pretrained[B]):
         length = past + tokens.shape[1]
         if length > self.capacity:
             raise ArgumentError(f"{name} takes up to {self.capacity} tokens, got {length}")
-        if key_mask is not None and (not isinstance(key_mask, BoolTensor) or key_mask.shape != (tokens.shape[0], length)):
-            got = key_mask.shape if isinstance(key_mask, BoolTensor) else a(type(key_mask).__name__)
-            raise ShapeError(f"{name} takes as key_mask a BoolTensor of shape {(tokens.shape[0], length)}, got {got}")
 
 
-def positions(tokens: Ints[B], key_mask: Bools[B] | None, past: int) -> IntTensor[B]:
+def positions(tokens: Ints[B], key_mask: Bools[B] | None, cache: Caches[B] | None) -> IntTensor[B]:
     """Return the position of each token, (N, T) or (T,): the number of tokens before it that are no padding."""
-    length = tokens.shape[1]
-    if key_mask is None:
-        return IntTensor.arange(past, past + length, device=tokens.device)
-    return (key_mask.int().cumsum(dim=1) - 1).clamp(min=0)[:, past:]
+    steps = IntTensor.arange(0, tokens.shape[1], device=tokens.device)
+    if key_mask is not None:
+        return (key_mask.int().cumsum(dim=1) - 1).clamp(min=0)
+    first = 0 if cache is None else cache[0].offset()
+    if isinstance(first, int):
+        return steps + first
+    return (first.unsqueeze(-1) + steps).clamp(min=0)

@@ -10,7 +10,7 @@ from burnpy.models.decoder import Caches, Decoder, positions
 from burnpy.models.pretrained import pretrained
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Normal
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.dense import Embedding, Linear
 from burnpy.nn.layers.dropping import Dropout
 from burnpy.nn.layers.normalization import LayerNorm
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import os
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.key_value_cache import KeyValueCache
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
@@ -36,6 +37,7 @@ class Gpt2Config(Config):
         """n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels summary_type
         summary_use_proj id2label""".split()
     )
+    architecture: ClassVar = "GPT2LMHeadModel"
 
     vocab_size: int = 50257  #: the number of tokens
     n_positions: int = 1024  #: the largest number of tokens in a sequence
@@ -49,8 +51,8 @@ class Gpt2Config(Config):
     attn_pdrop: float = 0.1  #: dropout of attention weights
     layer_norm_epsilon: float = 1e-5
     tie_word_embeddings: Literal[True] = True  #: logits are products with the embeddings
-    scale_attn_weights: Literal[True] = True
-    scale_attn_by_inverse_layer_idx: Literal[False] = False
+    scale_attn_weights: bool = True  #: whether attention scores are divided by the root of the head size
+    scale_attn_by_inverse_layer_idx: bool = False  #: whether those of layer k, from 1, are divided by k
     add_cross_attention: Literal[False] = False
     eos_token_id: int | None = 50256  #: the token that ends a text
 
@@ -58,13 +60,15 @@ class Gpt2Config(Config):
 class Block(Module[B]):
     """Attention and a feed-forward network, each after a layer norm and added to its input."""
 
-    def __init__(self, config: Gpt2Config, device: B | type[B], generator: Generator | None) -> None:
+    def __init__(self, config: Gpt2Config, number: int, device: B | type[B], generator: Generator | None) -> None:
         size, eps = config.n_embd, config.layer_norm_epsilon
         inner = 4 * size if config.n_inner is None else config.n_inner
         small: Any = {"device": device, "initializer": Normal(0.0, 0.02), "generator": generator}
         self.activation = config.activation_function
         self.ln_1, self.ln_2 = LayerNorm(size, eps=eps, device=device), LayerNorm(size, eps=eps, device=device)
-        self.attn = MultiHeadAttention(size, config.n_head, dropout=config.attn_pdrop, **small)
+        scale = (size // config.n_head) ** -0.5 if config.scale_attn_weights else 1.0
+        scale = scale / (number + 1) if config.scale_attn_by_inverse_layer_idx else scale
+        self.attn = MultiHeadAttention(size, config.n_head, scale=scale, dropout=config.attn_pdrop, **small)
         self.up, self.down = Linear(size, inner, **small), Linear(inner, size, **small)
         self.dropout = Dropout(config.resid_pdrop)
 
@@ -76,7 +80,7 @@ class Block(Module[B]):
         if cache is None:
             attended = self.attn(normed, causal=True, key_mask=key_mask)
         else:
-            attended, cache = self.attn(normed, causal=True, key_mask=key_mask, cache=cache)
+            attended, cache = self.attn(normed, causal=True, cache=cache)
         x = x + self.dropout(attended)
         return x + self.dropout(self.down(activation(self.activation)(self.up(self.ln_2(x))))), cache
 
@@ -111,7 +115,6 @@ class Gpt2(Decoder[B]):
 
     config: Gpt2Config
     _config = Gpt2Config
-    _architecture = "GPT2LMHeadModel"
 
     def __init__(self, config: Gpt2Config, *, device: B | type[B], generator: Generator | None = None) -> None:
         small: Any = {"device": device, "initializer": Normal(0.0, 0.02), "generator": generator}
@@ -119,20 +122,20 @@ class Gpt2(Decoder[B]):
         self.tokens = Embedding(config.vocab_size, config.n_embd, **small)
         self.places = Embedding(config.n_positions, config.n_embd, **small)
         self.dropout = Dropout(config.embd_pdrop)
-        self.blocks = [Block(config, device, generator) for _ in range(config.n_layer)]
+        self.blocks = [Block(config, k, device, generator) for k in range(config.n_layer)]
         self.norm = LayerNorm(config.n_embd, eps=config.layer_norm_epsilon, device=device)
 
     def hidden(
         self, tokens: Ints[B], *, key_mask: Bools[B] | None = None, cache: Caches[B] | None = None
-    ) -> tuple[Tensor[B], Caches[B] | None]:
-        """Compute the hidden state after the last layer, (N, T, n_embd), and the next cache."""
-        past = 0 if cache is None else self._length(cache)
-        x = self.dropout(self.tokens(tokens) + self.places(positions(tokens, key_mask, past)))
-        caches: list[Any] = []
+    ) -> tuple[Tensor[B], Caches[B]]:
+        """Return the hidden states after the last layer, (N, T, n_embd), and the next cache: without one, ()."""
+        x = self.dropout(self.tokens(tokens) + self.places(positions(tokens, key_mask, cache)))
+        longer: list[KeyValueCache[B]] = []
         for block, layer_cache in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x, next_cache = block(x, key_mask, layer_cache)
-            caches.append(next_cache)
-        return self.norm(x), None if cache is None else tuple(caches)
+            if next_cache is not None:
+                longer.append(next_cache)
+        return self.norm(x), tuple(longer)
 
     def logits(self, hidden: Tensor[B]) -> Tensor[B]:
         """Map hidden states (…, n_embd) to the logits of the tokens that follow, (…, vocab_size)."""

@@ -6,13 +6,13 @@ Such a folder has ``config.json`` and ``model.safetensors``, or several such fil
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import RecordError, path_shown
 from burnpy.nn.module import Module
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import write
-from burnpy.record.torch_weights import from_torch, to_torch, torch_names
+from burnpy.record.torch_weights import from_torch, to_torch
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
@@ -20,24 +20,21 @@ if TYPE_CHECKING:
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.models.config import Config
 
-P = TypeVar("P", bound="Pretrained[Any]")
 WEIGHTS = "model.safetensors"
 
 
 class Pretrained(Module[B]):
     """The base class of the models of `burnpy.models`.
 
-    A subclass has a config, and names the class of transformers that it equals. Its ``torch_names`` are those of that
-    class, or `_file_names` translates them.
+    A subclass has a config, and the ``torch_names`` of the class of transformers that it equals, or `_file_names`.
     """
 
     config: Config
     _config: ClassVar[type[Config]]
-    _architecture: ClassVar[str]
     _prefix: ClassVar[str] = ""
-    """Where transformers' classes with other heads have this model."""
+    """Where transformers' classes with a head have this model."""
     _heads: ClassVar[tuple[str, ...]] = ()
-    """Parts of these classes that this model does not have."""
+    """The weights of these heads, which this model does not have."""
 
     @explained
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -50,35 +47,53 @@ class Pretrained(Module[B]):
         names = self._file_names()
         state = {names.get(name, name): array for name, array in to_torch(self).items()}
         write(os.path.join(path, WEIGHTS), state, {"format": "pt"})
-        self.config.write(path, self._architecture)
+        self.config.write(path, self._architecture())
+
+    @classmethod
+    def _of(cls, config: Any, device: Any) -> Any:
+        """Return a model of the weights that a folder with this config has."""
+        made: Any = cls
+        return made(config, device=device)
+
+    def _architecture(self) -> str:
+        """Return the class of transformers that the model equals."""
+        return self.config.architecture
 
     def _file_names(self) -> dict[str, str]:
-        """Return the names of transformers, by PyTorch's names, where they differ."""
+        """Return the names in the files of transformers, by PyTorch's names, where they differ."""
         return {}
 
 
-def pretrained(cls: type[P], folder: str | os.PathLike[str], device: Any, dtype: DTypeLike | None) -> P:
+def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], device: Any, dtype: DTypeLike | None) -> Any:
     """Return a model of a class with the options and weights of a folder.
 
+    Args:
+        cls: the class.
+        folder: has ``config.json``, and ``model.safetensors`` or several such files with an index.
+        device: the device of the model.
+        dtype: the dtype of the weights; that of the files by default.
+
     Raises:
-        RecordError: the folder is of another architecture.
+        RecordNotFoundError: a file is missing.
+        RecordError: a file is damaged, or of another architecture.
+        ArgumentError: an option in ``config.json`` is unknown, or has a value that the model does not honour.
+        StateError: the weights do not fit; the message lists every mismatch.
     """
     path = path_of(folder, "from_pretrained()")
     config: Any = cls._config.read(path)
-    architectures = config.others.get("architectures") or [cls._architecture]
-    if cls._architecture not in architectures and not cls._prefix:
+    model = cls._of(config, device)
+    architectures = config.others.get("architectures") or [model._architecture()]
+    if model._architecture() not in architectures and not cls._heads:
         raise RecordError(
-            f"{path_shown(path)} has the weights of {' or '.join(map(str, architectures))}, and {cls.__name__} takes those of "
-            f"{cls._architecture}"
+            f"{path_shown(path)} has the weights of {' or '.join(map(str, architectures))}; {cls.__name__} takes those "
+            f"of {model._architecture()}"
         )
-    made: Any = cls
-    model: P = made(config, device=device)
     ours = {theirs: name for name, theirs in model._file_names().items()}
 
     def renamed(name: str) -> str | None:
-        if name.startswith(cls._heads or "\0"):
+        if name.startswith(cls._heads):
             return None
-        name = name.removeprefix(f"{cls._prefix}.") if cls._prefix else name
+        name = name.removeprefix(cls._prefix)
         return ours.get(name, name)
 
     model = from_torch(model, os.path.join(path, WEIGHTS), remap=renamed, dtype="file")

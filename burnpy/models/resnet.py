@@ -43,6 +43,7 @@ class ResNetConfig(LabelledConfig):
 
     model_types: ClassVar = ("resnet",)
     harmless: ClassVar = frozenset({"out_features", "out_indices", "stage_names"})
+    architecture: ClassVar = "ResNetForImageClassification"
 
     num_channels: int = 3  #: channels of the images
     embedding_size: int = 64  #: channels after the first convolution
@@ -134,7 +135,6 @@ class ResNet(Pretrained[B]):
 
     config: ResNetConfig
     _config = ResNetConfig
-    _architecture = "ResNetForImageClassification"
 
     def __init__(self, config: ResNetConfig, *, device: B | type[B], generator: Generator | None = None) -> None:
         self.config = config
