@@ -67,14 +67,12 @@ class LlamaConfig(Config):
     layer_types: tuple[LayerType, ...] = ()  #: the attention of each layer; () if all are full
     attn_logit_softcapping: float | None = None  #: a bound of attention scores
     final_logit_softcapping: float | None = None  #: a bound of logits
-    query_pre_attn_scalar: float | None = None  #: attention scores are divided by its root; by that of head_dim if None
+    query_pre_attn_scalar: int | None = None  #: attention scores are divided by its root; by that of head_dim if None
     use_bidirectional_attention: Literal[False] | None = None
     pad_token_id: int | None = None  #: a token whose embedding gets no gradient
     eos_token_id: int | tuple[int, ...] | None = 2  #: the token, or tokens, that end a text
 
     def __post_init__(self) -> None:
-        scalar = self.query_pre_attn_scalar
-        object.__setattr__(self, "query_pre_attn_scalar", None if scalar is None else float(scalar))
         super().__post_init__()
         for name, value in (
             ("head_dim", self.head_dim or self.hidden_size // self.num_attention_heads),
