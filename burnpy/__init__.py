@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.finite_differences import gradient
     from burnpy.tensor.generator import Generator, default_generator, manual_seed
     from burnpy.tensor.gradients import Gradients
+    from burnpy.tensor.histograms import histogramdd
     from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
     from burnpy.tensor.ordering import bucketize, searchsorted
     from burnpy.tensor.stacking import (
@@ -108,6 +109,7 @@ __all__ = [
     "float32",
     "float64",
     "gradient",
+    "histogramdd",
     "hstack",
     "int8",
     "int16",
@@ -144,6 +146,7 @@ _LATER = {
     "burnpy.tensor.einsum": ("chain_matmul", "einsum", "tensordot"),
     "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
     "burnpy.tensor.finite_differences": ("gradient",),
+    "burnpy.tensor.histograms": ("histogramdd",),
     "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
     "burnpy.tensor.gradients": ("Gradients",),

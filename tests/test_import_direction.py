@@ -37,7 +37,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "special": (("burnpy.special",), ("tensor",)),
     "metrics": (("burnpy.metrics",), ("tensor",)),
     "batching": (("burnpy.batching",), ("autodiff's core",)),
-    "func": (("burnpy.func",), ("autodiff's tools", "batching")),
+    "func": (("burnpy.func",), ("autodiff's tools", "batching", "linalg")),
     "nn": (("burnpy.nn",), ("func",)),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),

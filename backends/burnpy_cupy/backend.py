@@ -33,12 +33,13 @@ from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
+from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION
+RAW = ATTENTION | QUANTIZATION
 
 
 class CuPy(
@@ -49,6 +50,7 @@ class CuPy(
     CuPyNormalization,
     CuPyPointwise,
     CuPyPooling,
+    CuPyQuantization,
     CuPyRandom,
     CuPyRecurrence,
     CuPyReduction,

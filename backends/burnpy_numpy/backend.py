@@ -29,6 +29,7 @@ from burnpy_numpy.padding import NumPyPadding
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyPrograms
+from burnpy_numpy.quantization import NumPyQuantization
 from burnpy_numpy.random import NumPyRandom
 from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
@@ -59,6 +60,7 @@ class NumPy(
     NumPyPointwise,
     NumPyPooling,
     NumPyPrograms,
+    NumPyQuantization,
     NumPyRandom,
     NumPyRecurrence,
     NumPyReduction,

@@ -191,6 +191,12 @@ class NumPyExecutor:
         except RuntimeError:
             quietly(np.add, x, y, out)
 
+    def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
+        """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
+        out = x if owned else np.array(x, order="C")
+        out[(*(slice(None),) * dim, index)] = src
+        return out
+
     def part(self, x: Any, key: Key) -> Any:
         """Return the part of an array that a key selects, as a view: also of one element."""
         return x[(*key, ...)]

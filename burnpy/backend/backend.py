@@ -31,6 +31,7 @@ from burnpy.backend.operations.padding import Padding
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
+from burnpy.backend.operations.quantization import Quantization
 from burnpy.backend.operations.random import Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
@@ -76,6 +77,7 @@ class Backend(
     Alignment,
     Bags,
     Dense,
+    Quantization,
     Pooling,
     Resampling,
     Normalization,

@@ -18,6 +18,7 @@ __all__ = [
     "BatchedError",
     "BurnpyError",
     "CallError",
+    "ConvergenceError",
     "DTypeError",
     "DeviceError",
     "DimError",
@@ -109,6 +110,10 @@ class ArgumentError(BurnpyError, ValueError):
 
 class CallError(BurnpyError, TypeError):
     """A class called with unexpected arguments, or without a required one."""
+
+
+class ConvergenceError(BurnpyError, ArithmeticError):
+    """A solver of `burnpy.func` that ends without a solution: of too many steps, too small ones, or a NaN."""
 
 
 class LinAlgError(BurnpyError, ValueError):

@@ -29,6 +29,8 @@ _LATER = {
     "burnpy.func.pytree": ("register_tree",),
     "burnpy.func.scans": ("scan",),
     "burnpy.func.branches": ("cond", "while_loop"),
+    "burnpy.func.solvers.odeint": ("OdeSolution", "odeint"),
+    "burnpy.func.solvers.roots": ("Solution", "root"),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -9,10 +9,14 @@ from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.jvps import jvp
 from burnpy.func.pytree import register_tree
 from burnpy.func.scans import scan
+from burnpy.func.solvers.odeint import OdeSolution, odeint
+from burnpy.func.solvers.roots import Solution, root
 from burnpy.func.vjps import linearize, vjp
 from burnpy.func.vmaps import vmap
 
 __all__ = [
+    "OdeSolution",
+    "Solution",
     "compiled",
     "cond",
     "grad",
@@ -23,7 +27,9 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "odeint",
     "register_tree",
+    "root",
     "scan",
     "stack_models",
     "value_and_grad",

@@ -225,7 +225,7 @@ _THEIRS = "; it is PyTorch's, and not here yet"
 def _of_package(package: str, name: str) -> str:
     of_tensors = package in ("burnpy", "burnpy.tensor")
     table, pytorch_names = _PACKAGES.get(package, ("", torch_names.TORCH))
-    row = parsed(table).get(name) or parsed(table).get(name.removesuffix("_"))
+    row = parsed(table).get(name) or parsed(table).get(name.removesuffix("_")) or parsed(table).get(f"{name}_")
     if row is not None:
         return advice(row)
     row = row_of(name, function=True) if of_tensors else None
@@ -236,6 +236,8 @@ def _of_package(package: str, name: str) -> str:
     method = _method(name.removesuffix("_")) if has_methods and not different else ""
     if method:
         return method
+    if name.endswith("_") and name[:-1] in _public(package):
+        return f"; write x = {name[:-1]}(x) ({IN_PLACE})"
     row = row or row_of(name)
     if row is not None:
         return advice(row)

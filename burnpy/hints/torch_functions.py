@@ -42,7 +42,7 @@ lcm | i.lcm(j)
 copysign | x.copysign(y)
 ldexp | x.ldexp(i) | of ints rounded once, also where `2 ** i` overflows
 nextafter | x.nextafter(y)
-frexp | – | not yet
+frexp | x.frexp() | the mantissa is differentiable
 
 # Functions of each element
 exp | x.exp()
@@ -213,8 +213,8 @@ unique | x.unique() | always sorted; differentiable
 unique_consecutive | i.unique_consecutive() | takes `return_inverse=`, `return_counts=`, `dim=`
 bincount | i[0].bincount() | differentiable by its weights
 histc | x.histc(4) | NaN is not counted
-histogram | – | not yet; `np.histogram(x.to_numpy())`
-histogramdd | – | not yet; `np.histogramdd(x.to_numpy())`
+histogram | x.histogram(4) | differentiable by its weights
+histogramdd | burnpy.histogramdd(x, 4) | takes edges that ascend alone; differentiable by its weights
 bucketize | burnpy.bucketize(x, v)
 searchsorted | burnpy.searchsorted(v, x) | NaN is the largest, as in `sort`
 cov | x.cov() | floats only
@@ -248,7 +248,7 @@ trace | m.trace()
 adjoint | x.mT | float tensors have no imaginary part
 H | x.T | float tensors have no imaginary part
 mH | x.mT | float tensors have no imaginary part
-bilinear | – | not yet
+bilinear | burnpy.nn.functional.bilinear(x, y, m.expand((4, 3, 3)))
 cosine_similarity | burnpy.cosine_similarity(x, y)
 pairwise_distance | burnpy.pairwise_distance(x, y)
 matrix_power | m.matrix_power(3)

@@ -5,6 +5,67 @@ from __future__ import annotations
 BURNPY = """
 distributions | – | not yet
 models | – | not yet
+quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles
+SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles
+signal | burnpy.fft.hann_window(64, device=device) | windows are in burnpy.fft
+amp | Autodiff[Mixed[NumPy]] | products of 16-bit floats; burnpy.optim.GradScaler scales losses
+autocast | Autodiff[Mixed[NumPy]] | products of 16-bit floats; burnpy.optim.GradScaler scales losses
+jit | burnpy.compiled(f)
+fx | burnpy.compiled(f) | its explain(*args) lists the operations
+profiler | burnpy.backend.Profiled
+FloatTensor | Tensor.from_data(data, device=device)
+DoubleTensor | Tensor.from_data(data, dtype="float64", device=device)
+HalfTensor | Tensor.from_data(data, dtype="float16", device=device)
+BFloat16Tensor | Tensor.from_data(data, dtype="bfloat16", device=device)
+LongTensor | IntTensor.from_data(data, device=device)
+ShortTensor | IntTensor.from_data(data, dtype="int16", device=device)
+CharTensor | IntTensor.from_data(data, dtype="int8", device=device)
+ByteTensor | IntTensor.from_data(data, dtype="uint8", device=device)
+Size | tuple | shapes are tuples
+OutOfMemoryError | burnpy.errors.OutOfMemoryError
+pi | math.pi
+e | math.e
+inf | math.inf
+nan | math.nan
+newaxis | None
+typename | type(x).__name__
+version | burnpy.__version__
+to_dlpack | x.__dlpack__()
+lstm | burnpy.nn.Lstm
+gru | burnpy.nn.Gru
+rnn_tanh | burnpy.nn.Rnn
+rnn_relu | burnpy.nn.Rnn
+lstm_cell | burnpy.nn.LstmCell
+gru_cell | burnpy.nn.GruCell
+rnn_tanh_cell | burnpy.nn.RnnCell
+rnn_relu_cell | burnpy.nn.RnnCell
+lobpcg | burnpy.linalg.eigh(x)
+convolution | burnpy.nn.functional.conv2d
+affine_grid_generator | burnpy.nn.functional.affine_grid
+grid_sampler | burnpy.nn.functional.grid_sample
+memory_format | – | the backend chooses the memory layout
+channels_last | – | the backend chooses the memory layout
+channels_last_3d | – | the backend chooses the memory layout
+contiguous_format | – | the backend chooses the memory layout
+preserve_format | – | the backend chooses the memory layout
+strided | – | the backend chooses the memory layout
+sparse | – | there are no sparse tensors
+sparse_coo | – | there are no sparse tensors
+sparse_csr | – | there are no sparse tensors
+nested | – | there are no nested tensors
+masked | – | there are no masked tensors; x.masked_fill(mask, 0.0) replaces elements
+quantization | model.quantized("int8")
+ao | model.quantized("int8")
+float8_e4m3fn | – | floats have 16, 32 or 64 bits
+float8_e5m2 | – | floats have 16, 32 or 64 bits
+set_float32_matmul_precision | – | products of float32 are exact to float32; 16-bit ones are burnpy.backend.Mixed
+get_float32_matmul_precision | – | products of float32 are exact to float32; 16-bit ones are burnpy.backend.Mixed
+set_flush_denormal | – | subnormal numbers are kept
+set_default_tensor_type | – | factories take dtype= and device=
+set_num_interop_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
+get_num_interop_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
+set_deterministic_debug_mode | – | on the CPU every result is the same each time
+are_deterministic_algorithms_enabled | – | on the CPU every result is the same each time
 """
 
 NN = """
@@ -72,6 +133,32 @@ Unflatten | x.reshape(2, 3, 1) | in forward()
 UninitializedParameter | Param | sizes are given
 UninitializedBuffer | Buffer | sizes are given
 LazyLinear | Linear | sizes are given
+LazyConv1d | Conv1d | sizes are given
+LazyConv2d | Conv2d | sizes are given
+LazyConv3d | Conv3d | sizes are given
+LazyConvTranspose1d | ConvTranspose1d | sizes are given
+LazyConvTranspose2d | ConvTranspose2d | sizes are given
+LazyConvTranspose3d | ConvTranspose3d | sizes are given
+LazyBatchNorm1d | BatchNorm | sizes are given
+LazyBatchNorm2d | BatchNorm | sizes are given
+LazyBatchNorm3d | BatchNorm | sizes are given
+LazyInstanceNorm1d | InstanceNorm | sizes are given
+LazyInstanceNorm2d | InstanceNorm | sizes are given
+LazyInstanceNorm3d | InstanceNorm | sizes are given
+RNNBase | Lstm, Gru or Rnn
+RNNCellBase | LstmCell, GruCell or RnnCell
+Transformer | TransformerEncoder and TransformerDecoder
+Softmax2d | Softmax(dim=1)
+NLLLoss2d | NllLoss
+CosineSimilarity | burnpy.cosine_similarity(x, y)
+PairwiseDistance | burnpy.pairwise_distance(x, y)
+TripletMarginWithDistanceLoss | TripletMarginLoss | of other distances write (margin + d(a, p) - d(a, n)).relu().mean()
+LinearCrossEntropyLoss | CrossEntropyLoss | after a Linear
+LinearCrossEntropyOptions | CrossEntropyLoss | after a Linear
+AdaptiveLogSoftmaxWithLoss | – | not yet; LogSoftmax and NllLoss have all classes
+FractionalMaxPool2d | AdaptiveMaxPool2d | not yet of random regions
+FractionalMaxPool3d | AdaptiveMaxPool3d | not yet of random regions
+RReLU | LeakyRelu | not yet with random slopes
 DataParallel | burnpy.distributed.DataParallel
 utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.optim
 """
@@ -82,6 +169,22 @@ upsample | interpolate(image, 4)
 upsample_nearest | interpolate(image, 4)
 upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)
 multi_head_attention_forward | burnpy.nn.MultiHeadAttention
+max_pool1d_with_indices | max_pool1d(x, 2, return_indices=True)
+max_pool2d_with_indices | max_pool2d(x, 2, return_indices=True)
+max_pool3d_with_indices | max_pool3d(x, 2, return_indices=True)
+adaptive_max_pool1d_with_indices | adaptive_max_pool1d(x, 2, return_indices=True)
+adaptive_max_pool2d_with_indices | adaptive_max_pool2d(x, 2, return_indices=True)
+adaptive_max_pool3d_with_indices | adaptive_max_pool3d(x, 2, return_indices=True)
+fractional_max_pool2d | adaptive_max_pool2d(x, 2) | not yet of random regions
+fractional_max_pool3d | adaptive_max_pool3d(x, 2) | not yet of random regions
+fractional_max_pool2d_with_indices | adaptive_max_pool2d(x, 2, return_indices=True) | not yet of random regions
+fractional_max_pool3d_with_indices | adaptive_max_pool3d(x, 2, return_indices=True) | not yet of random regions
+triplet_margin_with_distance_loss | (margin + d(a, p) - d(a, n)).relu().mean() | triplet_margin_loss uses a p-norm
+linear_cross_entropy | cross_entropy(linear(x, weight), target)
+conv_tbc | conv1d(x.permute(1, 2, 0), weight)
+grouped_mm | x.bmm(y) | of groups of one size
+scaled_mm | x @ y | floats have 16 bits or more
+scaled_grouped_mm | x.bmm(y) | floats have 16 bits or more
 """
 
 INIT = """
@@ -124,6 +227,11 @@ CyclicLR | CyclicLr
 ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
 Adadelta | AdaDelta
 LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
+ASGD | Ema | the average of the models of Sgd, as a value: ema = ema.update(model)
+SparseAdam | Adam | gradients are dense
+Adafactor | – | not yet; Adam and AdamW have a state of two tensors for each parameter
+Muon | – | not yet
+Rprop | – | not yet
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
 swa_utils | Ema | a value: ema = ema.update(model)
 """
@@ -144,11 +252,37 @@ map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
 """
 
 FFT = """
+bartlett | bartlett_window(64, False, device=device)
+blackman | blackman_window(64, False, device=device)
+cosine | cosine_window(64, False, device=device)
+gaussian | gaussian_window(64, False, std=1.0, device=device)
+hamming | hamming_window(64, False, device=device)
+hann | hann_window(64, False, device=device)
+kaiser | kaiser_window(64, False, device=device)
+nuttall | nuttall_window(64, False, device=device)
 """
 
 SPECIAL = """
 modified_bessel_i0 | i0(x)
 modified_bessel_i1 | i1(x)
+spherical_bessel_j0 | sinc(x / math.pi)
+airy_ai | scipy.special.airy(x.to_numpy())[0] | not yet
+bessel_j0 | scipy.special.j0(x.to_numpy()) | not yet
+bessel_j1 | scipy.special.j1(x.to_numpy()) | not yet
+bessel_y0 | scipy.special.y0(x.to_numpy()) | not yet
+bessel_y1 | scipy.special.y1(x.to_numpy()) | not yet
+modified_bessel_k0 | scipy.special.k0(x.to_numpy()) | not yet
+modified_bessel_k1 | scipy.special.k1(x.to_numpy()) | not yet
+scaled_modified_bessel_k0 | scipy.special.k0e(x.to_numpy()) | not yet
+scaled_modified_bessel_k1 | scipy.special.k1e(x.to_numpy()) | not yet
+chebyshev_polynomial_t | scipy.special.eval_chebyt(3, x.to_numpy()) | not yet
+chebyshev_polynomial_u | scipy.special.eval_chebyu(3, x.to_numpy()) | not yet
+shifted_chebyshev_polynomial_t | scipy.special.eval_sh_chebyt(3, x.to_numpy()) | not yet
+shifted_chebyshev_polynomial_u | scipy.special.eval_sh_chebyu(3, x.to_numpy()) | not yet
+hermite_polynomial_h | scipy.special.eval_hermite(3, x.to_numpy()) | not yet
+hermite_polynomial_he | scipy.special.eval_hermitenorm(3, x.to_numpy()) | not yet
+laguerre_polynomial_l | scipy.special.eval_laguerre(3, x.to_numpy()) | not yet
+legendre_polynomial_p | scipy.special.eval_legendre(3, x.to_numpy()) | not yet
 """
 
 LINALG = """

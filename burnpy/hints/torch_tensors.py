@@ -337,7 +337,7 @@ module_load | model.load_record(model.into_record())
 is_meta | – | there are no tensors without values
 is_nested | – | there are no nested tensors
 to_padded_tensor | – | there are no nested tensors
-is_distributed | – | not yet
+is_distributed | – | tensors are on one device
 coalesce | – | there are no sparse tensors
 is_coalesced | – | there are no sparse tensors
 is_sparse | – | there are no sparse tensors

@@ -51,7 +51,16 @@ _LATER = {
         "Threshold",
     ),
     "burnpy.nn.layers.alignment": ("CtcLoss",),
-    "burnpy.nn.layers.attention": ("KeyValueCache", "MultiHeadAttention", "RotaryEncoding"),
+    "burnpy.nn.key_value_cache": ("KeyValueCache",),
+    "burnpy.nn.layers.attention": ("MultiHeadAttention",),
+    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
+    "burnpy.nn.rotary_scaling": (
+        "DynamicScaling",
+        "LinearScaling",
+        "Llama3Scaling",
+        "RotaryScaling",
+        "YarnScaling",
+    ),
     "burnpy.nn.layers.normalization": (
         "BatchNorm",
         "GroupNorm",
@@ -75,6 +84,7 @@ _LATER = {
     "burnpy.nn.layers.multilabel_losses": ("FocalLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
+    "burnpy.nn.layers.quantization": ("QuantizationError", "QuantizedLinear", "quantization_error"),
     "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
     "burnpy.nn.layers.losses": (
         "BceLoss",

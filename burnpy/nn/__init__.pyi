@@ -3,6 +3,7 @@
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.init import Initializer
+from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.activation import (
     Celu,
     Elu,
@@ -41,7 +42,7 @@ from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveMaxPool3d,
 )
 from burnpy.nn.layers.alignment import CtcLoss
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention, RotaryEncoding
+from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.bags import EmbeddingBag
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
@@ -72,8 +73,10 @@ from burnpy.nn.layers.multilabel_losses import FocalLoss, MultiLabelMarginLoss, 
 from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
+from burnpy.nn.layers.rotary import RotaryEncoding
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
@@ -83,6 +86,7 @@ from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_paths import Where
 from burnpy.nn.module_state import Entry, State, StateReport
+from burnpy.nn.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
@@ -121,6 +125,7 @@ __all__ = [
     "Dropout1d",
     "Dropout2d",
     "Dropout3d",
+    "DynamicScaling",
     "Elu",
     "Embedding",
     "EmbeddingBag",
@@ -151,6 +156,8 @@ __all__ = [
     "LayerNorm",
     "LeakyRelu",
     "Linear",
+    "LinearScaling",
+    "Llama3Scaling",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -180,6 +187,8 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "QuantizationError",
+    "QuantizedLinear",
     "ReflectionPad",
     "Relu",
     "Relu6",
@@ -188,6 +197,7 @@ __all__ = [
     "Rnn",
     "RnnCell",
     "RotaryEncoding",
+    "RotaryScaling",
     "Selu",
     "Sequential",
     "Sigmoid",
@@ -214,9 +224,11 @@ __all__ = [
     "Unfold",
     "Upsample",
     "Where",
+    "YarnScaling",
     "ZeroPad",
     "functional",
     "init",
+    "quantization_error",
     "rebound",
     "record_update",
     "stepped",

@@ -20,6 +20,7 @@ from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from burnpy.nn.functional.quantization import QuantizedDType
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
@@ -148,6 +149,59 @@ class Transforms(ModuleBase[B]):
             )
 
         return self._rebuilt(cast)
+
+    def quantized(
+        self, dtype: QuantizedDType = "int8", where: Where | None = None, *, group_size: int | None = None
+    ) -> Self:
+        """Return the model with `QuantizedLinear` layers in place of its `Linear` ones.
+
+        Args:
+            dtype: "int8" or "int4".
+            where: the selection of layers by their parameters: None for all; see `no_grad`. The logits of a language
+                model stay exact with ``where=lambda path, _: not path.startswith("lm_head")``.
+            group_size: the number of weights of an output that share a scale; by default all in 8 bits, and 32 in 4.
+
+        Raises:
+            ArgumentError: a path or pattern matches nothing; there is no linear layer; the group size does not divide
+                the inputs of a layer; the model itself is a linear layer.
+
+        >>> from burnpy.backend import NumPy
+        >>> from burnpy.nn import Linear, Relu, Sequential
+        >>> model = Sequential(Linear(64, 32, device=NumPy), Relu(), Linear(32, 10, device=NumPy))
+        >>> model.quantized("int8", where="0")
+        Sequential()  362 parameters
+          0  QuantizedLinear(64, 32, dtype='int8')  32 parameters
+            weight  (32, 64) buffer
+            scale  (32, 1) buffer
+            bias  (32,)
+          1  Relu()
+          2  Linear(32, 10)  330 parameters
+            weight  (32, 10)
+            bias  (10,)
+        """
+        chosen = {id(variable) for variable in selected(self, where, "quantized()").values()}
+
+        def converted(path: str, module: Any) -> Any:
+            if chosen.isdisjoint(map(id, module._variables().values())):
+                return None
+            try:
+                layer = module._quantized(dtype, group_size)
+            except ArgumentError as error:
+                raise ArgumentError(f"quantized() cannot convert {path}: {error}") from None
+            if layer is not None and not path:
+                raise ArgumentError(
+                    f"quantized() replaces layers of a model, got a {type(self).__name__}; write QuantizedLinear(layer)"
+                )
+            return layer
+
+        model: Self = Rebuild(module=converted)(self)
+        if model is self:
+            raise ArgumentError(f"quantized() found no linear layer in {type(self).__name__} among those selected")
+        return model
+
+    def _quantized(self, dtype: QuantizedDType, group_size: int | None) -> Any:
+        """Return the quantized form of a layer that has one; None for any other module, whose parts are visited."""
+        return None
 
     def with_new_ids(self) -> Self:
         """Return the module with new ids, so that it can be used beside the original in one model."""

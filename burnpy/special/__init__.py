@@ -32,7 +32,7 @@ _LATER = {
         "xlog1py",
         "xlogy",
     ),
-    "burnpy.special.error_functions": ("erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"),
+    "burnpy.special.error_functions": ("erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "ndtri_exp"),
     "burnpy.special.gamma_functions": (
         "digamma",
         "gammainc",

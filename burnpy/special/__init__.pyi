@@ -16,7 +16,7 @@ from burnpy.special.elementary import (
     xlog1py,
     xlogy,
 )
-from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 from burnpy.special.gamma_functions import digamma, gammainc, gammaincc, gammaln, multigammaln, polygamma, psi, zeta
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "multigammaln",
     "ndtr",
     "ndtri",
+    "ndtri_exp",
     "polygamma",
     "psi",
     "round",

@@ -77,3 +77,17 @@ def ndtri(p: Tensor[B]) -> Tensor[B]:
     1.96
     """
     return of_one("ndtri", p)  # type: ignore[no-any-return]  # a Tensor
+
+
+@explained
+def ndtri_exp(y: Tensor[B]) -> Tensor[B]:
+    """Compute `ndtri` of exp(y), the inverse of `log_ndtr`, also where exp(y) underflows; ∓inf at -inf and 0.
+
+    Source: as for `ndtri`, and below -700 the asymptotic series of the normal distribution function.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(ndtri_exp(Tensor[NumPy].from_data(-5005.5)).item(), 1)
+    -100.0
+    """
+    return of_one("ndtri_exp", y)  # type: ignore[no-any-return]  # a Tensor

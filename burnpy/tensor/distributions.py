@@ -6,7 +6,6 @@ that small ones do not underflow, and are differentiable by the parameters: see 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ RATE = Bound("a number from 0 to 9e18", 0.0, high=9e18)
 """The means of Poisson distributions whose numbers are int64."""
 COUNT = Bound("a whole number from 0 to 2**53", 0.0, high=2.0**53, whole=True)
 ANY = Bound("a number, which may be infinite", finite=False)
-_FARTHEST = 6.0
-"""The standard deviations beyond which the inverse of the normal distribution function has few right digits."""
+_FARTHEST = 1e100
+"""The standard deviations to which ends are limited, so that their squares are finite."""
 
 
 def gamma(
@@ -104,10 +103,11 @@ def binomial(cls: Any, shape: Size, count: Any, prob: Any, dtype: Any, generator
 def truncated_normal(
     cls: Any, shape: Size, mean: Any, std: Any, low: Any, high: Any, dtype: Any, generator: Any, device: Any
 ) -> Any:
-    """Implement ``Tensor.truncated_normal``, by the inverse of its distribution function in float64.
+    """Implement ``Tensor.truncated_normal``, by the inverse of the logarithm of its distribution function in float64.
 
-    That is μ + σ · √2 · erfinv(c), c being uniform between the erf of both ends. An interval above the mean is
-    mirrored, as erf has more digits next to -1.
+    The probability up to a number of the standard distribution is p₁ · (1 - v · (1 - p₀ / p₁)), where p₀ and p₁ are
+    those of both ends, and v is uniform. An interval above the mean is mirrored, as small probabilities have more
+    digits.
     """
     draw = Draw(
         cls, "truncated_normal", shape, dtype, generator, device,
@@ -115,25 +115,22 @@ def truncated_normal(
     )  # fmt: skip
     d = draw.device
     center, width, first, last = (draw.primitive(name, float64) for name in ("mean", "std", "low", "high"))
+    message = f"{draw.factory}() got an interval from low to high that is empty"
+    refuse_unless(d, d.lt(d.detach(first), d.detach(last)), ArgumentError(message))
     ends = [_standardized(d, bound, center, width) for bound in (first, last)]
-    valid = d.discrete.bitwise_and(d.le(d.detach(ends[0]), _FARTHEST), d.ge(d.detach(ends[1]), -_FARTHEST))
-    message = (
-        f"{draw.factory}() got an interval from low to high that is empty, or lies more than {_FARTHEST:g} standard "
-        "deviations from the mean, where almost no number is drawn"
-    )
-    nonempty = d.lt(d.detach(first), d.detach(last))
-    refuse_unless(d, d.discrete.bitwise_and(nonempty, valid), ArgumentError(message))
     above = d.gt(d.detach(ends[0]), 0.0)
     near, far = d.where(above, d.neg(ends[1]), ends[0]), d.where(above, d.neg(ends[0]), ends[1])
-    tails = [d.erfc(d.mul(end, -math.sqrt(0.5))) for end in (near, far)]
-    samples = d.random_uniform(draw.rng(), draw.shape, float64)
-    inverse = d.erfinv(d.add(d.add(d.mul(samples, d.sub(tails[1], tails[0])), tails[0]), -1.0))
-    drawn = d.add(d.mul(d.mul(d.where(above, d.neg(inverse), inverse), width), math.sqrt(2.0)), center)
+    most = d.log_ndtr(far)
+    rest = d.expm1(d.sub(d.log_ndtr(near), most))
+    share = d.add(d.neg(d.random_uniform(draw.rng(), draw.shape, float64)), 1.0)
+    inverse = d.ndtri_exp(d.add(d.log1p(d.mul(share, rest)), most))
+    drawn = d.add(d.mul(d.where(above, d.neg(inverse), inverse), width), center)
     return draw.wrap(d.maximum(d.minimum(drawn, last), first))  # rounding must not leave the interval
 
 
 def _standardized(d: Any, bound: Float, mean: Float, std: Float) -> Float:
-    """Return the standard deviations from the mean to a bound; for an infinite one 40, where the tail is 0."""
+    """Return the standard deviations from the mean to a bound, limited to `_FARTHEST`."""
     finite = d.isfinite(d.detach(bound))
     inner = d.where(finite, bound, 0.0)
-    return d.where(finite, d.div(d.sub(inner, mean), std), d.clamp(d.detach(bound), -40.0, 40.0))
+    distance = d.where(finite, d.div(d.sub(inner, mean), std), d.detach(bound))
+    return d.clamp(distance, -_FARTHEST, _FARTHEST)

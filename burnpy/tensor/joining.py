@@ -283,9 +283,10 @@ def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
     if not shape:
         raise ShapeError(f"{operation}() cannot join 0-d tensors, which have no dimension to join along; use stack()")
     resolved = dim_of(dim, len(shape), operation)
+    rest = (*shape[:resolved], *shape[resolved + 1 :])
     for k, value in enumerate(values):
         other = value.shape
-        if other != shape and (other[:resolved] != shape[:resolved] or other[resolved + 1 :] != shape[resolved + 1 :]):
+        if (*other[:resolved], *other[resolved + 1 :]) != rest or len(other) != len(shape):
             raise ShapeError(
                 f"{operation}() cannot join shapes {shape} and {other} (the first and number {k + 1}) "
                 f"along dim {resolved}; all other sizes must be equal"

@@ -90,12 +90,11 @@ class RandomFactories(TensorBase[B]):
         """Random numbers from the normal distribution of the given mean and standard deviation, within [low, high].
 
         They are drawn from ``generator``, or from `burnpy.default_generator` of the device. ``low`` and ``high`` are in
-        units of the numbers, not of ``std``, and may be infinite. Tensors as parameters broadcast to ``shape``, and
-        have gradients.
+        units of the numbers, not of ``std``, and may be infinite; numbers far from the mean are exact too. Tensors as
+        parameters broadcast to ``shape``, and have gradients.
 
         Raises:
-            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, the mean or ``std`` is not finite, or
-                the interval lies more than 6 standard deviations from the mean.
+            ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, or the mean or ``std`` is not finite.
 
         >>> from burnpy import Generator, Tensor
         >>> from burnpy.backend import NumPy

@@ -247,6 +247,7 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("entr at 0", special.entr, [[0.0, 1.0]], [[INF, -1]]),
     ("i0e, i1 and i1e at 0", lambda x: special.i0e(x) + special.i1(x) + special.i1e(x), [[0.0]], [[1]]),
     ("ndtri at 0", special.ndtri, [[0.0, 0.5]], [[INF, np.sqrt(2 * np.pi)]]),
+    ("ndtri_exp far out", special.ndtri_exp, [[-INF, -0.5 * np.log(4.0)]], [[0, np.sqrt(np.pi / 2)]]),
     ("log_ndtr far out", special.log_ndtr, [[-INF, INF]], [[INF, 0]]),
     ("erfcx far out", special.erfcx, [[INF, 0.0]], [[0, -2 / np.sqrt(np.pi)]]),
     ("igamma at 0", lambda x, y: x.igamma(y), [[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], [[0, 0, 0], [1, 0, INF]]),

@@ -18,8 +18,9 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": (
         "activation alignment attention bags bessel binary convolution creation decompositions dense distances "
         "elementary foreach fourier incomplete_gamma "
-        "indexing linalg normal_distribution normalization ordering padding pointwise pooling programs recurrence "
-        "random recurrence_steps reduction resampling scans shape special volume_convolution windows"
+        "indexing linalg normal_distribution normalization ordering padding pointwise pooling programs "
+        "quantization recurrence random recurrence_steps reduction resampling scans shape special "
+        "volume_convolution windows"
     ),
     "burnpy.hints": "numpy_names torch_names",
     "burnpy.tensor": (

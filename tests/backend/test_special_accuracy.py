@@ -45,6 +45,16 @@ def ndtri_near_one(p: Any) -> Any:
     return -ndtri(1 - p) if p > 0.999 else ndtri(p)
 
 
+def ndtri_exp(y: Any) -> Any:
+    """By Newton's method, from the left of a concave function, or for p near 1 by the quantile of 1 - p."""
+    if y > -0.001:
+        return -ndtri(-mp.expm1(y))
+    x = -mp.sqrt(-2 * y)
+    while abs(step := (log_ndtr(x) - y) * ndtr(x) / mp.npdf(x)) > abs(x) * mp.mpf(10) ** -30:
+        x -= step
+    return x
+
+
 def integral(a: Any, x: Any, upper: bool) -> Any:
     """The incomplete gamma function. Around large a, its density is integrated over the smaller tail."""
     if a < 1000:
@@ -110,6 +120,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (np.concatenate([RNG.uniform(-37, 37, 50), -powers(1, 1e4, 20)]),),
     ),
     "ndtri": (ndtri_near_one, (PROBABILITIES,)),
+    "ndtri_exp": (
+        ndtri_exp,
+        (np.concatenate([-powers(1e-300, 1e9, 40), -RNG.uniform(600, 800, 20), -powers(0.1, 10, 20)]),),
+    ),
     "entr": (lambda x: -x * mp.log(x), (powers(1e-300, 1e300, 30),)),
     "igamma": (lambda a, x: integral(a, x, False), shapes_and_ends()),
     "igammac": (lambda a, x: integral(a, x, True), shapes_and_ends()),

@@ -75,6 +75,7 @@ REACHED = {
     "min_dim": "x.min(1)",
     "overlap_add": "fft.istft(fft.stft(x, 2), 2)",
     "pad_ends": "functional.pad(x, (1, 1), mode='reflect')",
+    "quantized_matmul": "functional.quantized_linear(x, *functional.quantize(x.mT))",
     "random_binomial": "Tensor[Counted].binomial((2,), 3, 0.5)",
     "random_exponential": "Tensor[Counted].exponential((2,))",
     "random_gamma": "Tensor[Counted].gamma((2,), 2.0)",

@@ -171,6 +171,14 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         ),
     ),
     (
+        lambda: ANY.cat([X, X[:, 0]], dim=1),
+        ShapeError,
+        (
+            "cat() cannot join shapes (2, 3) and (2,) (the first and number 2) along dim 1; all other sizes must "
+            "be equal"
+        ),
+    ),
+    (
         lambda: ANY.cat(X),
         ArgumentError,
         "cat() takes a list or tuple of tensors, at least one, got a single Tensor",

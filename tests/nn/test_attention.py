@@ -96,7 +96,7 @@ def test_where_queries_stand_is_an_int_and_of_what_is_causal() -> None:
 
 F: Any = functional
 WRONG: Any = (1, 2)
-SETTINGS: list[dict[str, Any]] = [{}, {"key_heads": 2}, {"key_heads": 1, "rotary_base": 50.0}]
+SETTINGS: list[dict[str, Any]] = [{}, {"key_heads": 2}, {"key_heads": 1, "rotary": RotaryEncoding(base=50.0)}]
 
 
 def random_tensor(*shape: int, device: Any = Train) -> Tensor[Any]:
@@ -114,7 +114,7 @@ def test_with_a_cache_the_positions_may_come_one_after_the_other(
 ) -> None:
     layer, x = attention(**settings), random_tensor(2, 5, 8)
     whole = layer(x, causal=True).to_numpy()
-    cache, start = layer.empty_cache(2), 0
+    cache, start = layer.empty_cache(2, 6), 0
     for chunk in chunks:
         y, cache = layer(x[:, start : start + chunk], causal=True, cache=cache)
         np.testing.assert_allclose(y.to_numpy(), whole[:, start : start + chunk], rtol=1e-9, atol=1e-12)
@@ -125,7 +125,7 @@ def test_with_a_cache_the_positions_may_come_one_after_the_other(
 
 def test_a_cache_is_a_value_that_may_be_used_twice_and_differentiated() -> None:
     layer, x = attention(), random_tensor(1, 3, 8).require_grad()
-    _, cache = layer(x[:, :2], causal=True, cache=layer.empty_cache(1))
+    _, cache = layer(x[:, :2], causal=True, cache=layer.empty_cache(1, 6))
     first, _ = layer(x[:, 2:], causal=True, cache=cache)
     second, _ = layer(x[:, 2:], causal=True, cache=cache)
     assert cache.length == 2
@@ -161,7 +161,7 @@ def test_groups_of_heads_read_the_same_keys() -> None:
 def test_a_decoder_decodes_one_position_after_the_other() -> None:
     model = TransformerDecoder(2, 8, 2, feedforward=12, device=Train).astype("float64").eval()
     x, memory = random_tensor(2, 4, 8), random_tensor(2, 3, 8)
-    whole, cache = model(x, memory, causal=True), model.empty_cache(2)
+    whole, cache = model(x, memory, causal=True), model.empty_cache(2, 6)
     for t in range(4):
         y, cache = model(x[:, t : t + 1], memory, causal=True, cache=cache)
         np.testing.assert_allclose(y.to_numpy(), whole[:, t : t + 1].to_numpy(), rtol=1e-9, atol=1e-12)
@@ -185,7 +185,7 @@ def test_a_decoder_projects_its_memory_once_for_a_sequence(norm_first: bool, mon
 
     monkeypatch.setattr(NumPy, "linear", counted)
     valid = burnpy.BoolTensor[NumPy].from_data([[True, True, False], [True, True, True]])
-    whole, cache = model(x, memory, causal=True, memory_key_mask=valid), model.empty_cache(2)
+    whole, cache = model(x, memory, causal=True, memory_key_mask=valid), model.empty_cache(2, 6)
     assert products.count((2, 3, 8)) == 2, "once in each layer"
     products.clear()
     for t in range(4):
@@ -200,7 +200,7 @@ def test_a_decoder_projects_its_memory_once_for_a_sequence(norm_first: bool, mon
     ):
         model(x, memory[:, :2], cache=cache)
     with pytest.raises(errors.KindError, match=r"takes a DecoderCache as cache, got a KeyValueCache; begin with"):
-        model.layers[0](x, memory, cache=model.layers[0].self_attn.empty_cache(2))  # type: ignore[call-overload]  # refused
+        model.layers[0](x, memory, cache=model.layers[0].self_attn.empty_cache(2, 6))  # type: ignore[call-overload]  # refused
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -222,7 +222,7 @@ def test_projected_keys_serve_several_calls(settings: dict[str, Any]) -> None:
     with pytest.raises(errors.ShapeError, match=r"queries of shape \(1, 2, 8\) and projected keys of shape \(2, "):
         layer(x[:1], keys)
     with pytest.raises(errors.ArgumentError, match="got a cache together with key"):
-        layer(x, keys, cache=layer.empty_cache(2))
+        layer(x, keys, cache=layer.empty_cache(2, 6))
     with pytest.raises(errors.ShapeError, match=r"takes key of shape \(N, length, 8\)"):
         layer.project(memory[0])
 
@@ -232,16 +232,16 @@ def test_projected_keys_serve_several_calls(settings: dict[str, Any]) -> None:
 def test_a_causal_encoder_generates_one_position_after_the_other(norm_first: bool, chunks: tuple[int, ...]) -> None:
     model = TransformerEncoder(2, 8, 2, feedforward=12, norm_first=norm_first, device=Train).astype("float64").eval()
     x = random_tensor(2, 4, 8)
-    whole, cache, start = model(x, causal=True), model.empty_cache(2), 0
+    whole, cache, start = model(x, causal=True), model.empty_cache(2, 6), 0
     for chunk in chunks:
         y, cache = model(x[:, start : start + chunk], causal=True, cache=cache)
         np.testing.assert_allclose(y.to_numpy(), whole[:, start : start + chunk].to_numpy(), rtol=1e-9, atol=1e-12)
         start += chunk
     assert [each.length for each in cache] == [4, 4]
-    y, one = model.layers[0](x, causal=True, cache=model.empty_cache(2)[0])
+    y, one = model.layers[0](x, causal=True, cache=model.empty_cache(2, 6)[0])
     assert (y.tolist(), one.length) == (model.layers[0](x, causal=True).tolist(), 4)
     with pytest.raises(
-        errors.KindError, match=r"TransformerEncoder\(\) takes a tuple of 2 caches, .* empty_cache\(batch\)"
+        errors.KindError, match=r"TransformerEncoder\(\) takes a tuple of 2 caches, .* empty_cache\(batch, capacity\)"
     ):
         model(x, cache=WRONG[:1])
 
@@ -286,15 +286,15 @@ def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(errors.KindError, match=r"a KeyValueCache, not a tuple; begin with attention\.empty_cache"):
         layer(x, cache=WRONG)
     with pytest.raises(errors.ArgumentError, match="with a cache, pass the query alone"):
-        layer(x, x, cache=layer.empty_cache(2))
-    with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 0, 2\), expected \(2, 4, 0, 2\)"):
-        layer(x, cache=layer.empty_cache(3))
+        layer(x, x, cache=layer.empty_cache(2, 6))
+    with pytest.raises(errors.ShapeError, match=r"a cache of shape \(3, 4, 6, 2\), expected \(2, 4, 6, 2\)"):
+        layer(x, cache=layer.empty_cache(3, 6))
     with pytest.raises(errors.ShapeError, match="queries of shape"):
-        layer(x, cache=KeyValueCache(random_tensor(2, 4, 1, 2), random_tensor(2, 4, 2, 2)))
+        layer(x, cache=KeyValueCache.of(random_tensor(2, 4, 1, 3), random_tensor(2, 4, 1, 3)))
     with pytest.raises(errors.ArgumentError, match="key_heads=3 for 4 heads, which they must divide"):
         attention(key_heads=3)
-    with pytest.raises(errors.ArgumentError, match=r"rotary_base=10\.0 for heads of size 1; .* the size even"):
-        MultiHeadAttention(4, 4, rotary_base=10.0, device=NumPy)
+    with pytest.raises(errors.ArgumentError, match="a rotary encoding for heads of size 1; the size must be even"):
+        MultiHeadAttention(4, 4, rotary=RotaryEncoding(), device=NumPy)
     with pytest.raises(errors.ShapeError, match=r"\(…, T, E\) with E even, got shape \(2, 3\)"):
         F.rotary_encoding(random_tensor(2, 3))
     with pytest.raises(errors.ArgumentError, match="a number above 0"):

@@ -76,11 +76,6 @@ nn.functional.linear_cross_entropy nn.functional.multi_head_attention_forward
 """
 """A reason and the names of entries under it; of a variant, as ``name_variant``."""
 
-MISSING = """
-frexp histogram histogramdd
-"""
-"""Entries in scope that have no counterpart yet."""
-
 REFUSED = {
     "linalg.pinv": "expected a number of at least 0",
     "nn.functional.avg_pool2d": "or two of them: (height, width)",
@@ -88,6 +83,7 @@ REFUSED = {
     "nn.functional.gaussian_nll_loss": "which must be equal; to broadcast one",
     "nn.functional.multi_margin_loss": "multi_margin_loss()",
     "nn.functional.scaled_dot_product_attention": "no offset of the queries among the keys",
+    "histogramdd": "edges that do not ascend",
     "cat": "cat() got dim 1 for a tensor with 1 dimension",
     "gather": "the index needs as many dimensions",
 }

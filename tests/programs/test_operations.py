@@ -68,6 +68,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,))
         for name in ("lgamma", "digamma", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "normal_ratio")
     },
+    "ndtri_exp": ("ndtri_exp", (x(70, 90, low=-900.0, high=-0.01),), ("ndtri_exp",)),
     **{name: (name, (x(70, 90, low=0.01, high=0.99),), (name,)) for name in ("entr", "ndtri")},
     **{name: (name, (x(70, 90, low=-5.0, high=9.0),), (name,)) for name in ("erfcx", "erfcx_slope")},
     "bessel_ratio": ("bessel_ratio", (x(70, 90, low=-9.0, high=12.0), 2, True), ("bessel_ratio",)),

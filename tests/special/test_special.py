@@ -28,6 +28,7 @@ SAME: list[tuple[Any, Any]] = [
     (special.erfc(X), X.erfc()),
     (special.erfinv(X), X.erfinv()),
     (special.ndtr(special.ndtri(X)), X),
+    (special.ndtri_exp(special.log_ndtr(-40 * X)), -40 * X),
     (special.log_ndtr(X).exp(), special.ndtr(X)),
     (special.erfcx(X), (X * X).exp() * X.erfc()),
     (special.i1e(X), special.i1(X) * (-X).exp()),

@@ -47,6 +47,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
     "float_power": (lambda x: x.float_power(3), (A,), A**3),
     "ldexp": (lambda x: x.ldexp(IntTensor[Train].from_data([-1, 0, 2, 5])), (A,), np.ldexp(A, [-1, 0, 2, 5])),
     "ldexp of floats": (lambda x, y: x.ldexp(y), (A, B), A * 2.0**B),
+    "mantissa": (lambda x: x.frexp().mantissa, (A,), np.frexp(A)[0]),
     "fliplr": (lambda x: x.fliplr(), (A,), A[:, ::-1]),
     "flipud": (lambda x: x.flipud(), (A,), A[::-1]),
     "diagflat": (lambda x: x.diagflat(1), (W,), np.diagflat(W, 1)),
@@ -167,18 +168,36 @@ def test_the_next_number_has_the_bits_of_numpy(dtype: str) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
-@every_row("dtype", ("float32", "float64"))
+@every_row("dtype", ("float16", "float32", "float64"))
 def test_ldexp_rounds_once(dtype: str) -> None:
     """Also where a power of two alone is infinite or 0, and where the result is subnormal."""
     x = np.array(
         [1.0, -1.5, np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max, 1 + np.finfo(dtype).eps, 0.0, np.inf],
         dtype,
     )
-    n = np.array([0, 1, -1, 200, -140, -149, 1100, -1060, -1074, 2000, -3000, 2**62, -(2**62)])
+    n = np.array([0, 1, -1, -24, 200, -140, -149, 1100, -1060, -1074, 2000, -3000, 2**62, -(2**62)])
     found = Tensor[NumPy].from_data(x[:, None]).ldexp(IntTensor[NumPy].from_data(n)).to_numpy()
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, np.ldexp(x[:, None], np.clip(n, -5000, 5000)))
     assert Tensor[NumPy].from_data(1.0).ldexp(10**30).item() == np.inf
+
+
+@every_row("dtype", ("float16", "float32", "float64"))
+def test_frexp_is_that_of_numpy(dtype: str) -> None:
+    """Of all exponents, of numbers next to powers of two, of subnormal numbers, of infinities and NaN."""
+    info = np.finfo(dtype)
+    powers = np.ldexp(1.0, np.arange(info.minexp - info.nmant, info.maxexp)).astype(dtype)
+    values = np.concatenate([powers, np.nextafter(powers, np.zeros((), dtype)), powers * 1.5])
+    values = np.concatenate([values, -values, np.array([0.0, -0.0, np.inf, -np.inf, np.nan], dtype)])
+    found = Tensor[NumPy].from_data(values).frexp()
+    mantissa, exponent = np.frexp(values)
+    np.testing.assert_array_equal(found.mantissa.to_numpy(), mantissa)
+    np.testing.assert_array_equal(found.exponent.to_numpy(), exponent)
+    assert (found.mantissa.dtype.name, found.exponent.dtype.name) == (dtype, "int32")
+    back = found.mantissa.ldexp(found.exponent).to_numpy()
+    np.testing.assert_array_equal(
+        back.view(f"u{info.dtype.itemsize}")[:-1], values.view(f"u{info.dtype.itemsize}")[:-1]
+    )
 
 
 def test_singular_matrices_are_named_by_inv_ex() -> None:

@@ -187,6 +187,20 @@ MISTAKES: list[tuple[F, type[Exception], str]] = [
     (lambda x: floats(1.0).sum().diff(), errors.ShapeError, "0-d"),
     (lambda x: x.histc(0), errors.ArgumentError, "0 bins"),
     (lambda x: x.histc(3, 2.0, 1.0), errors.ArgumentError, "from 2.0 to 1.0"),
+    (lambda x: x.histogram(0), errors.ArgumentError, "0 bins"),
+    (lambda x: x.histogram(1.5), errors.ArgumentError, "number of bins"),
+    (lambda x: x.histogram(2, range=(2.0, 1.0)), errors.ArgumentError, "from 2.0 to 1.0"),
+    (lambda x: x.histogram(2, range=3.0), errors.ArgumentError, "two numbers"),
+    (lambda x: (x / 0.0).histogram(2), errors.ArgumentError, "give range="),
+    (lambda x: x.histogram(floats(2.0, 1.0)), errors.ArgumentError, "do not ascend"),
+    (lambda x: x.histogram(floats(2.0)), errors.ShapeError, "vector of 2 or more"),
+    (lambda x: x.histogram(ints(1, 2)), errors.KindError, "takes edges as a Tensor"),
+    (lambda x: x.histogram(2, weight=x[:2]), errors.ShapeError, r"samples have shape \(3,\)"),
+    (lambda x: x.histogram(2, weight=x.float()), errors.DTypeError, "weight of dtype float32"),
+    (lambda x: x.histogram(2, density=1), errors.ArgumentError, "density=1"),
+    (lambda x: burnpy.histogramdd(x, 2), errors.ShapeError, r"\(…, variables\)"),
+    (lambda x: burnpy.histogramdd(x[None], [2, 2]), errors.ArgumentError, "for 3 variables"),
+    (lambda x: burnpy.histogramdd(x[None], 2, range=(0.0, 1.0)), errors.ArgumentError, "give 6 numbers"),
     (lambda x: floats([[[1.0]]]).cov(), errors.ShapeError, "variables, samples"),
     (lambda x: x.cov(aweights=floats(1.0, -1.0, 1.0)), errors.DTypeError, "negative aweights"),
     (lambda x: x.cov(fweights=ints(1, 2)), errors.ShapeError, "3 samples"),
@@ -233,3 +247,66 @@ def test_trapezoid_of_infinite_samples_and_of_one() -> None:
     assert burnpy.trapezoid(y, floats(0.0, 1.0, 3.0)).item() == math.inf
     assert math.isnan(burnpy.trapezoid(floats(math.inf, 1.0, -math.inf)).item())
     assert burnpy.trapezoid(y[:1]).item() == burnpy.trapezoid(y[:1], floats(2.0, 3.0)[:1]).item() == 0.0
+
+
+REPEATED = [0.0, 0.25, 0.25, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bins", [3, [0.0, 0.25, 0.75, 1.0], REPEATED])
+def test_histograms_are_those_of_numpy(bins: Any, weighted: bool) -> None:
+    """Of samples on edges, and beyond them; of NaN too, where the edges are given."""
+    values = np.concatenate([rng.uniform(-0.5, 1.5, 60), np.arange(5) / 4]).reshape(5, 13)
+    weights = rng.uniform(-1.0, 1.0, values.shape) if weighted else None
+    x = Tensor[NumPy].from_data(values, dtype="float64")
+    edges: Any = floats(*bins) if isinstance(bins, list) else bins
+    weight = None if weights is None else Tensor[NumPy].from_data(weights, dtype="float64")
+    cases: list[tuple[bool, Any]] = [(False, None)]
+    if bins != REPEATED:  # NumPy warns of 0 / 0
+        cases.append((True, (0.0, 1.0)))
+    for density, ends in cases:
+        found = x.histogram(edges, range=ends, weight=weight, density=density)
+        wanted = np.histogram(values, bins, range=ends, weights=weights, density=density)
+        np.testing.assert_allclose(found.hist.to_numpy(), wanted[0], rtol=1e-12)
+        np.testing.assert_allclose(found.bin_edges.to_numpy(), wanted[1], rtol=1e-12, atol=1e-15)
+    if isinstance(bins, list):
+        beside = burnpy.cat([x.flatten(), floats([NAN])], dim=0)
+        assert beside.histogram(edges).hist.tolist() == x.histogram(edges).hist.tolist()
+
+
+def test_histograms_of_few_and_of_equal_samples() -> None:
+    found = floats([]).histogram(2)
+    assert (found.hist.tolist(), found.bin_edges.tolist()) == ([0.0, 0.0], [0.0, 0.5, 1.0])
+    found = floats(3.0).histogram(2)
+    assert (found.hist.tolist(), found.bin_edges.tolist()) == ([0.0, 1.0], [2.5, 3.0, 3.5])
+    many = Tensor[NumPy].ones((2**24 + 1,)).histogram(1, range=(0.0, 2.0))
+    assert many.hist.item() == 2.0**24  # counted in ints, rounded once
+    low = np.float32(1.0)
+    near = Tensor[NumPy].from_data([low, np.nextafter(low, np.float32(2.0))]).histogram(7)
+    assert near.hist.sum().item() == 2.0
+    assert (near.bin_edges.diff() >= 0.0).all().item()
+
+
+def test_histograms_of_several_variables() -> None:
+    values, weights = rng.normal(size=(2, 20, 3)), rng.uniform(size=(2, 20))
+    x = Tensor[NumPy].from_data(values, dtype="float64")
+    for ours, theirs in ((4, 4), ([1, 2, 3], [1, 2, 3]), ([floats(-1.0, 0.0, 2.0)] * 3, [[-1.0, 0.0, 2.0]] * 3)):
+        bins: Any = ours
+        found = burnpy.histogramdd(x, bins, weight=Tensor[NumPy].from_data(weights, dtype="float64"), density=True)
+        wanted, edges = np.histogramdd(values.reshape(-1, 3), theirs, weights=weights.ravel(), density=True)
+        np.testing.assert_allclose(found.hist.to_numpy(), wanted, rtol=1e-12)
+        for a, b in zip(found.bin_edges, edges, strict=True):
+            np.testing.assert_allclose(a.to_numpy(), b, rtol=1e-12)
+    limited = burnpy.histogramdd(x, 2, range=(-1.0, 1.0, 0.0, 1.0, -2.0, 2.0))
+    wanted, _ = np.histogramdd(values.reshape(-1, 3), 2, range=[(-1.0, 1.0), (0.0, 1.0), (-2.0, 2.0)])
+    np.testing.assert_array_equal(limited.hist.to_numpy(), wanted)
+
+
+def test_the_gradient_of_a_histogram_goes_to_the_weights() -> None:
+    x = floats(0.5, 2.5, 0.25, device=Autodiff[NumPy]).require_grad()
+    weight = x.detach().require_grad()
+    factors = floats(3.0, 5.0, device=Autodiff[NumPy])
+    grads = (x.histogram(2, range=(0.0, 2.0), weight=weight).hist * factors).sum().backward()
+    assert grads[weight].tolist() == [3.0, 0.0, 3.0]
+    assert x.grad(grads) is None
+    gradcheck(lambda w: floats(0.5, 2.5, 0.25, device=w.device).histogram(2, weight=w, density=True).hist, (weight,))

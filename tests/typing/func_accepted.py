@@ -18,6 +18,8 @@ from burnpy.func import (
     jacrev,
     jvp,
     linearize,
+    odeint,
+    root,
     scan,
     stack_models,
     value_and_grad,
@@ -270,3 +272,11 @@ def large(x: Tensor[NumPy]) -> BoolTensor[NumPy]:
 
 assert_type(while_loop(large, halved, one), Tensor[NumPy])
 assert_type(cond(one.sum() > 0.0, halved, lambda x: -x, one), Tensor[NumPy])
+
+
+# Solvers return the state, or the unknowns, with its type.
+solution = odeint(lambda t, y: -y, x, [0.0, 1.0])
+assert_type(solution.y, Tensor[NumPy])
+trees = odeint(lambda t, y: {"w": -y["w"], "b": y["b"]}, params, [0.0, 1.0], method="rk4")
+assert_type(trees.y, Params)
+assert_type(root(lambda y: y * y - x, x).x, Tensor[NumPy])

@@ -147,34 +147,34 @@ attention = MultiHeadAttention(6, 2, device=Train)
 assert_type(attention.forward(words), Tensor[Autodiff[NumPy]])
 assert_type(attention(words, attention.project(words)), Tensor[Autodiff[NumPy]])
 assert_type(
-    attention(words, causal=True, cache=attention.empty_cache(2)),
+    attention(words, causal=True, cache=attention.empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
 )
 assert_type(
-    attention.forward(words, causal=True, cache=attention.empty_cache(2)),
+    attention.forward(words, causal=True, cache=attention.empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
 )
 encoder = TransformerEncoder(1, 6, 2, feedforward=8, device=Train)
 assert_type(encoder(words), Tensor[Autodiff[NumPy]])
 assert_type(encoder.forward(words, causal=True), Tensor[Autodiff[NumPy]])
 assert_type(
-    encoder.forward(words, cache=encoder.empty_cache(2)),
+    encoder.forward(words, cache=encoder.empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], tuple[KeyValueCache[Autodiff[NumPy]], ...]],
 )
 assert_type(encoder.layers[0].forward(words), Tensor[Autodiff[NumPy]])
 assert_type(
-    encoder.layers[0].forward(words, cache=attention.empty_cache(2)),
+    encoder.layers[0].forward(words, cache=attention.empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], KeyValueCache[Autodiff[NumPy]]],
 )
 decoder = TransformerDecoder(1, 6, 2, feedforward=8, device=Train)
 assert_type(decoder.forward(words, words, causal=True), Tensor[Autodiff[NumPy]])
 assert_type(
-    decoder.forward(words, words, cache=decoder.empty_cache(2)),
+    decoder.forward(words, words, cache=decoder.empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], tuple[DecoderCache[Autodiff[NumPy]], ...]],
 )
 assert_type(decoder.layers[0].forward(words, words), Tensor[Autodiff[NumPy]])
 assert_type(
-    decoder.layers[0](words, words, cache=decoder.layers[0].empty_cache(2)),
+    decoder.layers[0](words, words, cache=decoder.layers[0].empty_cache(2, 8)),
     tuple[Tensor[Autodiff[NumPy]], DecoderCache[Autodiff[NumPy]]],
 )
 images = Tensor[Infer].ones((2, 1, 4, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
+_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
 _SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
 INTS = {"float32": "int32", "float64": "int64"}
 """The int dtype as wide as a float dtype, for work on its bits."""
@@ -207,6 +207,11 @@ class Writer:
         nan = literal(float("nan"), x.dtype)
         return self.splat(self.assign(f"select i1 {undefined}, {scalar} {nan}, {scalar} {most}"), x.dtype)
 
+    def prefetch(self, pointer: str) -> None:
+        """Have the processor load a cache line soon; the address may lie outside of all arrays."""
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
     def element(self, pointer: str, index: str, dtype: str) -> str:
         """Return the address of an element."""
         stored = "i8" if dtype == "bool" else _SCALARS[dtype]
@@ -245,4 +250,4 @@ def bits_of(value: float, dtype: str) -> int:
 
 
 def _size(dtype: str) -> int:
-    return {"float32": 4, "float64": 8, "bool": 1, "int32": 4, "int64": 8}[dtype]
+    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "int32": 4, "int64": 8}[dtype]

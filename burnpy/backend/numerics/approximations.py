@@ -142,13 +142,17 @@ def erfinv(b: Any, x: Float) -> Float:
 
 
 def normal_quantile(b: Any, center: Float, tail: Float) -> Float:
-    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p.
+    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p."""
+    return normal_quantile_of_root(b, center, b.sqrt(b.neg(b.log(tail))))
+
+
+def normal_quantile_of_root(b: Any, center: Float, root: Float) -> Float:
+    """Compute the quantile of a probability p from p - ½ and from √(-log t), t being the smaller one of p and 1 - p.
 
     Source: M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution, Appl. Stat. 37, 1988.
     """
     squared = b.add(b.neg(b.mul(center, center)), 0.180625)
     near = b.mul(center, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
-    root = b.sqrt(b.neg(b.log(tail)))
     low, high = b.add(b.clamp(root, 1.0, 5.0), -1.6), b.add(b.clamp(root, 5.0, 30.0), -5.0)
     far = b.where(
         b.le(root, 5.0),

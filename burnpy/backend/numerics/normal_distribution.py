@@ -13,6 +13,7 @@ from typing import Any
 from burnpy.backend.numerics.approximations import (
     exp_of_square,
     normal_quantile,
+    normal_quantile_of_root,
     polynomial,
     scaled_erfc,
     scaled_erfc_rest,
@@ -91,3 +92,30 @@ def ndtri(b: Any, p: Float) -> Float:
     value = normal_quantile(b, b.add(p, -0.5), b.minimum(p, b.add(b.neg(p), 1.0)))
     infinity = b.full((), math.inf, p.dtype)
     return b.where(b.eq(p, 0.0), b.neg(infinity), b.where(b.eq(p, 1.0), infinity, value))
+
+
+_MILLS = (-353 / 2, 74 / 3, -5.0, 2.0, 0.0)
+"""The coefficients of -2 · log(-x e^(x² / 2) √(2π) · ndtr(x)), x < 0, as a series of 1 / x², highest power first."""
+_DEEP = -700.0
+"""The logarithm of a probability below which the approximation of quantiles ends."""
+
+
+def ndtri_exp(b: Any, y: Float) -> Float:
+    """Compute `ndtri` of exp(y), also where exp(y) underflows: -∞ at -∞, ∞ at 0, NaN above.
+
+    There x² is found by Newton's method from log(ndtr(x)) = -(x² + log x² + log 2π) / 2 + …
+    """
+    other = b.neg(b.expm1(y))
+    root = b.sqrt(b.where(b.lt(y, -math.log(2.0)), b.neg(y), b.neg(b.log(other))))
+    near = normal_quantile_of_root(b, b.add(b.exp(y), -0.5), root)
+    double = b.mul(b.clamp(y, -1e300, _DEEP), -2.0)
+    squared = double
+    for _ in range(2):
+        inverse = b.reciprocal(squared)
+        rest = b.add(b.add(b.log(squared), polynomial(b, inverse, _MILLS)), math.log(2.0 * math.pi))
+        excess = b.add(b.sub(squared, double), rest)
+        slope = b.add(b.mul(b.add(b.mul(inverse, -2.0), 1.0), inverse), 1.0)
+        squared = b.sub(squared, b.div(excess, slope))
+    value = b.where(b.lt(y, _DEEP), b.neg(b.sqrt(squared)), near)
+    infinity = b.full((), math.inf, y.dtype)
+    return b.where(b.eq(y, -math.inf), b.neg(infinity), b.where(b.eq(y, 0.0), infinity, value))

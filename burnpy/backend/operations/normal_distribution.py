@@ -87,3 +87,14 @@ class NormalDistribution(OperationsBase):
         from burnpy.backend.numerics.normal_distribution import ndtri
 
         return in_float64(ndtri, self, x)
+
+    @derived(POINTWISE, flops=120, vjp=lambda i, g, out: i.div(g, i.normal_ratio(out)))
+    def ndtri_exp(self, x: Float) -> Float:
+        """Compute `ndtri` of exp(x), the inverse of `log_ndtr`; -∞ at -∞, ∞ at 0, NaN above.
+
+        Source: as for `ndtri`, and below -700 Newton's method with the asymptotic series of `ndtr`.
+        """
+        from burnpy.backend.numerics.approximations import in_float64
+        from burnpy.backend.numerics.normal_distribution import ndtri_exp
+
+        return in_float64(ndtri_exp, self, x)

@@ -140,6 +140,10 @@ class Executor(Protocol):
         """Write a sum into memory."""
         ...
 
+    def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
+        """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
+        ...
+
     def part(self, x: Any, key: Key) -> Any:
         """Return the part of an array that a key selects, as a view."""
         ...

@@ -38,6 +38,7 @@ class Placement(NamedTuple):
 
     extent: Extent
     splits: frozenset[int]
+    repeated: bool = False  #: whether it is one value for each row once it is repeated along the first dims
 
 
 def placement(shape: Shape, domain: Shape) -> Placement | None:
@@ -45,6 +46,11 @@ def placement(shape: Shape, domain: Shape) -> Placement | None:
 
     >>> placement((3,), (2, 3)).extent, placement((2, 1), (2, 3)).extent, placement((2, 1, 3), (2, 4, 3))
     (<Extent.ROW: 'row'>, <Extent.COLUMN: 'column'>, None)
+
+    A value for each channel is repeated for each member of the batch:
+
+    >>> placement((3, 1, 1), (2, 3, 8, 8))
+    Placement(extent=<Extent.COLUMN: 'column'>, splits=frozenset({2}), repeated=True)
     """
     n = len(domain)
     if shape == domain:
@@ -58,7 +64,11 @@ def placement(shape: Shape, domain: Shape) -> Placement | None:
     if rows:
         return Placement(Extent.ROW, frozenset(rows))
     columns = [k for k in range(n + 1) if padded[:k] == domain[:k] and math.prod(padded[k:]) == 1]
-    return Placement(Extent.COLUMN, frozenset(columns)) if columns else None
+    if columns:
+        return Placement(Extent.COLUMN, frozenset(columns))
+    first = next(k for k, p in enumerate(padded) if p != 1)
+    repeated = [k for k in range(n) if padded[first:k] == domain[first:k] and math.prod(padded[k:]) == 1]
+    return Placement(Extent.COLUMN, frozenset(repeated), True) if repeated else None
 
 
 def column_splits(shape: Shape, domain: Shape) -> frozenset[int]:

@@ -158,7 +158,9 @@ class Grouping:
             place = placement(ref.shape, domain)
             if ref.number in group.made and group.made[ref.number] and place is not None and place.extent is Extent.ROW:
                 return None  # a value for each row, in the place of one for each column
-            if place is None or (place.extent is Extent.SCALAR and ref.dtype.kind == "b"):
+            if place is None or (ref.dtype.kind == "b" and (place.repeated or place.extent is Extent.SCALAR)):
+                return None
+            if place.repeated and ref.number in group.made:
                 return None
             splits &= place.splits
             extents.append(place.extent)

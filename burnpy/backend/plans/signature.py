@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
@@ -10,7 +11,7 @@ from burnpy.backend.plans.fusing import REDUCTIONS, applied, placement
 from burnpy.backend.plans.grouping import Group, Grouping
 from burnpy.backend.plans.recording import Ref, refs_in
 from burnpy.backend.primitives import DType
-from burnpy.backend.programs import Extent, Input
+from burnpy.backend.programs import Extent, Input, Program, trace
 
 
 class Signature:
@@ -20,6 +21,7 @@ class Signature:
         self.group, self.grouping = group, grouping
         self.text = ""  #: the program, once it is traced
         self.arrays: list[Ref] = []
+        self.repeated: set[int] = set()  #: the numbers of those that are repeated to be one value for each row
         self.numbers: list[Ref] = []
         self._number_dtypes: dict[tuple[int, DType], int] = {}
         extents: list[Extent] = []
@@ -37,6 +39,8 @@ class Signature:
                 place = placement(ref.shape, domain)
                 by_row = node.name not in REDUCTIONS and node.results.shape == ref.shape != domain
                 extents.append(Extent.COLUMN if place is None or by_row else place.extent)
+                if place is not None and place.repeated:
+                    self.repeated.add(ref.number)
         self._extents = dict(zip([ref.number for ref in self.arrays], extents, strict=True))
         floats = [
             r.dtype
@@ -86,3 +90,9 @@ class Signature:
                 x = t.expand(x, full)
             outputs.append(x)
         return tuple(outputs)
+
+
+@cache
+def repetition(dtype: str) -> Program:
+    """Return the program that repeats a row of a dtype in all rows."""
+    return trace(lambda t, x: t.expand(x, (t.rows, t.columns)), (Input(Extent.ROW, dtype),), name="repeat")

@@ -7,6 +7,7 @@ made by each replay.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
@@ -16,7 +17,7 @@ from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
-from burnpy.backend.plans.signature import Signature
+from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import Source
 from burnpy.backend.plans.storage import Storage
 from burnpy.backend.programs import ProgramError, trace
@@ -245,10 +246,22 @@ class Writer:
         launch, signature = self.launches[id(group)]
         before = stop if launch.in_place else stop - len(group.nodes)
         arrays = [self._operand(ref, scratch) for ref in signature.arrays]
+        for k, ref in enumerate(signature.arrays):
+            if ref.number in signature.repeated:
+                arrays[k] = self._repeated(ref, arrays[k], group.sizes[0], scratch)
         numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in signature.numbers]
         results = [self._result(ref, before, stop, places) for ref in signature.outputs]
         rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
+
+    def _repeated(self, ref: Ref, name: str, rows: int, scratch: list[tuple[int, int]]) -> str:
+        """Write that the elements of an array are repeated until there is one for each row, and return the name."""
+        assert self.executor is not None
+        launch = self.executor.program(repetition(ref.dtype.name), rows // math.prod(ref.shape), math.prod(ref.shape))
+        assert launch is not None  # as the program that reads it has one
+        copy = self.storage.scratch((rows, 1), ref.dtype, scratch)
+        self._run.add(launch, [name], [copy])
+        return copy
 
     def _single(
         self,
@@ -275,6 +288,8 @@ class Writer:
                 self._place(node, self._result(node.results, position, stop, places))
                 return
             if node.name == "accumulate_slice" and position in self.sharing.overwritten and self._add_part(node):
+                return
+            if node.name == "index_put" and self._put(node, position):
                 return
         self._run.end()
         self._made.update(ref.number for ref in refs_in(node.results))
@@ -336,6 +351,21 @@ class Writer:
         self.source.write(f"{self.source.bind(self.executor.add, 'f')}({part}, {self.name(grad)}, {part})")
         return True
 
+    def _put(self, node: Node, position: int) -> bool:
+        """Write slices into a donated input that ends with this; return whether it is one."""
+        assert self.executor is not None
+        source, (x, dim, index, src) = self.source, node.args
+        if self.sharing.root(src) == self.sharing.root(x):
+            return False
+        own = next((given for given in self.donated if given == x), None)
+        if own is None or self._overwritable(node.results, position + 1, own) is None:
+            return False
+        self._made.add(node.results.number)
+        owned = f"{self._donated[own.number]} in free"
+        arguments = f"{self.name(x)}, {owned}, {dim}, {self.name(index)}, {self.name(src)}"
+        source.write(f"v{node.results.number} = {source.bind(self.executor.put, 'f')}({arguments})")
+        return True
+
     def _part(self, ref: Ref, name: str, key: tuple[Any, ...]) -> str:
         """Return the expression of a part of a value, which in the plan's memory is made once."""
         assert self.executor is not None
@@ -362,7 +392,7 @@ class Writer:
         expression = self.executor.view(node, name)
         if expression is None:
             return False
-        if self._run.writes(name):
+        if node.args[0].number in self.kept or self._run.writes(name):  # which may copy what the run is to write
             self._run.end()
         self._made.add(node.results.number)
         self.source.write(f"{self.name(node.results)} = {expression}")

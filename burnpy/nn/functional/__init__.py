@@ -31,7 +31,8 @@ _LATER = {
         "threshold",
     ),
     "burnpy.nn.functional.alignment": ("ctc_loss",),
-    "burnpy.nn.functional.attention": ("rotary_encoding", "scaled_dot_product_attention"),
+    "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
+    "burnpy.nn.functional.rotary": ("rotary_encoding",),
     "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv3d"),
     "burnpy.nn.functional.transposed_convolution": ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     "burnpy.nn.functional.dense": ("bilinear", "embedding", "linear"),
@@ -96,6 +97,7 @@ _LATER = {
     ),
     "burnpy.nn.functional.lp_pooling": ("lp_pool1d", "lp_pool2d", "lp_pool3d"),
     "burnpy.nn.functional.unpooling": ("max_unpool1d", "max_unpool2d", "max_unpool3d"),
+    "burnpy.nn.functional.quantization": ("QuantizedDType", "dequantize", "quantize", "quantized_linear"),
     "burnpy.nn.functional.resampling": (
         "affine_grid",
         "channel_shuffle",

@@ -29,7 +29,7 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool3d,
 )
 from burnpy.nn.functional.alignment import ctc_loss
-from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
+from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.bags import embedding_bag
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, embedding, linear
@@ -70,6 +70,7 @@ from burnpy.nn.functional.normalization import (
 )
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
 from burnpy.nn.functional.resampling import (
     affine_grid,
     channel_shuffle,
@@ -78,6 +79,7 @@ from burnpy.nn.functional.resampling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from burnpy.nn.functional.rotary import rotary_encoding
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
@@ -86,6 +88,7 @@ from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy
 
 __all__ = [
     "BatchNormed",
+    "QuantizedDType",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -114,6 +117,7 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "ctc_loss",
+    "dequantize",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -165,6 +169,8 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
+    "quantize",
+    "quantized_linear",
     "relu6",
     "rms_norm",
     "rotary_encoding",

@@ -1,15 +1,14 @@
-"""Scaled dot-product attention and rotary position encoding."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, whole
+from burnpy.backend.errors import ArgumentError, ShapeError, a
+from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, positive, whole
 from burnpy.nn.functional.dropping import dropout
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase
@@ -32,6 +31,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     dropout_p: float = 0.0,
     enable_gqa: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
     generator: Generator | None = None,
 ) -> Tensor[B]:
     """Compute scaled dot-product attention, ``softmax(query @ key.mT · scale + mask) @ value``.
@@ -52,6 +53,9 @@ def scaled_dot_product_attention(
         dropout_p: the probability that an attention weight is dropped; 0 outside training.
         enable_gqa: whether several heads of queries share one of keys and values ("grouped queries"): query is then
             (…, H, T, E), key (…, G, S, E) and value (…, G, S, F), and G divides H.
+        window: with ``causal``, the number of keys that a query attends to, itself included: the last ones ("sliding
+            window"); all by default.
+        softcap: a bound of the scores s before masks, ``softcap · tanh(s / softcap)``; none by default.
         generator: the source of random numbers for dropout.
 
     Returns:
@@ -60,7 +64,8 @@ def scaled_dot_product_attention(
     Raises:
         ShapeError: the shapes do not match.
         DTypeError: keys, values or a mask to add are wider than the queries.
-        ArgumentError: ``dropout_p`` is not a probability; or ``causal`` with fewer queries than keys and no offset.
+        ArgumentError: ``dropout_p`` is not a probability; ``causal`` with fewer queries than keys and no offset; a
+            window without ``causal``; or a window or softcap that is not above 0.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
@@ -79,7 +84,7 @@ def scaled_dot_product_attention(
         dims_at_least(name, word, shape, 2, form)
     if enable_gqa and q[:-2] != k[:-2]:
         settings: dict[str, Any] = {"causal": causal, "offset": offset, "scale": scale}
-        settings |= {"dropout_p": dropout_p, "generator": generator}
+        settings |= {"dropout_p": dropout_p, "window": window, "softcap": softcap, "generator": generator}
         return _grouped(name, query, key, value, mask, settings)
     same_batch = q[:-2] == k[:-2] == v[:-2]
     batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
@@ -98,12 +103,17 @@ def scaled_dot_product_attention(
         query, key, value, placed = together(name, query, key, value, mask)
         _check_mask(name, placed, scores_shape)
         refuse_wider(name, "queries", query.dtype, mask=placed)
-    if not dropout_p and not isinstance(placed, Tensor):
+    if window is not None:
+        key, value, placed, first = _within(name, window, key, value, placed, first, q[-2])
+    if not dropout_p and softcap is None and not isinstance(placed, Tensor):
         device: Any = query.device
         primitives = (query._primitive, key._primitive, value._primitive)
         mask_primitive = None if placed is None else placed._primitive
         return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
-    return _composed(query, key, value, placed, first, factor, dropout_p, generator)
+    if softcap is not None:
+        above_zero(name, softcap=softcap)
+    weights = _weights(query * factor @ key.mT, placed, first, softcap)
+    return dropout(weights, dropout_p, generator=generator) @ value
 
 
 def _grouped(
@@ -130,28 +140,44 @@ def _grouped(
     return out.flatten(-4, -3)
 
 
-def _composed(
-    query: Tensor[B],
-    key: Tensor[B],
-    value: Tensor[B],
-    mask: BoolTensor[B] | Tensor[B] | None,
-    first: int | None,
-    scale: float,
-    dropout_p: float,
-    generator: Generator | None,
+def _within(
+    name: str, window: int, key: Tensor[B], value: Tensor[B], mask: Any, first: int | None, queries: int
+) -> tuple[Tensor[B], Tensor[B], Any, int]:
+    """Return the keys and values that windows of the last keys have, their mask, and the offset of the queries."""
+    positive(name, window=window)
+    if first is None:
+        raise ArgumentError(
+            f"{name}() got window={window} without causal=True; a window is the last keys up to each query"
+        )
+    begin = min(max(0, first - window + 1), key.shape[-2])  # before it no query attends to a key
+    if begin:
+        key, value, first = key[..., begin:, :], value[..., begin:, :], first - begin
+        mask = mask if mask is None or mask.shape[-1] == 1 else mask[..., begin:]
+    if first + queries <= window:
+        return key, value, mask, first
+    near = BoolTensor.ones((queries, key.shape[-2]), device=key.device).triu(first - window + 1)
+    if mask is None:
+        mask = near
+    else:
+        mask = mask & near if isinstance(mask, BoolTensor) else mask.masked_fill(~near, -math.inf)
+    return key, value, mask, first
+
+
+def _weights(
+    scores: Tensor[B], mask: BoolTensor[B] | Tensor[B] | None, first: int | None, softcap: float | None
 ) -> Tensor[B]:
-    """Compute attention by tensor operations, for a float mask and dropout, which the backend's operation lacks."""
-    scores = query * scale @ key.mT
+    """Compute attention weights by tensor operations: with a float mask or softcap, which the backend's one lacks."""
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
     if isinstance(mask, Tensor):
         scores = scores + mask
         allowed = mask.detach() != -math.inf
     else:
-        allowed = mask if mask is not None else BoolTensor.ones((1, 1), device=query.device)
+        allowed = mask if mask is not None else BoolTensor.ones((1, 1), device=scores.device)
     if first is not None:
-        allowed = allowed & BoolTensor.ones(scores.shape[-2:], device=query.device).tril(first)
+        allowed = allowed & BoolTensor.ones(scores.shape[-2:], device=scores.device).tril(first)
     some = allowed.any(dim=-1, keepdim=True)
-    weights = scores.masked_fill(~(allowed | ~some), -math.inf).softmax(-1).masked_fill(~some, 0.0)
-    return dropout(weights, dropout_p, generator=generator) @ value
+    return scores.masked_fill(~(allowed | ~some), -math.inf).softmax(-1).masked_fill(~some, 0.0)
 
 
 def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int | None) -> int | None:
@@ -184,49 +210,3 @@ def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
         raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
         raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")
-
-
-@explained
-def rotary_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0, interleaved: bool = True) -> Tensor[B]:
-    """Rotate the k-th pair of elements of the vector at position t by the angle ``t · base ** (-2 k / E)``.
-
-    Products of rotated queries and keys depend on the difference of their positions alone.
-
-    Args:
-        x: shape (…, T, E), E even: queries or keys of each head.
-        offset: the position of the first of the T vectors: with a cache of keys, the number of keys in it.
-        base: the base of the angles.
-        interleaved: whether pairs are neighbours, (0, 1), (2, 3), …, as in the paper; otherwise the k-th element of the
-            first half pairs with the k-th of the second, as in GPT-NeoX and Llama.
-
-    Returns:
-        The shape and dtype of x. Angles are computed in float64.
-
-    Raises:
-        ShapeError: x has fewer than two dimensions, or E is odd.
-        KindError: x is not a float tensor.
-        ArgumentError: ``base`` is not above 0.
-
-    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 0.0]])
-    >>> rotary_encoding(x).tolist()
-    [[1.0, 0.0], [0.540..., 0.841...]]
-    """
-    if not isinstance(x, Tensor):
-        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
-    if x.ndim < 2 or x.shape[-1] % 2:
-        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
-    above_zero("rotary_encoding", base=base)
-    first, (length, size) = whole("rotary_encoding", "offset", offset), x.shape[-2:]
-    positions = Tensor.arange(first, first + length, dtype="float64", device=x.device).unsqueeze(1)
-    exponents = Tensor.arange(0, size, 2, dtype="float64", device=x.device) * (-1.0 / max(size, 1))
-    angles = positions * base**exponents
-    cos, sin = angles.cos().to_dtype(x.dtype), angles.sin().to_dtype(x.dtype)
-    if interleaved:
-        even, odd = x.reshape(*x.shape[:-1], size // 2, 2).unbind(-1)
-        return stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
-    low, high = x.chunk(2, -1) if size else (x, x)
-    return cat([low * cos - high * sin, low * sin + high * cos], -1)

@@ -1,55 +1,59 @@
-"""Multi-head attention, its cache of keys and values, and rotary position encoding."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
-from burnpy.nn.functional.attention import rotary_encoding, scaled_dot_product_attention
+from burnpy.nn.attention_masks import both_allow, joined_masks
+from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
+from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.dense import Linear
-from burnpy.nn.module import Module, Unplaced, rebound
+from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
-from burnpy.tensor.call_errors import explained, inherit_methods
-from burnpy.tensor.joining import cat
-from burnpy.tensor.tensor import BoolTensor, Tensor
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
+    from collections.abc import Callable
+    from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.nn.attention_masks import AttentionMasks
+    from burnpy.nn.layers.rotary import RotaryEncoding
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools
-
-    class AttentionMasks(TypedDict, Generic[B], total=False):
-        """The masks that a call of an attention takes as keyword arguments, for type checkers."""
-
-        mask: Bools[B] | Tensor[B] | None
-        key_mask: Bools[B] | None
-        causal: bool
 
 
 class MultiHeadAttention(Module[B]):
     """Multi-head attention on projections of queries, keys and values, with an output projection.
 
     The batch dimension comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the
-    transpose of PyTorch's, as is ``out_proj.weight``. With fewer heads of keys it is narrower. In masks,
-    true means that a query may attend to a key; in PyTorch's layer it means the reverse.
+    transpose of PyTorch's, as is ``out_proj.weight``. With fewer heads of keys or another head size it is narrower or
+    wider. In masks, true means that a query may attend to a key; in PyTorch's layer it means the reverse.
 
     Args:
         size: the size of input and output vectors.
-        heads: the number of heads; must divide ``size``.
+        heads: the number of heads.
+        head_size: the size of the vectors of a head; ``size / heads`` by default, which heads must divide.
         key_heads: the number of heads of keys and values; a group of heads shares each. It must divide ``heads``, which
             is the default.
-        rotary_base: the base of a rotary encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`; by
+        rotary: the rotary encoding of queries and keys; by default there is none.
+        q_norm: a norm of the queries of each head, before the rotary encoding, such as ``RmsNorm(head_size)``; by
             default there is none.
+        k_norm: a norm of the keys.
+        scale: the factor of the scores; 1 / √head_size by default.
+        softcap: a bound of the scores: see `burnpy.nn.functional.scaled_dot_product_attention`.
+        window: the number of keys that a causal query attends to ("sliding window"); all by default.
         dropout: the probability that an attention weight is dropped in training.
         bias: whether the projections have a bias, initially zero.
+        out_bias: whether the output projection has one too.
         device: the device of the layer.
         initializer: the initializer of ``in_proj_weight``; `burnpy.nn.init.XavierUniform` by default.
         generator: the source of random initial values.
@@ -64,7 +68,7 @@ class MultiHeadAttention(Module[B]):
     >>> attention = MultiHeadAttention(8, 2, device=NumPy)
     >>> attention(x, causal=True).shape
     (2, 5, 8)
-    >>> cache = attention.empty_cache(2)
+    >>> cache = attention.empty_cache(2, 5)
     >>> for t in range(3):
     ...     y, cache = attention(x[:, t : t + 1], causal=True, cache=cache)
     >>> y.shape, cache.length
@@ -76,36 +80,45 @@ class MultiHeadAttention(Module[B]):
         size: int,
         heads: int,
         *,
+        head_size: int | None = None,
         key_heads: int | None = None,
-        rotary_base: float | None = None,
+        rotary: RotaryEncoding | None = None,
+        q_norm: Callable[[Tensor[B]], Tensor[B]] | None = None,
+        k_norm: Callable[[Tensor[B]], Tensor[B]] | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        window: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        out_bias: bool = True,
         device: B | type[B],
         initializer: Initializer | None = None,
         generator: Generator | None = None,
     ) -> None:
-        positive("MultiHeadAttention", size=size, heads=heads)
-        if size % heads:
-            raise ArgumentError(f"MultiHeadAttention() got {heads} heads for size {size}, which they must divide")
+        name = "MultiHeadAttention"
+        positive(name, size=size, heads=heads)
+        if head_size is None and size % heads:
+            raise ArgumentError(
+                f"{name}() got {heads} heads for size {size}, which they must divide, or pass head_size="
+            )
+        each = size // heads if head_size is None else head_size
         shared = heads if key_heads is None else key_heads
-        positive("MultiHeadAttention", key_heads=shared)
+        positive(name, key_heads=shared, head_size=each, **({} if window is None else {"window": window}))
+        above_zero(name, **{key: x for key, x in (("scale", scale), ("softcap", softcap)) if x is not None})
         if heads % shared:
-            raise ArgumentError(
-                f"MultiHeadAttention() got key_heads={key_heads} for {heads} heads, which they must divide"
-            )
-        if rotary_base is not None and (not rotary_base > 0.0 or size // heads % 2):
-            raise ArgumentError(
-                f"MultiHeadAttention() got rotary_base={rotary_base!r:.80} for heads of size {size // heads}; the "
-                "base is above 0, and the size even"
-            )
-        self.heads, self.key_heads, self.rotary_base = heads, key_heads, rotary_base
-        self.dropout = probability("MultiHeadAttention", dropout)
-        shape = (size, size + 2 * (size // heads * shared))
+            raise ArgumentError(f"{name}() got key_heads={key_heads} for {heads} heads, which they must divide")
+        if rotary is not None and each % 2:
+            raise ArgumentError(f"{name}() got a rotary encoding for heads of size {each}; the size must be even")
+        self.heads, self.key_heads, self.head_size, self.rotary = heads, key_heads, head_size, rotary
+        self.q_norm, self.k_norm = q_norm, k_norm
+        self.scale, self.softcap, self.window, self.out_bias = scale, softcap, window, out_bias
+        self.dropout = probability(name, dropout)
+        shape = (size, (heads + 2 * shared) * each)
         weight = (initializer or XavierUniform())(shape, device=device, generator=generator)
         self.in_proj_weight = Param(weight)
         self.in_proj_bias = Param(Tensor.zeros(shape[1:], device=device)) if bias else None
-        projection = Linear(size, size, bias=bias, device=device, generator=generator)
-        self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias else projection
+        projection = Linear(heads * each, size, bias=bias and out_bias, device=device, generator=generator)
+        self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias and out_bias else projection
 
     @overload
     def forward(
@@ -158,48 +171,33 @@ class MultiHeadAttention(Module[B]):
             Shape (N, T, size); with a cache, a pair of this and of the cache with these T positions added.
 
         Raises:
-            ShapeError: the shapes do not match.
+            ShapeError: the shapes do not match, or the cache has no room.
             ArgumentError: ``causal`` with fewer queries than keys and no offset; a cache, and a key or value; projected
-                keys, and a value.
+                keys, and a value; a window without ``causal``.
             KindError: ``key_mask`` is not a `BoolTensor`, or ``cache`` not a `KeyValueCache`.
         """
-        size = self.size
-        past = 0 if cache is None else self._past(cache, query, key, value)
-        if isinstance(key, KeyValueCache):
-            self._check("query", query)
-            if value is not None:
-                raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
-            self._check_kept("projected keys", key, query)
-            q, (k, v) = self._heads(self._projected(query, 0, size)), key
-        else:
-            key = query if key is None else key
-            value = key if value is None else value
-            for name, x in (("query", query), ("key", key), ("value", value)):
-                self._check(name, x)
-            if query is key and key is value:
-                q, k, v = self._split(self._projected(query), size)
-            else:
-                q = self._heads(self._projected(query, 0, size))
-                k, v = self._keys_and_values(key, value)
-            if self.rotary_base is not None:
-                k = rotary_encoding(k, offset=past, base=self.rotary_base)
-        if self.rotary_base is not None:
-            q = rotary_encoding(q, offset=past if offset is None else offset, base=self.rotary_base)
+        if self.window is not None and not causal:
+            raise ArgumentError(
+                f"MultiHeadAttention() with window={self.window} attends to earlier keys; pass causal=True"
+            )
         if cache is not None:
-            k, v = cat([cache.key, k], 2), cat([cache.value, v], 2)
-            offset = past if causal and offset is None else offset
-        attended = scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            self._joined(mask, key_mask),
-            causal=causal,
-            offset=offset,
-            dropout_p=self.dropout if self.dropout and self.trains_on(query) else 0.0,
-            enable_gqa=self._key_heads != self.heads,
-        )
-        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], size))
-        return out if cache is None else (out, KeyValueCache(k, v))
+            self._check_cache(cache, query, key, value)
+        q, k, v = self._projections(query, key, value, offset, cache)
+        masks = joined_masks(mask, key_mask)
+        if cache is not None:
+            cache = cache.extended(k, v)
+            k, v = cache.key, cache.value
+            if cache.dtype != q.dtype:
+                k, v = k.to_dtype(q.dtype), v.to_dtype(q.dtype)
+            masks = both_allow(masks, cache.mask(query.shape[1], causal=causal, window=self.window))
+            if isinstance(cache.length, IntTensor):
+                causal = False  # its mask is causal
+            elif causal and offset is None:
+                offset = cache.length - query.shape[1]
+        dropout = self.dropout if self.dropout and self.trains_on(query) else 0.0
+        attended = self._attended(q, k, v, masks, causal=causal, offset=offset, dropout_p=dropout)
+        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], self.heads * self._head_size))
+        return out if cache is None else (out, cache)
 
     if TYPE_CHECKING:
 
@@ -209,13 +207,67 @@ class MultiHeadAttention(Module[B]):
             ...
 
     @explained
-    def empty_cache(self, batch: int) -> KeyValueCache[B]:
-        """Return a cache of no positions for ``batch`` sequences, with which to begin."""
-        positive("empty_cache", batch=batch)
+    def weights(
+        self,
+        query: Tensor[B],
+        key: Tensor[B] | None = None,
+        *,
+        mask: Bools[B] | Tensor[B] | None = None,
+        key_mask: Bools[B] | None = None,
+        causal: bool = False,
+        offset: int | None = None,
+    ) -> Tensor[B]:
+        """Compute the weights by which each query sums the values, (N, heads, T, S), without dropout.
+
+        Arguments and errors are those of `forward`.
+
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].ones((1, 2, 8))
+        >>> MultiHeadAttention(8, 1, device=NumPy).weights(x, causal=True).tolist()
+        [[[[1.0, 0.0], [0.5, 0.5]]]]
+        """
+        q, k, _ = self._projections(query, key, None, offset, None)
+        eye = Tensor.eye(k.shape[2], dtype=k.dtype, device=k.device).broadcast_to((*k.shape[:3], k.shape[2]))
+        return self._attended(q, k, eye, joined_masks(mask, key_mask), causal=causal, offset=offset)
+
+    @explained
+    def empty_cache(
+        self,
+        batch: int,
+        capacity: int,
+        *,
+        padding: IntTensor[B] | None = None,
+        dtype: DTypeLike | None = None,
+        compiled: bool = False,
+    ) -> KeyValueCache[B]:
+        """Return a cache of no positions, with which to begin.
+
+        Args:
+            batch: the number of texts.
+            capacity: the largest number of positions, prompt included.
+            padding: shape (batch,): the number of positions before the first word of each text, for prompts of
+                different lengths, which end together. No query attends to them; a rotary encoding begins after them.
+            dtype: the dtype in which keys and values are stored, such as "bfloat16"; the layer's by default.
+            compiled: whether the length is a tensor, so that a function that is `burnpy.compiled` has one plan for all
+                lengths.
+
+        Raises:
+            ArgumentError: a size is below 1.
+            ShapeError: ``padding`` has another shape.
+        """
+        positive("empty_cache", batch=batch, capacity=capacity)
+        if padding is not None and padding.shape != (batch,):
+            raise ShapeError(
+                f"empty_cache() got padding of shape {padding.shape} for {batch} texts; expected {(batch,)}"
+            )
         weight = self.in_proj_weight.value
-        shape = (batch, self._key_heads, 0, self.size // self.heads)
-        empty = Tensor.zeros(shape, dtype=weight.dtype, device=weight.device)
-        return KeyValueCache(empty, empty)
+        return KeyValueCache.empty(
+            (batch, self._key_heads, capacity, self._head_size),
+            padding=padding,
+            dtype=weight.dtype if dtype is None else dtype,
+            device=weight.device,
+            compiled=compiled,
+        )
 
     @explained
     def project(self, key: Tensor[B], value: Tensor[B] | None = None) -> KeyValueCache[B]:
@@ -243,24 +295,23 @@ class MultiHeadAttention(Module[B]):
         for name, x in (("key", key), ("value", value)):
             self._check(name, x)
         k, v = self._keys_and_values(key, value)
-        if self.rotary_base is not None:
-            k = rotary_encoding(k, base=self.rotary_base)
-        return KeyValueCache(k, v)
+        return KeyValueCache.of(self._placed(k, self.k_norm, 0), v)
 
-    def _past(self, cache: KeyValueCache[B], query: Tensor[B], key: object, value: object) -> int:
-        """Return the number of positions in a cache, checked to be of these queries."""
+    def _check_cache(self, cache: KeyValueCache[B], query: Tensor[B], key: object, value: object) -> None:
+        """Check that a cache is for these queries, and has room for them."""
         argument: Any = cache
         if not isinstance(argument, KeyValueCache):
             raise KindError(
                 f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(argument).__name__)}; begin with "
-                "attention.empty_cache(batch)"
+                "attention.empty_cache(batch, capacity)"
             )
         if key is not None or value is not None:
             raise ArgumentError(
                 "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
             )
+        self._check("query", query)
         self._check_kept("a cache", cache, query)
-        return cache.length
+        cache.refuse_more(query.shape[1])
 
     def _check(self, name: str, x: Tensor[B]) -> None:
         """Check the shape of queries, keys or values."""
@@ -268,12 +319,72 @@ class MultiHeadAttention(Module[B]):
 
     def _check_kept(self, what: str, kept: KeyValueCache[B], query: Tensor[B]) -> None:
         """Check that the keys and values that a call kept have the batch, heads and sizes of these queries."""
-        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, kept.length, self.size // self.heads)
-        if kept.key.shape != wanted or kept.value.shape != wanted:
+        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, kept.capacity, self._head_size)
+        if kept.shape != wanted:
             raise ShapeError(
-                f"MultiHeadAttention() got queries of shape {query.shape} and {what} of shape {kept.key.shape}, "
+                f"MultiHeadAttention() got queries of shape {query.shape} and {what} of shape {kept.shape}, "
                 f"expected {wanted}"
             )
+
+    def _projections(
+        self,
+        query: Tensor[B],
+        key: Tensor[B] | KeyValueCache[B] | None,
+        value: Tensor[B] | None,
+        offset: int | None,
+        cache: KeyValueCache[B] | None,
+    ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
+        """Return queries, keys and values in heads, the first two normed and rotated by their positions."""
+        wide = self.heads * self._head_size
+        first: int | IntTensor[B] = 0 if cache is None else cache.offset()
+        length = None if cache is None else cache.capacity
+        start = first if offset is None else offset
+        if isinstance(key, KeyValueCache):
+            self._check("query", query)
+            if value is not None:
+                raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
+            self._check_kept("projected keys", key, query)
+            q = self._heads(self._projected(query, 0, wide))
+            return self._placed(q, self.q_norm, start), key.key, key.value
+        key = query if key is None else key
+        value = key if value is None else value
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            self._check(name, x)
+        if query is key and key is value:
+            q, k, v = self._split(self._projected(query), wide)
+        else:
+            q = self._heads(self._projected(query, 0, wide))
+            k, v = self._keys_and_values(key, value)
+        return self._placed(q, self.q_norm, start, length), self._placed(k, self.k_norm, first, length), v
+
+    def _placed(
+        self,
+        x: Tensor[B],
+        norm: Callable[[Tensor[B]], Tensor[B]] | None,
+        offset: int | IntTensor[B],
+        length: int | None = None,
+    ) -> Tensor[B]:
+        """Return queries or keys in heads after the norm and the rotary encoding that they have."""
+        x = x if norm is None else norm(x)
+        return x if self.rotary is None else self.rotary(x, offset=offset, length=length)
+
+    def _attended(
+        self, q: Tensor[B], k: Tensor[B], v: Tensor[B], mask: Any, *, causal: bool, offset: int | None, **options: Any
+    ) -> Tensor[B]:
+        """Compute the attention of queries in heads."""
+        return scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            mask,
+            causal=causal,
+            offset=offset,
+            scale=self.scale,
+            softcap=self.softcap,
+            window=self.window if causal else None,
+            enable_gqa=self._key_heads != self.heads,
+            **options,
+        )
 
     def _projected(self, x: Tensor[B], start: int = 0, end: int | None = None) -> Tensor[B]:
         """Project x by the columns of the weight from ``start`` to ``end``: for queries, keys and values in turn."""
@@ -286,11 +397,11 @@ class MultiHeadAttention(Module[B]):
 
     def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
         """Project keys and values; a single product if both are the same tensor."""
-        size, narrow = self.size, self._narrow
+        wide, narrow = self.heads * self._head_size, self._narrow
         if key is value:
-            k, v = self._split(self._projected(key, size))
+            k, v = self._split(self._projected(key, wide))
             return k, v
-        k, v = self._projected(key, size, size + narrow), self._projected(value, size + narrow)
+        k, v = self._projected(key, wide, wide + narrow), self._projected(value, wide + narrow)
         return self._heads(k), self._heads(v)
 
     def _split(self, projections: Tensor[B], *first: int) -> list[Tensor[B]]:
@@ -298,42 +409,24 @@ class MultiHeadAttention(Module[B]):
         return [self._heads(x) for x in projections.split([*first, self._narrow, self._narrow], 2)]
 
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
-        """Reshape (N, length, heads · E) to (N, heads, length, E), E = size / heads."""
+        """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
         n, length, size = x.shape
-        each = self.size // self.heads
-        return x.reshape(n, length, size // each, each).transpose(1, 2)
-
-    def _joined(self, mask: Any, key_mask: Any) -> Any:
-        """Combine ``mask`` and ``key_mask`` into one mask."""
-        if mask is not None and mask.ndim == 3:
-            raise ShapeError(
-                f"MultiHeadAttention() got a mask of shape {mask.shape}, which may be one for each example or "
-                "for each head; say which: mask[:, None] or mask[None]"
-            )
-        if key_mask is None:
-            return mask
-        if not isinstance(key_mask, BoolTensor) or key_mask.ndim != 2:
-            error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
-            raise error(
-                f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {describe(key_mask)}"
-            )
-        wide = key_mask[:, None, None, :]
-        if mask is None:
-            return wide
-        if isinstance(mask, Tensor):
-            zeros = Tensor.zeros(wide.shape, dtype=mask.dtype, device=mask.device)
-            return mask + zeros.masked_fill(~wide, -float("inf"))
-        return mask & wide
+        return x.reshape(n, length, size // self._head_size, self._head_size).transpose(1, 2)
 
     @property
     def _narrow(self) -> int:
         """The size of the projections of keys and of values."""
-        return self.size // self.heads * self._key_heads
+        return self._key_heads * self._head_size
 
     @property
     def _key_heads(self) -> int:
         """The number of heads of keys and values."""
         return self.heads if self.key_heads is None else self.key_heads
+
+    @property
+    def _head_size(self) -> int:
+        """The size of the vectors of a head."""
+        return self.size // self.heads if self.head_size is None else self.head_size
 
     @property
     def size(self) -> int:
@@ -352,66 +445,3 @@ class MultiHeadAttention(Module[B]):
     def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
-
-
-class KeyValueCache(NamedTuple, Generic[B]):
-    """The keys and values of the S positions that a `MultiHeadAttention` has seen, for the positions that follow.
-
-    `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.
-    A cache never changes, so that several continuations can begin from one.
-
-    Attributes:
-        key: shape (N, heads of keys, S, size / heads).
-        value: of the same shape.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> from burnpy.nn import MultiHeadAttention
-    >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
-    >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1))
-    >>> y, longer = attention(x[:, :1], causal=True, cache=cache)
-    >>> cache.length, longer.length, longer.key.shape
-    (3, 4, (1, 2, 4, 4))
-    """
-
-    key: Tensor[B]  #: shape (N, heads of keys, S, size / heads)
-    value: Tensor[B]  #: of the same shape
-
-    @property
-    def length(self) -> int:
-        """The number of positions, S."""
-        return self.key.shape[-2]
-
-
-@inherit_methods
-class RotaryEncoding(Unplaced):
-    """Rotary position encoding of queries and keys: see `burnpy.nn.functional.rotary_encoding`.
-
-    Args:
-        base: the base of the angles.
-        interleaved: whether pairs are neighbours, as in the paper, or consist of an element of either half.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-
-    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> RotaryEncoding()(Tensor[NumPy].ones((2, 5, 8)), offset=3).shape
-    (2, 5, 8)
-    """
-
-    def __init__(self, *, base: float = 10000.0, interleaved: bool = True) -> None:
-        above_zero("RotaryEncoding", base=base)
-        self.base, self.interleaved = base, interleaved
-
-    def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
-        """Return x (…, T, E), rotated by its positions. The first position is ``offset``."""
-        return rotary_encoding(x, offset=offset, base=self.base, interleaved=self.interleaved)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from burnpy.nn.argument_checks import positive
 from burnpy.nn.functional.dense import bilinear, embedding, linear, padding_row
+from burnpy.nn.functional.quantization import QuantizedDType
 from burnpy.nn.init import Initializer, Normal, around_zero
+from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
@@ -69,6 +71,9 @@ class Linear(Module[B]):
     def out_features(self) -> int:
         """The size of the last dimension of the output."""
         return self.weight.shape[1]
+
+    def _quantized(self, dtype: QuantizedDType, group_size: int | None) -> QuantizedLinear[B]:
+        return QuantizedLinear(self, dtype, group_size=group_size)
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""

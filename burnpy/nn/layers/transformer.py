@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import check_choice, positive
-from burnpy.nn.layers.attention import KeyValueCache, MultiHeadAttention
+from burnpy.nn.key_value_cache import KeyValueCache
+from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.dropping import Dropout
 from burnpy.nn.layers.normalization import LayerNorm
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import AttentionMasks
+    from burnpy.nn.attention_masks import AttentionMasks
+    from burnpy.nn.key_value_cache import CacheOptions
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
@@ -163,7 +165,7 @@ class TransformerStack(Module[B]):
         if not isinstance(given, tuple) or len(given) != self.count or hasattr(given, "_fields"):  # a single cache
             raise KindError(
                 f"{type(self).__name__}() takes a tuple of {self.count} caches, one for each layer, got "
-                f"{a(type(cache).__name__)}; begin with empty_cache(batch)"
+                f"{a(type(cache).__name__)}; begin with empty_cache(batch, capacity)"
             )
         return cache
 
@@ -273,7 +275,7 @@ class TransformerEncoder(TransformerStack[B]):
     A decoder of text, which has no memory to attend to, is an encoder with ``causal=True``. To generate, give it one
     position after the other, and the keys and values of the earlier ones as a cache:
 
-    >>> cache = model.empty_cache(2)
+    >>> cache = model.empty_cache(2, 5)
     >>> for t in range(5):
     ...     y, cache = model(x[:, t : t + 1], causal=True, cache=cache)
     >>> y.shape, cache[0].length
@@ -313,9 +315,11 @@ class TransformerEncoder(TransformerStack[B]):
             ...
 
     @explained
-    def empty_cache(self, batch: int) -> tuple[KeyValueCache[B], ...]:
-        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
-        return tuple([layer.self_attn.empty_cache(batch) for layer in self.layers])
+    def empty_cache(
+        self, batch: int, capacity: int, **options: Unpack[CacheOptions[B]]
+    ) -> tuple[KeyValueCache[B], ...]:
+        """Return a cache of no positions for each layer, with which to begin: see `MultiHeadAttention.empty_cache`."""
+        return tuple([layer.self_attn.empty_cache(batch, capacity, **options) for layer in self.layers])
 
     def valid(self: TransformerEncoder[Autodiff[I]]) -> TransformerEncoder[I]:
         """Return the same layers on the inner backend."""

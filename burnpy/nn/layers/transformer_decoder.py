@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.layers.attention import KeyValueCache
+from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.transformer import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.attention import AttentionMasks, MultiHeadAttention
+    from burnpy.nn.attention_masks import AttentionMasks
+    from burnpy.nn.key_value_cache import CacheOptions
+    from burnpy.nn.layers.attention import MultiHeadAttention
     from burnpy.nn.layers.dropping import Dropout
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
@@ -120,9 +122,12 @@ class TransformerDecoderLayer(TransformerLayer[B]):
             ...
 
     @explained
-    def empty_cache(self, batch: int) -> DecoderCache[B]:
-        """Return a cache of no positions, and of no memory yet, for ``batch`` sequences, with which to begin."""
-        return DecoderCache(self.self_attn.empty_cache(batch))
+    def empty_cache(self, batch: int, capacity: int, **options: Unpack[CacheOptions[B]]) -> DecoderCache[B]:
+        """Return a cache of no positions, and of no memory yet, with which to begin.
+
+        The arguments are those of `MultiHeadAttention.empty_cache`.
+        """
+        return DecoderCache(self.self_attn.empty_cache(batch, capacity, **options))
 
     def _memory_keys(self, memory: Tensor[B], cache: DecoderCache[B]) -> KeyValueCache[B]:
         """Return the projections of the memory: the cache's, or new ones if it has none yet."""
@@ -130,15 +135,15 @@ class TransformerDecoderLayer(TransformerLayer[B]):
         if not isinstance(argument, DecoderCache):
             raise KindError(
                 f"TransformerDecoderLayer() takes a DecoderCache as cache, got {a(type(argument).__name__)}; begin "
-                "with layer.empty_cache(batch)"
+                "with layer.empty_cache(batch, capacity)"
             )
         if cache.memory is None:
             return self.multihead_attn.project(memory)
-        known = (cache.memory.key.shape[0], cache.memory.length, self.size)
+        known = (cache.memory.shape[0], cache.memory.capacity, self.size)
         if memory.shape != known:
             raise ShapeError(
                 f"TransformerDecoderLayer() got a memory with shape {memory.shape} and a cache for a memory with "
-                f"shape {known}; begin with layer.empty_cache(batch) for another memory"
+                f"shape {known}; begin with layer.empty_cache(batch, capacity) for another memory"
             )
         return cache.memory
 
@@ -174,7 +179,7 @@ class TransformerDecoder(TransformerStack[B]):
     >>> model, memory = TransformerDecoder(2, 8, 2, feedforward=16, device=NumPy), Tensor[NumPy].ones((2, 3, 8))
     >>> model(Tensor[NumPy].ones((2, 5, 8)), memory, causal=True).shape
     (2, 5, 8)
-    >>> y, cache = model(Tensor[NumPy].ones((2, 1, 8)), memory, causal=True, cache=model.empty_cache(2))
+    >>> y, cache = model(Tensor[NumPy].ones((2, 1, 8)), memory, causal=True, cache=model.empty_cache(2, 5))
     >>> y.shape, cache[0].length
     ((2, 1, 8), 1)
     """
@@ -224,9 +229,9 @@ class TransformerDecoder(TransformerStack[B]):
             ...
 
     @explained
-    def empty_cache(self, batch: int) -> tuple[DecoderCache[B], ...]:
-        """Return a cache of no positions for each layer, for ``batch`` sequences, with which to begin."""
-        return tuple([layer.empty_cache(batch) for layer in self.layers])
+    def empty_cache(self, batch: int, capacity: int, **options: Unpack[CacheOptions[B]]) -> tuple[DecoderCache[B], ...]:
+        """Return a cache of no positions for each layer, with which to begin: see `MultiHeadAttention.empty_cache`."""
+        return tuple([layer.empty_cache(batch, capacity, **options) for layer in self.layers])
 
     def valid(self: TransformerDecoder[Autodiff[I]]) -> TransformerDecoder[I]:
         """Return the same layers on the inner backend."""
@@ -247,6 +252,6 @@ class DecoderCache(NamedTuple, Generic[B]):
     memory: KeyValueCache[B] | None = None  #: of the memory; None before the first call
 
     @property
-    def length(self) -> int:
+    def length(self) -> int | IntTensor[B]:
         """The number of positions that the layer has seen."""
         return self.own.length

@@ -131,6 +131,7 @@ METHODS = {
         "addcdiv",
         "deg2rad",
         "frac",
+        "frexp",
         "hardshrink",
         "ldexp",
         "lerp",
@@ -258,6 +259,7 @@ METHODS = {
     "statistics.FloatStatistics": (
         "dist",
         "histc",
+        "histogram",
         "logcumsumexp",
         "nanmean",
         "nanquantile",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float16, float32, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.numerics.neighbours import FORMATS
 from burnpy.backend.operations.foreach import lerp_each
@@ -16,10 +16,20 @@ from burnpy.tensor.dims import integer
 from burnpy.tensor.methods.arithmetic import check_broadcast, combined
 from burnpy.tensor.operands import number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, describe
-from burnpy.typevars import B
+from burnpy.typevars import B, U, V
 
 if TYPE_CHECKING:
+    from burnpy.tensor.tensor import IntTensor
     from burnpy.tensor.tensor_types import Ints
+
+
+class Mantissas(NamedTuple, Generic[V, U]):
+    """The result of ``x.frexp()``: x is mantissa · 2 to the power of the exponent."""
+
+    mantissa: V
+    """Floats whose magnitude is from 0.5 on, below 1."""
+    exponent: U
+    """Powers of two, int32."""
 
 
 class Elementary(TensorBase[B]):
@@ -89,6 +99,27 @@ class Elementary(TensorBase[B]):
         b: Any = x._backend
         powers = power._primitive if isinstance(power, TensorBase) else b.full((), power, x.dtype)
         return x * x._like(b.exp2(powers))  # type: ignore[no-any-return]  # of this class
+
+    def frexp(self) -> Mantissas[Self, IntTensor[B]]:
+        """The mantissa and exponent of x = mantissa · 2ᵉ, the mantissa's magnitude from 0.5 on, below 1.
+
+        The exponent, int32, of 0, infinities and NaN is 0, and the mantissa x itself. The gradient of the mantissa
+        is 2⁻ᵉ.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> mantissa, exponent = Tensor[NumPy].from_data([3.0, -0.125]).frexp()
+        >>> mantissa.tolist(), exponent.tolist()
+        ([0.75, -0.5], [2, -2])
+        """
+        b, d, x = self._backend, self._device.discrete, self._primitive
+        bits, lowest = FORMATS[self.dtype.name]
+        size = b.detach(b.abs(x))
+        powers = b.from_numpy(np.ldexp(1.0, np.arange(lowest, 3 - bits - lowest)).astype(self.dtype))
+        place = b.searchsorted(powers, b.reshape(size, (math.prod(self.shape),)), True)
+        regular = d.bitwise_and(b.isfinite(size), b.gt(size, 0.0))
+        exponent = d.where(regular, d.add(d.reshape(place, self.shape), lowest), 0)
+        return Mantissas(self._like(_scaled(self, d.neg(exponent))), self._int(d.cast(exponent, int32)))
 
     def polygamma(self, n: int) -> Self:
         """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
@@ -217,9 +248,12 @@ _FAR = 1 << 20
 def _scaled(x: Any, exponent: Int) -> Float:
     """Return the primitive of x times powers of two, by three factors. Only the last one rounds.
 
-    A negative exponent is divided so that a product that is subnormal too early is far below the last rounding.
+    A negative exponent is divided so that a product that is subnormal too early is far below the last rounding. Those
+    of float16 are too few for that; its products are exact in float32.
     """
     b, d = x._backend, x._device.discrete
+    if x.dtype == float16:
+        return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), float16)
     bits, lowest = FORMATS[x.dtype.name]
     most, least = 2 - bits - lowest, lowest + bits - 1
     powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))

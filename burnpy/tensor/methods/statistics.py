@@ -9,6 +9,7 @@ from burnpy.backend.dtypes import dtype_of, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
 from burnpy.tensor.dims import DimsLike, along, dim_of, dims_of, integer, need_bool, shaped
+from burnpy.tensor.histograms import Histogram, counted
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.reduction import FloatReductions
@@ -373,6 +374,39 @@ class FloatStatistics(FloatReductions[B]):
         place = d.minimum(b.to_int(b.where(inside, place, 0.0), int64), count - 1)
         counts = d.index_add(d.full((count,), 0, int64), 0, place, d.to_int(inside, int64))
         return self._like(b.to_float(counts, self.dtype))
+
+    def histogram(
+        self,
+        bins: int | Self,
+        *,
+        range: tuple[float, float] | None = None,  # PyTorch's names
+        weight: Self | None = None,
+        density: bool = False,
+    ) -> Histogram[Self]:
+        """The number of elements in each bin, in x's dtype, and the edges of the bins.
+
+        A bin has the elements from its lower edge on, below its upper edge; the last one includes both. Elements
+        beyond the edges, and NaN, are not counted.
+
+        Args:
+            bins: the number of bins of equal width; or their edges, a vector that ascends.
+            range: the ends of the bins; by default the smallest and the largest element.
+            weight: the weight of each element, of x's shape; sums of them replace counts. The gradient goes to them.
+            density: whether to divide by the sum of all bins, and by their widths, so that the integral is 1.
+
+        Raises:
+            ArgumentError: there are no bins, or their ends are not finite, or edges do not ascend.
+            ShapeError: the weights have another shape, or edges are not a vector.
+            DTypeError: the weights or the edges have another dtype than x.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histogram(3).hist.tolist()
+        [1.0, 2.0, 1.0]
+        """
+        samples = self._like(self._backend.reshape(self._primitive, (*self.shape, 1)))
+        hist, edges = counted("histogram", samples, [bins], [range], weight, density)
+        return Histogram(hist, edges[0])
 
 
 def _floats(x: Any) -> Any:

@@ -42,9 +42,14 @@ def _ndtri(p: float) -> float:
     return NormalDist().inv_cdf(p)
 
 
+def _ndtri_exp(y: float) -> float:
+    return _ndtri(1.0 if y == 0 else math.exp(min(y, 1.0)))
+
+
 elementwise("erfcx", _erfcx, special=SPECIAL, loose=8)
 elementwise("erfcx_slope", _erfcx_slope, special=(0.0, 1.0, -1.0, 2.0, 3.0, math.inf, -math.inf, math.nan), loose=32)
 elementwise("ndtr", _ndtr, special=_SPECIAL, loose=2)
 elementwise("log_ndtr", _log_ndtr, special=_SPECIAL, loose=4)
 elementwise("normal_ratio", _normal_ratio, special=_SPECIAL, loose=8)
 elementwise("ndtri", np.vectorize(_ndtri, [float]), x=(0.05, 0.95), special=(*SPECIAL, 0.25, 0.9375), loose=4)
+elementwise("ndtri_exp", np.vectorize(_ndtri_exp, [float]), x=(-3.0, -0.05), special=(*SPECIAL, -0.25), loose=4)

@@ -418,6 +418,26 @@ class TestDonation:
         with pytest.raises(errors.StateError, match="was donated to"):
             x + 1.0
 
+    @pytest.mark.parametrize("dim", [0, 1])
+    def test_an_indexed_update_writes_into_donated_memory(self, dim: int) -> None:
+        key = (slice(None),) * dim
+        update: Any = lambda x, i, y: x.at[(*key, i)].set(y)  # noqa: E731
+        f, index = compiled(update, donate=("x",)), IntTensor[NumPy].from_data([2, 0, 2])
+        x = f(Tensor[NumPy].ones((3, 3)), index, Tensor[NumPy].zeros((3, 3)))
+        values = Tensor.normal((3, 3), generator=Generator(0), device=NumPy)
+        address, expected = x._primitive.ctypes.data, update(x + 0.0, index, values).tolist()
+        out = f(x, index, values)
+        assert out._primitive.ctypes.data == address
+        assert out.tolist() == expected
+        kept = out.to_numpy()
+        assert f(out, index, out + 0.0)._primitive.ctypes.data != address
+        assert kept.tolist() == expected
+
+    def test_an_indexed_update_of_a_donated_argument_by_itself(self) -> None:
+        f = compiled(lambda x, i: x.at[i].set(x.T), donate=("x",))
+        index, x = IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+        assert f(x + 0.0, index).tolist() == [[2.0, 4.0], [1.0, 3.0]]
+
     def test_a_result_that_is_the_argument(self) -> None:
         f = compiled(lambda x, y: (x, y + 1.0), donate=("x",))
         x = tensor(1.0)

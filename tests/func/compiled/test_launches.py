@@ -110,6 +110,38 @@ def test_steps_of_layers_of_one_shape(optim: Any, donate: tuple[str, ...], each_
             same(p.value, q.value, 1e-4)
 
 
+def test_a_copy_of_a_view_waits_for_the_kernels_before_it(each_way: None) -> None:
+    plan = compiled(lambda x: (x * 2.0 + x).transpose(0, 1).reshape(-1)[1:] * 1.0)
+    for _ in range(2):
+        x = data(3, 4)
+        same(plan(x), (x * 3.0).transpose(0, 1).reshape(-1)[1:])
+
+
+CHANNELS = [((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 4, 5), (1, 3, 4, 1)), ((4, 2, 3, 2), (2, 3, 1)), ((3, 1, 4, 5), (4, 1))]
+"""The shapes of arrays, and of values that are repeated along their first dims."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "small"), CHANNELS)
+def test_values_for_each_channel(shape: tuple[int, ...], small: tuple[int, ...], dtype: str, each_way: None) -> None:
+    def f(x: Any, scale: Any, shift: Any) -> Any:
+        y = (x * scale.exp() + shift).relu()
+        return y, y.sum(-1), y * scale
+
+    plan = compiled(f)
+    for _ in range(3):
+        given = data(*shape, dtype=dtype), data(*small, dtype=dtype), data(*small, dtype=dtype)
+        for got, expected in zip(plan(*given), f(*given), strict=True):
+            same(got, expected)
+
+
+@joins
+def test_a_batch_norm_of_running_averages_is_one_kernel_with_its_neighbours() -> None:
+    norm = BatchNorm(4, device=NumPy)
+    plan = compiled(lambda x, y: (norm(x) + y).relu()).explain(data(2, 4, 5, 5), data(2, 4, 5, 5))
+    assert plan.programs[-1].operations == ("mul", "add", "add", "relu")
+
+
 @joins
 def test_kernels_and_products_are_one_call() -> None:
     model: Any = compiled(Sequential(Linear(8, 8, device=NumPy), Tanh(), Linear(8, 8, device=NumPy), Tanh()))

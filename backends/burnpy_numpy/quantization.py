@@ -1,0 +1,49 @@
+"""Products with quantized matrices: few rows by a kernel, many by OpenBLAS with blocks of the matrix as floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64, uint8
+from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import family_kernels
+
+_FEW = 32
+"""The number of rows from which converting blocks of the matrix for OpenBLAS takes less time than the kernel."""
+_BLOCK = 1 << 17
+"""The number of elements of the matrix that are converted at a time, so that they stay in the cache."""
+
+
+class NumPyQuantization(ArrayBackend):
+    """Products of float32 and float64; 16-bit floats are computed by default."""
+
+    def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
+        if not (x.dtype is float32 or x.dtype is float64) or scale.dtype is not x.dtype or 0 in x.shape:
+            return super().quantized_matmul(x, weight, scale)
+        matrix, out = x.reshape((-1, x.shape[-1])), None
+        if len(matrix) < _FEW and (kernels := family_kernels("quantization")):
+            out = kernels.run_quantized_product(matrix, weight, scale)
+        if out is None:
+            out = self._call(_product_in_blocks, matrix, weight, scale)
+        return out.reshape((*x.shape[:-1], len(scale)))
+
+
+def _product_in_blocks(x: Any, weight: Any, scale: Any) -> Any:
+    """Return x times the transposed matrix, whose rows are converted to floats a block at a time."""
+    (rows, columns), (outputs, groups) = x.shape, scale.shape
+    size, step = columns // groups, max(1, _BLOCK // columns)
+    out, block = np.empty((rows, outputs), x.dtype), np.empty((step, groups, size), x.dtype)
+    for start in range(0, outputs, step):
+        some = weight[start : start + step]
+        floats, packed = block[: len(some)], some.reshape((len(some), groups, -1))
+        if weight.dtype is uint8:
+            floats[:, :, : size // 2] = packed & 15
+            floats[:, :, size // 2 :] = packed >> 4
+            floats -= 8
+        else:
+            floats[...] = packed
+        floats *= scale[start : start + step, :, None]
+        np.matmul(x, floats.reshape((len(some), columns)).T, out[:, start : start + step])
+    return out

@@ -1,0 +1,71 @@
+"""Products with a matrix of 8-bit or 4-bit ints and their scales: quantized weights.
+
+A row of the matrix is divided into groups of equal size, each with a scale; element k of a group is ``scale · int``.
+With one group, a row has one scale. An int8 matrix has one int in an element. A uint8 matrix has two, each plus 8:
+byte j of a group has element j in its lower 4 bits and element j + size / 2 in its upper 4, as llama.cpp's Q4_0, so
+that a vector of bytes becomes two vectors of neighbours.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from burnpy.backend.dtypes import uint8
+from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations.dense import rows
+from burnpy.backend.primitives import DType, Float, Int, Shape
+from burnpy.backend.schema import BILINEAR, derived
+
+
+def grouped_ints(b: Any, weight: Int, groups: int, dtype: DType) -> Float:
+    """Return the ints of a quantized matrix as floats, of shape (out, groups, size)."""
+    d, outputs = b.discrete, weight.shape[0]
+    parts = d.reshape(weight, (outputs, groups, weight.shape[1] // groups))
+    if weight.dtype != uint8:
+        return b.to_float(parts, dtype)
+    halves = d.bitwise_and(parts, 15), d.bitwise_right_shift(parts, 4)
+    return b.sub(b.to_float(d.cat([*halves], 2), dtype), 8.0)
+
+
+def dequantized(b: Any, weight: Int, scale: Float) -> Float:
+    """Return a quantized matrix as floats, of shape (out, in)."""
+    outputs, groups = scale.shape
+    ints = grouped_ints(b, weight, groups, scale.dtype)
+    return b.reshape(b.mul(ints, b.reshape(scale, (outputs, groups, 1))), (outputs, groups * ints.shape[2]))
+
+
+def quantized_matmul_x_vjp(i: Any, g: Float, weight: Int, scale: Float) -> Float:
+    """The product of g and the matrix."""
+    return i.matmul(g, dequantized(i, weight, scale))
+
+
+def quantized_matmul_scale_vjp(i: Any, g: Float, x: Float, weight: Int, scale_shape: Shape) -> Float:
+    """The gradient by the matrix, times the ints, summed over each group."""
+    ints = grouped_ints(i, weight, scale_shape[1], g.dtype)
+    by_element = i.reshape(i.matmul_tn(rows(i, g), rows(i, x)), ints.shape)
+    return i.sum(i.mul(by_element, ints), (2,), False)
+
+
+def quantized_matmul_batch(b: Any, x: Any, weight: Any, scale: Any) -> Any:
+    """Rows of all examples, if these share the matrix."""
+    if weight.batched or scale.batched:
+        return Quantization.quantized_matmul(b, x, weight, scale)
+    return b.batched(b.inner.quantized_matmul(x.value, weight.value, scale.value))
+
+
+class Quantization(OperationsBase):
+    """Products with quantized matrices."""
+
+    @derived(
+        BILINEAR,
+        flops=lambda x, out: 2 * prod(out) * x[-1],
+        vjp=(quantized_matmul_x_vjp, quantized_matmul_scale_vjp),
+        batch=quantized_matmul_batch,
+    )
+    def quantized_matmul(self, x: Float, weight: Int, scale: Float) -> Float:
+        """Product of x (…, in) and the transpose of a quantized matrix, (…, out), of the dtype of x and scale.
+
+        The matrix has 8-bit ints, int8 (out, in), or 4-bit ints, uint8 (out, in / 2), and scale (out, groups).
+        """
+        return self.matmul(x, self.mT(dequantized(self, weight, scale)))

@@ -1,0 +1,40 @@
+"""Derivatives of a solution by the equation that holds at it, not by the steps that found it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from burnpy.autodiff.modes import no_grad
+from burnpy.func.jacobians import jacfwd
+from burnpy.func.solvers.linear import Factors
+
+ORDER = 2
+"""The order up to which derivatives are exact."""
+
+
+def implicit(f: Callable[[Any], Any], x: Any) -> Any:
+    """Return a solution of f(x) = 0, a vector, with the derivatives that the implicit function theorem gives.
+
+    They are the derivatives of the iteration x ← x - J⁻¹ f(x), where the Jacobian J at the solution is a constant: each
+    step makes the derivatives of one more order exact. So they exist in both modes, under `vmap` and in compiled
+    functions, by all tensors that ``f`` closes over. The values stay as they are.
+    """
+    if not is_differentiated(f(x)):
+        return x
+    with no_grad():
+        factors = Factors(jacfwd(f)(x))
+    for _ in range(ORDER):
+        value = f(x)
+        x = x - factors.solve(value - value.detach())
+    return x
+
+
+def is_differentiated(x: Any) -> bool:
+    """Return whether a tensor is tracked, or has a tangent, on any level of its device."""
+    device, primitive = x._device, x._primitive
+    while device.differentiates:
+        if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
+            return True
+        primitive, device = getattr(primitive, "value", primitive), device.inner
+    return False

@@ -1,0 +1,58 @@
+"""How solvers report that they failed: by an error, also from a compiled function, or in their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from burnpy.backend.errors import ConvergenceError
+from burnpy.func.derivative_levels import base_for
+from burnpy.func.nested_calls import recorder_of
+from burnpy.tensor.joining import where
+from burnpy.tensor.levels import differs_between_examples
+
+_DIGITS = 6
+
+
+def select(condition: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
+    """Return the tensors ``new`` if a bool is True, else ``old``.
+
+    Its value is read where it can be, so that what is not taken has no part in derivatives. Otherwise `where` chooses.
+    """
+    recorded = recorder_of(base_for("where", (condition, *new, *old))) is not None
+    if recorded or differs_between_examples(condition):
+        return [x if x is y else where(condition, x, y) for x, y in zip(new, old, strict=True)]
+    return list(new if condition.item() else old)
+
+
+def refuse_failure(status: Any, causes: Mapping[int, Callable[..., str]], numbers: Sequence[Any]) -> None:
+    """Raise an error if a solver failed: at once, or in each replay of a compiled function.
+
+    Args:
+        status: a 0-d float tensor: 0, or the number of a cause.
+        causes: for each number the function of ``numbers``, in digits, that returns the message.
+        numbers: 0-d float tensors.
+
+    Raises:
+        ConvergenceError: the status is not 0.
+    """
+    values = [status.detach().int()]
+    for x in numbers:
+        values += _decimal(x.detach())
+
+    def error(status: int, *digits: int) -> ConvergenceError | None:
+        if status not in causes:
+            return None
+        shown = [f"{float(f'{m}e{e - _DIGITS}'):.6g}" for m, e in zip(digits[::2], digits[1::2], strict=True)]
+        return ConvergenceError(causes[status](*shown))
+
+    device: Any = status._device
+    device.discrete.defer_check(tuple([x._primitive for x in values]), error)
+
+
+def _decimal(x: Any) -> list[Any]:
+    """Return the digits of a number, and its power of ten, as ints: what checks of a device can pass to messages."""
+    x = x.to_dtype("float64").nan_to_num()
+    power = x.abs().maximum(1e-300).log10().floor()
+    digits = (x * 10.0 ** (-power) * 10.0**_DIGITS).round()
+    return [digits.int(), power.int()]

@@ -1,0 +1,131 @@
+"""Rotary position encoding of queries and keys, whose tables of cosines and sines are made once for all layers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.devices import innermost
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.nn.argument_checks import above_zero, whole
+from burnpy.nn.rotary_scaling import RotaryScaling
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+
+
+@explained
+def rotary_encoding(
+    x: Tensor[B],
+    *,
+    offset: int | IntTensor[B] = 0,
+    base: float = 10000.0,
+    interleaved: bool = True,
+    scaling: RotaryScaling | None = None,
+    length: int | None = None,
+) -> Tensor[B]:
+    """Rotate the k-th pair of elements of the vector at position t by the angle ``t · base ** (-2 k / E)``.
+
+    Products of rotated queries and keys depend on the difference of their positions alone.
+
+    Args:
+        x: shape (…, T, E), E even: queries or keys of each head.
+        offset: the position of the first of the T vectors: with a cache of keys, the number of keys in it. An
+            `IntTensor` has one for all, (), or is of shape (N,), one for each example of x, (N, …, T, E); then negative
+            positions, as of padding before a prompt, count as 0.
+        base: the base of the angles.
+        interleaved: whether pairs are neighbours, (0, 1), (2, 3), …, as in the paper; otherwise the k-th element of the
+            first half pairs with the k-th of the second, as in GPT-NeoX and Llama.
+        scaling: the scaling of the frequencies for contexts longer than those of the training, such as
+            `burnpy.nn.Llama3Scaling`.
+        length: the number of positions in all, past ones and these: required if ``offset`` is a tensor, and then an
+            upper bound.
+
+    Returns:
+        The shape and dtype of x. Angles are computed in float64.
+
+    Raises:
+        ShapeError: x has fewer than two dimensions, or E is odd; or an offset has another shape.
+        KindError: x is not a float tensor.
+        ArgumentError: ``base`` is not above 0; or an offset is a tensor, and ``length`` is missing.
+
+    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 0.0]])
+    >>> rotary_encoding(x).tolist()
+    [[1.0, 0.0], [0.540..., 0.841...]]
+    """
+    if not isinstance(x, Tensor):
+        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
+    above_zero("rotary_encoding", base=base)
+    cos, sin = _tables_of(x, offset, length, base, scaling)
+    if interleaved:
+        even, odd = x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2).unbind(-1)
+        return stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
+    low, high = x.chunk(2, -1) if x.shape[-1] else (x, x)
+    return cat([low * cos - high * sin, low * sin + high * cos], -1)
+
+
+def _tables_of(
+    x: Tensor[B], offset: int | IntTensor[B], length: int | None, base: float, scaling: RotaryScaling | None
+) -> tuple[Tensor[B], Tensor[B]]:
+    """Return the cosines and sines for x, (T, E / 2) or (N, 1, …, T, E / 2)."""
+    count, size = x.shape[-2:]
+    if isinstance(offset, IntTensor):
+        if length is None:
+            raise ArgumentError(
+                "rotary_encoding() got a tensor of offsets without length=, the largest number of positions; pass the "
+                "capacity of the cache"
+            )
+        if offset.ndim and (x.ndim < 3 or offset.shape != x.shape[:1]):
+            raise ShapeError(
+                f"rotary_encoding() got offsets of shape {offset.shape} for x of shape {x.shape}; expected () or "
+                f"{x.shape[:1]}, one for each example"
+            )
+        tables = _tables(x.device, x.dtype, size, float(base), scaling, length, 0, length)
+        steps = IntTensor.arange(0, count, device=offset.device)
+        positions = (offset.unsqueeze(-1) + steps if offset.ndim else offset + steps).clamp(0, length - 1)
+        form = (offset.shape[0], *(1,) * (x.ndim - 3), count, size // 2) if offset.ndim else (count, size // 2)
+        cos, sin = [table[positions].reshape(form) for table in tables]
+        return cos, sin
+    first = whole("rotary_encoding", "offset", offset)
+    known = first + count if length is None else length
+    start, stop = min(first, 0), max(_LEAST, 1 << (first + count - 1).bit_length())
+    tables = _tables(x.device, x.dtype, size, float(base), scaling, known, start, stop)
+    cos, sin = [table[first - start : first - start + count] for table in tables]
+    return cos, sin
+
+
+_LEAST = 64
+"""The least number of positions of a table; larger ones are powers of 2, so that few are made while a text grows."""
+
+
+def _tables(
+    device: B, dtype: DType, size: int, base: float, scaling: RotaryScaling | None, length: int, start: int, stop: int
+) -> tuple[Tensor[B], Tensor[B]]:
+    """Return the cosines and sines of the positions from ``start`` to ``stop``, each (stop - start, size / 2)."""
+    plain: Any = innermost(device)
+    seen = 0 if scaling is None else scaling.seen(length)
+    cos, sin = _made(plain.inner if plain.records else plain, dtype, size, base, scaling, seen, start, stop)
+    return cos.to_device(device), sin.to_device(device)
+
+
+@lru_cache(64)
+def _made(
+    device: Any, dtype: DType, size: int, base: float, scaling: RotaryScaling | None, seen: int, start: int, stop: int
+) -> tuple[Tensor[Any], Tensor[Any]]:
+    """Make the tables on a plain device, where all layers of a model find them again."""
+    scale = scaling or RotaryScaling()
+    angles = np.outer(np.arange(start, stop, dtype=np.float64), scale.frequencies(size, base, seen))
+    cos, sin = [Tensor.from_data((f(angles) * scale.amplitude).astype(dtype), device=device) for f in (np.cos, np.sin)]
+    return cos, sin

@@ -1,0 +1,183 @@
+"""Histograms of one variable or several: counts, or sums of weights, of the samples between edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+from burnpy.backend.dtypes import bool_, int64
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import integer, need_flag
+from burnpy.tensor.operands import need_floats, number, refuse_unless, together
+from burnpy.tensor.ordering import searchsorted
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B, V
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+
+class Histogram(NamedTuple, Generic[V]):
+    """The result of ``x.histogram(bins)``."""
+
+    hist: V
+    """The number of samples in each bin, their weights, or their density."""
+    bin_edges: V
+    """The edges of the bins, one more than bins."""
+
+
+class HistogramDD(NamedTuple, Generic[V]):
+    """The result of `histogramdd`."""
+
+    hist: V
+    """The number of samples in each bin, their weights, or their density, with a dimension for each variable."""
+    bin_edges: tuple[V, ...]
+    """The edges of the bins of each variable."""
+
+
+@explained
+def histogramdd(
+    x: Tensor[B],
+    bins: int | Sequence[int] | Sequence[Tensor[B]],
+    *,
+    range: Sequence[float] | None = None,  # PyTorch's name
+    weight: Tensor[B] | None = None,
+    density: bool = False,
+) -> HistogramDD[Tensor[B]]:
+    """Count the samples of several variables in the bins of a grid; see `Tensor.histogram`, of one variable.
+
+    Args:
+        x: the samples, of shape (…, variables).
+        bins: the number of bins, one for all variables or one for each; or the edges of the bins of each variable, 1-d
+            and ascending.
+        range: the ends of the bins, (low₀, high₀, low₁, high₁, …); by default the smallest and the largest sample.
+        weight: the weight of each sample, of x's shape without the last dimension. The gradient goes to the weights.
+        density: whether to divide by the sum of all bins, and by their volumes.
+
+    Raises:
+        ShapeError: x has no last dimension of samples, or another argument does not fit its shape.
+        ArgumentError: there are no bins, or their ends are not finite, or edges do not ascend.
+        DTypeError: the weights or the edges have another dtype than x.
+
+    >>> from burnpy import Tensor, histogramdd
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[0.0, 1.0], [0.25, 0.0], [1.0, 1.0]])
+    >>> histogramdd(x, 2).hist.tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    need_floats("histogramdd", x)
+    if x.ndim < 2:
+        raise ShapeError(f"histogramdd() got shape {x.shape}; expected (…, variables), such as (samples, variables)")
+    variables = x.shape[-1]
+    each: Any = [bins] * variables if isinstance(bins, int) else bins
+    if not isinstance(each, (list, tuple)) or len(each) != variables:
+        raise ArgumentError(
+            f"histogramdd() got bins={describe(bins)} for {variables} variables; give an int, or a list with an int "
+            "or a vector of edges for each variable"
+        )
+    ends: Any = range
+    if ends is not None and (not isinstance(ends, (list, tuple)) or len(ends) != 2 * variables):
+        raise ArgumentError(
+            f"histogramdd() got range={describe(ends)} for {variables} variables; give {2 * variables} numbers, (low, "
+            "high, …)"
+        )
+    ranges = [None] * variables if ends is None else list(zip(ends[::2], ends[1::2], strict=True))
+    hist, edges = counted("histogramdd", x, each, ranges, weight, density)
+    return HistogramDD(hist, edges)
+
+
+def counted(
+    operation: str, x: Any, bins: Sequence[Any], ranges: Sequence[Any], weight: Any, density: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return the histogram of samples of shape (…, variables), and the edges of each variable.
+
+    Args:
+        operation: the name for messages.
+        x: the samples.
+        bins: for each variable the number of bins, or a vector of their edges.
+        ranges: for each variable the ends of the bins, or None.
+        weight: the weights of the samples, or None.
+        density: whether to divide by the sum, and by the volumes of the bins.
+    """
+    need_flag(density, "density", operation)
+    vectors = [each for each in bins if isinstance(each, TensorBase)]
+    for each in vectors:
+        _check_dtype(operation, x, each, "edges")
+        if each.ndim != 1 or each.shape[0] < 2:
+            raise ShapeError(f"{operation}() got edges of shape {each.shape}; expected a vector of 2 or more")
+    if weight is not None:
+        _check_dtype(operation, x, weight, "weight")
+        if weight.shape != x.shape[:-1]:
+            raise ShapeError(f"{operation}() got weight of shape {weight.shape}; the samples have shape {x.shape[:-1]}")
+    x, *others = together(operation, x, *vectors, *([] if weight is None else [weight]))
+    given, b, d = iter(others), x._backend, x._device.discrete
+    samples = x.detach().reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+    edges: list[Any] = []
+    place, inside = x._int(d.full((samples.shape[0],), 0, int64)), x._bool(d.full((samples.shape[0],), True, bool_))
+    for k, (count, ends) in enumerate(zip(bins, ranges, strict=True)):
+        column = samples[:, k]
+        edge = next(given).detach() if isinstance(count, TensorBase) else _even(operation, column, count, ends)
+        refuse_unless(
+            x.device, (edge[1:] >= edge[:-1])._primitive, ArgumentError(f"{operation}() got edges that do not ascend")
+        )
+        last = edge.shape[0] - 2
+        place = place * (last + 1) + (searchsorted(edge, column, right=True) - 1).clamp(0, last)
+        inside = (column >= edge[0]) & (column <= edge[-1]) & inside
+        edges.append(edge)
+    shape = tuple([edge.shape[0] - 1 for edge in edges])
+    size = math.prod(shape)
+    if weight is None:
+        counts = d.index_add(d.full((size,), 0, int64), 0, place._primitive, d.to_int(inside._primitive, int64))
+        hist = x._like(b.to_float(counts, x.dtype))
+    else:
+        kept = b.where(inside._primitive, next(given).flatten()._primitive, 0.0)
+        hist = x._like(b.index_add(b.full((size,), 0.0, x.dtype), 0, place._primitive, kept))
+    hist = hist.reshape(shape)
+    if density:
+        hist = hist / hist.sum()
+        for k, edge in enumerate(edges):
+            hist = hist / (edge[1:] - edge[:-1]).reshape((-1, *(1,) * (len(edges) - 1 - k)))
+    return hist, tuple(edges)
+
+
+def _even(operation: str, x: Any, bins: Any, ends: Any) -> Any:
+    """Return the edges of bins of equal width, between two numbers or, for None, the extremes of a vector x.
+
+    Ends that are equal move apart by 0.5 each; without elements they are 0 and 1, as in NumPy.
+    """
+    count = integer(bins, "number of bins", operation)
+    if count < 1:
+        raise ArgumentError(f"{operation}() got {count} bins; it needs at least 1")
+    b, dtype = x._backend, x.dtype
+    if ends is not None:
+        if not isinstance(ends, (list, tuple)) or len(ends) != 2:
+            raise ArgumentError(f"{operation}() got range={describe(ends)}; expected two numbers, (low, high)")
+        least, most = (float(number(x, end, operation)) for end in ends)
+        if not (math.isfinite(most - least) and least <= most):
+            raise ArgumentError(f"{operation}() got bins from {least} to {most}; the ends are finite, and ascend")
+    else:
+        least, most = 0.0, 1.0
+    low, high = (b.full((), end, dtype) for end in (least, most))
+    if ends is None and x.shape[0]:
+        low, high = (extreme(x._primitive, (0,), False) for extreme in (b.amin, b.amax))
+    equal = b.eq(low, high)
+    low, high = b.where(equal, b.sub(low, 0.5), low), b.where(equal, b.add(high, 0.5), high)
+    width = b.sub(high, low)
+    refuse_unless(
+        x.device,
+        b.isfinite(width),
+        ArgumentError(f"{operation}() got samples that are NaN or infinite, or too far apart; give range=(low, high)"),
+    )
+    share = b.linspace(0.0, 1.0, count + 1, dtype)
+    edges = b.minimum(b.add(b.mul(share, width), low), high)
+    return x._like(b.where(b.eq(share, 1.0), high, edges))
+
+
+def _check_dtype(operation: str, x: Any, other: Any, name: str) -> None:
+    """Check that another argument is a float tensor of x's dtype."""
+    if not isinstance(other, TensorBase) or other.kind != "float":
+        raise KindError(f"{operation}() takes {name} as a Tensor, got {describe(other)}")
+    if other.dtype != x.dtype:
+        raise DTypeError(f"{operation}() got dtype {x.dtype} with {name} of dtype {other.dtype}; they must be equal")
