@@ -76,10 +76,10 @@ class Layer(Module[B]):
 
     def torch_names(self) -> dict[str, Any]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
-        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+        sizes = dict.fromkeys([f"attention.self.{part}" for part in ("query", "key", "value")], self.attention.size)
         return {
-            "attention.in_proj_weight": [f"{part}.weight.T" for part in parts],
-            "attention.in_proj_bias": [f"{part}.bias" for part in parts],
+            "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
+            "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
             "attention.out_proj": "attention.output.dense",
             "norm1": "attention.output.LayerNorm",
             "up": "intermediate.dense",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
@@ -135,9 +136,8 @@ def _prompts(tokens: Any) -> tuple[list[list[int]], bool]:
         rows: Any = tokens.tolist()
         return rows, False
     try:
-        single = all(not hasattr(each, "__len__") for each in tokens)
-        rows = [tokens] if single else tokens
-        return [[int(token) for token in row] for row in rows], single
+        single = not any(hasattr(each, "__len__") for each in tokens)
+        return [[index(token) for token in row] for row in ([tokens] if single else tokens)], single
     except TypeError as error:
         raise KindError(f"generate() takes a list of tokens, or a list of such lists, got {tokens!r:.60}") from error
 

@@ -91,10 +91,12 @@ class Layer(Module[B]):
 
     def torch_names(self) -> dict[str, Any]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
-        after = "post_feedforward_layernorm"
+        attention = self.attention
+        heads = {"q": attention.heads, "k": attention.key_heads, "v": attention.key_heads}
+        sizes = {f"self_attn.{part}_proj": count * attention.head_size for part, count in heads.items()}
         names: dict[str, Any] = {
-            "attention.in_proj_weight": [f"self_attn.{part}_proj.weight.T" for part in "qkv"],
-            "attention.in_proj_bias": [f"self_attn.{part}_proj.bias" for part in "qkv"],
+            "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
+            "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
             "attention.out_proj": "self_attn.o_proj",
             "attention.q_norm": "self_attn.q_norm",
             "attention.k_norm": "self_attn.k_norm",
@@ -104,7 +106,8 @@ class Layer(Module[B]):
         }
         if self.after1 is None:
             return names
-        return names | {"after1": "post_attention_layernorm", "norm2": "pre_feedforward_layernorm", "after2": after}
+        outputs = {"after1": "post_attention_layernorm", "after2": "post_feedforward_layernorm"}
+        return names | outputs | {"norm2": "pre_feedforward_layernorm"}
 
 
 class Llama(Decoder[B]):

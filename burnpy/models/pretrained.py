@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import RecordError, path_shown
+from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.module import Module
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import write
@@ -81,7 +82,8 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
     """
     path = path_of(folder, "from_pretrained()")
     config: Any = cls._config.read(path)
-    model = cls._of(config, device)
+    with init_empty_weights():
+        model = cls._of(config, device)
     architectures = config.others.get("architectures") or [model._architecture()]
     if model._architecture() not in architectures and not cls._heads:
         raise RecordError(
@@ -96,5 +98,4 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
         name = name.removeprefix(cls._prefix)
         return ours.get(name, name)
 
-    model = from_torch(model, os.path.join(path, WEIGHTS), remap=renamed, dtype="file")
-    return model if dtype is None else model.astype(dtype)
+    return from_torch(model, path, remap=renamed, dtype="file" if dtype is None else dtype)

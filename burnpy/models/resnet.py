@@ -19,7 +19,7 @@ from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.normalization import BatchNorm
 from burnpy.nn.layers.pooling import MaxPool2d
 from burnpy.nn.module import Module, rebound
-from burnpy.record.torch_weights import torch_names
+from burnpy.record.torch_names import torch_names
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class ResNet(Pretrained[B]):
         return {f"stages.{k}": f"layer{k + 1}" for k in range(len(self.stages))}
 
     def _file_names(self) -> dict[str, str]:
-        return {name: _in_transformers(path) for path, (name, _) in torch_names(self).items()}
+        return {parts[0].name: _in_transformers(path) for path, parts in torch_names(self).items()}
 
     def valid(self: ResNet[Autodiff[I]]) -> ResNet[I]:
         """Return the same model on the inner backend."""

@@ -139,7 +139,7 @@ DECODERS = {name: case for name, case in CASES.items() if issubclass(case.ours, 
 def made(case: Case, folder: Path, dtype: str = "float32") -> Any:
     """Return transformers' model with random weights, saved in the folder."""
     torch.manual_seed(0)
-    theirs = case.theirs(case.config(attn_implementation="eager" if case.ours is models.Llama else "sdpa")).eval()
+    theirs = case.theirs(case.config(attn_implementation="eager")).eval()
     for name, x in (*theirs.named_parameters(), *theirs.named_buffers()):
         if x.ndim == 1 and "inv_freq" not in name:
             x.data.uniform_(0.5, 1.5) if "var" in name or "weight" in name else x.data.normal_(0.0, 0.2)
@@ -198,8 +198,7 @@ def test_outputs_of_the_same_weights_agree(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(compared(our_outputs(case, ours, inputs)), expected, rtol=2e-5, atol=2e-5)
 
     ours.save_pretrained(tmp_path / "ours")
-    extra = {"attn_implementation": "eager"} if case.ours is models.Llama else {}
-    again, info = case.theirs.from_pretrained(tmp_path / "ours", output_loading_info=True, **extra)
+    again, info = case.theirs.from_pretrained(tmp_path / "ours", output_loading_info=True, attn_implementation="eager")
     assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     with torch.no_grad():
         saved = compared(their_outputs(case, again.eval(), inputs))
@@ -226,7 +225,8 @@ def test_a_training_step_agrees(name: str, tmp_path: Path) -> None:
     logits = our_outputs(case, ours, inputs)
     logits = logits[BoolTensor.from_data(REAL, device=Train)] if logits.ndim == 3 else logits
     grads = cross_entropy(logits, IntTensor.from_data(labels, device=Train)).backward()
-    found = to_torch(ours.valid().replace({path: param.value.grad(grads) for path, param in ours.named_params().items()}))
+    gradients = {path: param.value.grad(grads) for path, param in ours.named_params().items()}
+    found = to_torch(ours.valid().with_state({path: x for path, x in gradients.items() if x is not None}, strict=False))
     names = ours._file_names()
     found = {names.get(key, key): value for key, value in found.items()}
     saved = {key: value for key, value in renamed(case, theirs).items() if value.grad is not None}
@@ -265,7 +265,7 @@ def test_bfloat16_is_as_near_to_float32_as_in_transformers(name: str, tmp_path: 
     ours = case.ours.from_pretrained(tmp_path, device=NumPy)
     assert {str(param.dtype) for param in ours.params()} == {"bfloat16"}
     error, theirs_error = np.abs(compared(our_outputs(case, ours, inputs)) - exact).max(), np.abs(rounded - exact).max()
-    assert error <= 2 * theirs_error, (error, theirs_error)
+    assert error <= max(2 * theirs_error, 2**-6 * np.abs(exact).max()), (error, theirs_error)
     wide = case.ours.from_pretrained(tmp_path, device=NumPy, dtype="float32")
     np.testing.assert_allclose(compared(our_outputs(case, wide, inputs)), exact, rtol=2e-5, atol=3e-5)
 
