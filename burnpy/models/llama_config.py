@@ -45,7 +45,7 @@ class LlamaConfig(Config):
     """
 
     model_types: ClassVar = tuple(DEFAULTS)
-    harmless: ClassVar = frozenset({"pretraining_tp", "_sliding_window_pattern", "cache_implementation", "rope_interleaved"})
+    harmless: ClassVar = frozenset({"_sliding_window_pattern", "cache_implementation", "max_window_layers", "pretraining_tp"})
 
     model_type: ModelType = "llama"
     vocab_size: int = 32000  #: the number of tokens
@@ -191,7 +191,7 @@ def _collect_rope(kind: str, options: dict[str, Any]) -> None:
 def _collect_windows(kind: str, options: dict[str, Any]) -> None:
     """Make ``layer_types`` and ``sliding_window`` of the options that they follow from."""
     count = options.get("num_hidden_layers", 32)
-    used, first = options.pop("use_sliding_window", False), options.pop("max_window_layers", 28)
+    used, first = options.pop("use_sliding_window", False), options.get("max_window_layers", 28)
     pattern = options.pop("sliding_window_pattern", 6)
     if kind in ("qwen2", "qwen3") and not used:
         options["sliding_window"] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ShapeError
 from burnpy.models.config import Activation, LabelledConfig, activation
@@ -47,7 +47,7 @@ class VitConfig(LabelledConfig):
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
     layer_norm_eps: float = 1e-12
-    qkv_bias: bool = True  #: whether the projections to queries, keys and values have a bias
+    qkv_bias: Literal[True] = True  #: the projections to queries, keys and values have a bias
 
     @property
     def image(self) -> tuple[int, ...]:
@@ -69,12 +69,7 @@ class Layer(Module[B]):
         self.activation = config.hidden_act
         self.norm1, self.norm2 = LayerNorm(size, eps=eps, device=device), LayerNorm(size, eps=eps, device=device)
         self.attention = MultiHeadAttention(
-            size,
-            config.num_attention_heads,
-            dropout=config.attention_probs_dropout_prob,
-            bias=config.qkv_bias,
-            out_bias=True,
-            **small,
+            size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob, **small
         )
         self.up, self.down = Linear(size, inner, **small), Linear(inner, size, **small)
         self.dropout = Dropout(config.hidden_dropout_prob)
