@@ -20,12 +20,12 @@ class NumPyDistances(ArrayBackend):
     """Distances of float32 and float64 rows by kernels."""
 
     def cdist(self, x: Any, y: Any, p: float) -> Any:
-        total = None
+        out = None
         if _suits(x, y) and (kernels := family_kernels("distances")):
-            total = kernels.run_distance_sums(x, y, p)
-        if total is None:
+            out = kernels.run_distances(x, y, p)
+        if out is None:
             return super().cdist(x, y, p)
-        return self._call(_roots, self, total, x, y) if p == 2 else total
+        return self._call(_exact, self, out, x, y) if p == 2 else out
 
     def cdist_backward(self, grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
         total = None
@@ -56,13 +56,13 @@ def _shares(grad: Any, out: Any) -> Any:
     return shares
 
 
-def _roots(b: NumPyDistances, total: Any, x: Any, y: Any) -> Any:
-    """Return the roots of sums of squares; those that may have over- or underflowed are computed again, scaled."""
-    least, most = SAFE[total.dtype]
-    if least < total.min() and total.max() < most:
-        return np.sqrt(total, total)
-    safe = np.logical_and(np.greater(total, least), np.less(total, most))
-    out = np.sqrt(total, total)
+def _exact(b: NumPyDistances, out: Any, x: Any, y: Any) -> Any:
+    """Return distances; those whose sums of squares may have over- or underflowed are computed again, scaled."""
+    least, most = SAFE[out.dtype]
+    least **= 0.5
+    if least < out.min() and out.max() < most:
+        return out
+    safe = np.logical_and(np.greater(out, least), np.less(out, most))
     if not safe.all():
         *outer, row, column = np.nonzero(np.logical_not(safe))
         difference = x[(*outer, row)] - y[(*outer, column)]

@@ -12,14 +12,16 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import resampling
-from burnpy_numpy.kernels import launch
+from burnpy_numpy.kernels import resampling as kernels
 from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
 SIZES = {  # members, channels, elements, taps, points
     "whole vectors": (2, 8, 30, 4, 16),
-    "vectors and channels that overlap": (2, 5, 30, 4, 11),
+    "squares that overlap, and lanes without a channel": (2, 5, 30, 4, 11),
+    "two blocks of channels": (2, 21, 30, 4, 19),
     "few points": (3, 3, 7, 2, 3),
+    "few places": (2, 6, 99, 2, 8),
     "one of each": (1, 1, 1, 1, 1),
     "more taps than elements": (2, 2, 3, 9, 10),
 }
@@ -68,7 +70,7 @@ def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_special_values_stay_where_they_are_picked(name: str) -> None:
-    args = of("float32", calls("vectors and channels that overlap")[name])
+    args = of("float32", calls("squares that overlap, and lanes without a channel")[name])
     for array in args:
         if isinstance(array, np.ndarray) and array.dtype.kind == "f":
             array[0, 0, :3] = np.nan, np.inf, -np.inf
@@ -101,7 +103,7 @@ def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_do_not_depend_on_how_work_is_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    args = of("float32", calls("vectors and channels that overlap")[name])
+    args = of("float32", calls("two blocks of channels")[name])
     wanted, ranges = getattr(D, name)(*args), list[int]()
 
     def by_ones(work: Any, size: int, each: float = 1) -> None:
@@ -109,8 +111,6 @@ def test_results_do_not_depend_on_how_work_is_divided(name: str, monkeypatch: py
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    monkeypatch.setattr(kernels, "shared", by_ones)
     np.testing.assert_array_equal(getattr(D, name)(*args), wanted)
     assert max(ranges) > 1

@@ -3,102 +3,165 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from burnpy_numpy.kernels.channel_blocks import vector_width
 from burnpy_numpy.kernels.instructions import applied
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import aligned_copy, block_starts, block_width
+from burnpy_numpy.kernels.launch import block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.vectors import Vector
 
-_BYTES = 256
-"""The size of the parts of rows that are computed at a time."""
+_VECTORS, _ROWS = 2, 4
+"""The registers of a vector, and the rows of x that it is computed for at a time: enough sums that none waits for the
+last addition."""
 
 
-def run_distance_sums(x: Any, y: Any, p: float) -> Any:
-    """Return the sums of the squares, for p = 2, or of the magnitudes of the differences of rows; the largest for ∞.
-
-    None if kernels are off.
-    """
-    return _run_for_pairs(distance_sums, p, x, y)
+def run_distances(x: Any, y: Any, p: float) -> Any:
+    """Return the p-norms of the differences of rows, for p = 1, 2 and ∞; None if kernels are off."""
+    return _run_for_pairs(row_distances, p, x, y)
 
 
 def run_tie_counts(x: Any, y: Any, out: Any) -> Any:
     """Return how many differences of rows are as large as ``out``, or NaN; None if kernels are off."""
-    return _run_for_pairs(tie_counts, math.inf, x, y, np.ascontiguousarray(out))
+    return _run_for_pairs(tie_counts, math.inf, x, y, contiguous(out))
 
 
 def _run_for_pairs(template: Callable[..., str], p: float, x: Any, y: Any, *more: Any) -> Any:
     """Run a kernel that gives a number for each pair of rows."""
-    width = block_width(y.shape[-2], _BYTES // x.dtype.itemsize)
-    kernel = template_kernel(template, x.dtype, p, width)
+    width, rows, firsts, starts = _tiles(x, y.shape[-2])
+    columns = contiguous(y.swapaxes(-1, -2))
+    kernel = template_kernel(template, x.dtype, p, width, rows)
     if kernel is None:
         return None
     (*outer, n, k), m = x.shape, y.shape[-2]
-    out, starts = np.empty((*outer, n, m), x.dtype), block_starts(m, width)
-    arrays = (np.ascontiguousarray(x), aligned_copy(y.swapaxes(-1, -2)), out, starts, *more)
-    kernel.run(arrays, (n, m, k, len(starts)), math.prod(outer) * n, m * k)
+    out = np.empty((*outer, n, m), x.dtype)
+    arrays = (contiguous(x), columns, out, firsts, starts, *more)
+    sizes = (len(firsts), n, m, k, len(starts))
+    kernel.run(arrays, sizes, math.prod(outer) * len(firsts), rows * m * k)
     return out
 
 
 def run_weighted_differences(grad: Any, x: Any, y: Any, out: Any, p: float) -> Any:
-    """Return the gradient by x of `run_distance_sums`, up to a factor of 2 for p = 2; None if kernels are off.
+    """Return the sums of the differences of each row of x and all of y, each times a weight; None if kernels are off.
 
-    ``out`` is its result, which is used for p = ∞ alone.
+    For p = 1 they are those of the signs, and for p = ∞ of the signs of the differences as large as the distance.
+
+    Args:
+        grad: the weights, (…, n, m).
+        x: (…, n, k).
+        y: (…, m, k).
+        out: the distances, (…, n, m), which are used for p = ∞ alone.
+        p: 1, 2 or ∞.
     """
-    k = x.shape[-1]
-    width = block_width(k, _BYTES // x.dtype.itemsize)
-    kernel = template_kernel(weighted_differences, x.dtype, p, width)
+    width, rows, firsts, starts = _tiles(x, x.shape[-1])
+    kernel = template_kernel(weighted_differences, x.dtype, p, width, rows)
     if kernel is None:
         return None
-    total, starts = np.empty(x.shape, x.dtype), block_starts(k, width)
-    rows, weights, distances = (np.ascontiguousarray(a) for a in (x, grad, out))
-    arrays = (rows, aligned_copy(y), weights, total, starts, distances)
-    n, m = x.shape[-2], y.shape[-2]
-    kernel.run(arrays, (n, m, k, len(starts)), x.size // k, m * k)
+    (*outer, n, k), m = x.shape, y.shape[-2]
+    total, weights = np.empty(x.shape, x.dtype), contiguous(grad)
+    arrays = (
+        contiguous(x),
+        contiguous(y),
+        weights,
+        total,
+        firsts,
+        starts,
+        contiguous(out) if math.isinf(p) else weights,
+    )
+    kernel.run(arrays, (len(firsts), n, m, k, len(starts)), math.prod(outer) * len(firsts), rows * m * k)
     return total
 
 
-def distance_sums(dtype: str, p: float, width: int) -> str:
-    """Return the text of the kernel of the sums of the squares, or of the magnitudes, of the differences of rows.
+def _tiles(x: Any, columns: int) -> tuple[int, int, Any, Any]:
+    """Return the size of a vector of so many columns, the rows of x beside it, and the first of each."""
+    width, rows = block_width(columns, _VECTORS * vector_width(x.dtype)), block_width(x.shape[-2], _ROWS)
+    return width, rows, block_starts(x.shape[-2], rows), block_starts(columns, width)
 
-    For p = ∞ it is the largest magnitude, NaN if one is NaN.
 
-    The table: x (batch, n, k), y transposed, (batch, k, m), the sums (batch, n, m), and int64, the first column of each
-    vector of m. The sizes: n, m, k and vectors. ``begin`` and ``end`` are rows of x.
+def contiguous(x: Any) -> Any:
+    """Return x if it is C-contiguous, else a copy that is; transposed matrices are copied by a kernel."""
+    rows, columns = x.shape[-2:]
+    width = vector_width(x.dtype)
+    if x.flags.c_contiguous or min(rows, columns) < width or not x.swapaxes(-1, -2).flags.c_contiguous:
+        return np.ascontiguousarray(x)
+    kernel = template_kernel(transposed_matrices, x.dtype, width)
+    if kernel is None:
+        return np.ascontiguousarray(x)
+    out, lines, places = np.empty(x.shape, x.dtype), block_starts(rows, width), block_starts(columns, width)
+    arrays = (x.swapaxes(-1, -2), out, lines, places)
+    kernel.run(arrays, (columns, rows, len(places), len(lines)), x.size // (rows * columns), rows * columns)
+    return out
+
+
+def transposed_matrices(dtype: str, width: int) -> str:
+    """Return the text of the kernel that transposes matrices, by squares in registers.
+
+    The table: the matrices (batch, n, m), the transposed ones, and int64, the first column and the first row of each
+    square. The sizes: n, m, and the numbers of squares along both. ``begin`` and ``end`` are matrices.
 
     Args:
         dtype: float32 or float64.
-        p: 1, 2 for squares, or ∞.
-        width: the number of elements of a vector.
+        width: the number of elements of a vector, at most n and m.
     """
     w = Loops(width, 4, 4)
-    out = w.table[2]
-    with _pairs(w, dtype, w.constant(0.0, dtype), out) as (difference, _, total):
-        so_far = w.get(total, dtype)
-        if p == 2:
-            w.set(total, w.fma(difference, difference, so_far))
-        else:
-            size = w.call("fabs", difference)
-            w.set(total, w.call("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size))
+    x, out, columns, rows = w.table
+    n, m, down, across = w.sizes
+    with w.loop("%begin", "%end") as b:
+        start = w.times(b, w.times(n, m))
+        with w.loop("0", down) as i, w.loop("0", across) as j:
+            row, column = w.number(rows, i), w.number(columns, j)
+            source = w.plus(start, w.plus(w.times(row, m), column))
+            target = w.plus(start, w.plus(w.times(column, n), row))
+            lines = [w.element(x, w.times(m, k), dtype) for k in range(width)]
+            for k, line in enumerate(w.load_tile(lines, source, dtype)):
+                w.store(line, w.element(out, w.plus(target, w.times(n, k)), dtype), None)
     return w.function()
 
 
-def tie_counts(dtype: str, p: float, width: int) -> str:
+def row_distances(dtype: str, p: float, width: int, rows: int) -> str:
+    """Return the text of the kernel of the p-norms of the differences of rows; for p = ∞, NaN if one is NaN.
+
+    The squares for p = 2 may overflow and underflow.
+
+    The table: x (batch, n, k), y transposed, (batch, k, m), the sums (batch, n, m), and int64, the first row of x of
+    each tile, and the first column of each vector of m. The sizes: the number of tiles of n rows, n, m, k and the
+    number of vectors. ``begin`` and ``end`` are tiles of all members of the batch.
+
+    Args:
+        dtype: float32 or float64.
+        p: 1, 2 or ∞.
+        width: the number of elements of a vector.
+        rows: the number of rows of a tile.
+    """
+    w = Loops(width, 5, 5)
+
+    def added(so_far: Vector, difference: Vector, place: str) -> Vector:
+        if p == 2:
+            return w.fma(difference, difference, so_far)
+        size = w.call("fabs", difference)
+        return w.call("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size)
+
+    _write_pairs(w, dtype, rows, added, lambda total: w.call("sqrt", total) if p == 2 else total)
+    return w.function()
+
+
+def tie_counts(dtype: str, p: float, width: int, rows: int) -> str:
     """Return the text of the kernel of the number of differences of rows whose magnitude is a given one, or NaN.
 
-    The table, sizes and arguments are those of `distance_sums`, with the magnitudes (batch, n, m) behind the table.
+    The table, sizes and arguments are those of `row_distances`, with the magnitudes (batch, n, m) behind the table.
     """
-    w = Loops(width, 5, 4)
-    _, _, out, _, given = w.table
+    w = Loops(width, 6, 5)
     one, zero = w.constant(1.0, dtype), w.constant(0.0, dtype)
-    with _pairs(w, dtype, zero, out) as (difference, place, total):
-        magnitude = w.load(w.element(given, place, dtype), dtype, None)
-        w.set(total, w.add(w.get(total, dtype), w.select(_is_tie(w, difference, magnitude), one, zero)))
+
+    def added(so_far: Vector, difference: Vector, place: str) -> Vector:
+        magnitude = w.load(w.element(w.table[5], place, dtype), dtype, None)
+        return w.add(so_far, w.select(_is_tie(w, difference, magnitude), one, zero))
+
+    _write_pairs(w, dtype, rows, added, lambda total: total)
     return w.function()
 
 
@@ -108,60 +171,77 @@ def _is_tie(w: Loops, difference: Vector, magnitude: Vector) -> Vector:
     return w.binary("or", equal, w.compare("uno", difference, difference))
 
 
-@contextmanager
-def _pairs(w: Loops, dtype: str, start: Vector, out: str) -> Generator[tuple[Vector, str, str]]:
+def _write_pairs(
+    w: Loops, dtype: str, count: int, added: Callable[[Vector, Vector, str], Vector], ended: Callable[[Vector], Vector]
+) -> None:
     """Write loops over pairs of rows, and over their elements.
 
-    Gives the differences of neighbouring pairs, the place of the first of these pairs among all, and the variable that
-    is stored in ``out`` at the end.
+    Args:
+        w: the kernel's lines.
+        dtype: float32 or float64.
+        count: the number of rows of a tile.
+        added: returns the sums of neighbouring pairs with a difference added, whose place among all pairs is given.
+        ended: returns the results for the sums.
     """
-    x, y, _, starts, *_ = w.table
-    n, m, k, vectors = w.sizes
-    with w.loop("%begin", "%end") as r:
-        row = w.element(x, w.times(r, k), dtype)
-        matrix = w.element(y, w.times(w.assign(f"sdiv i64 {r}, {n}"), w.times(k, m)), dtype)
+    x, y, out, firsts, starts, *_ = w.table
+    tiles, n, m, k, vectors = w.sizes
+    with w.loop("%begin", "%end") as tile:
+        member = w.assign(f"sdiv i64 {tile}, {tiles}")
+        first = w.plus(w.times(member, n), w.number(firsts, w.assign(f"srem i64 {tile}, {tiles}")))
+        matrix = w.element(y, w.times(member, w.times(k, m)), dtype)
+        numbers = [w.plus(first, i) for i in range(count)]
+        rows = [w.element(x, w.times(number, k), dtype) for number in numbers]
         with w.loop("0", vectors) as v:
-            first = w.number(starts, v)
-            place = w.plus(w.times(r, m), first)
-            total = w.variable(start)
+            start = w.number(starts, v)
+            places = [w.plus(w.times(number, m), start) for number in numbers]
+            totals = [w.variable(w.constant(0.0, dtype)) for _ in rows]
             with w.loop("0", k) as c:
-                column = w.load(w.element(matrix, w.plus(w.times(c, m), first), dtype), dtype, None)
-                yield w.sub(w.load_one(w.element(row, c, dtype), dtype), column), place, total
-            w.store(w.get(total, dtype), w.element(out, place, dtype), None)
+                column = w.load(w.element(matrix, w.plus(w.times(c, m), start), dtype), dtype, None)
+                for row, place, total in zip(rows, places, totals, strict=True):
+                    difference = w.sub(w.load_one(w.element(row, c, dtype), dtype), column)
+                    w.set(total, added(w.get(total, dtype), difference, place))
+            for place, total in zip(places, totals, strict=True):
+                w.store(ended(w.get(total, dtype)), w.element(out, place, dtype), None)
 
 
-def weighted_differences(dtype: str, p: float, width: int) -> str:
+def weighted_differences(dtype: str, p: float, width: int, count: int) -> str:
     """Return the text of the kernel of the sums of the differences of a row and all others, each with a weight.
 
-    The table: x (batch, n, k), y (batch, m, k), the weights (batch, n, m), the sums (batch, n, k), int64, the first
-    column of each vector of k, and the distances (batch, n, m). The sizes: n, m, k and vectors. ``begin`` and ``end``
-    are rows of x.
+    The table: x (batch, n, k), y (batch, m, k), the weights (batch, n, m), the sums (batch, n, k), int64, the first row
+    of each tile of x, and the first column of each vector of k, and the distances (batch, n, m). The sizes are those of
+    `row_distances`, with the vectors of k. ``begin`` and ``end`` are tiles.
 
     Args:
         dtype: float32 or float64.
         p: 1 for the signs of the differences in their place, 2, or ∞ for the signs where a magnitude is the distance.
         width: the number of elements of a vector.
+        count: the number of rows of a tile.
     """
-    w = Loops(width, 6, 4)
+    w = Loops(width, 7, 5)
     zero = w.constant(0.0, dtype)
-    x, y, weights, out, starts, distances = w.table
-    n, m, k, vectors = w.sizes
-    with w.loop("%begin", "%end") as r:
-        others = w.element(y, w.times(w.assign(f"sdiv i64 {r}, {n}"), w.times(k, m)), dtype)
-        line, limits = w.element(weights, w.times(r, m), dtype), w.element(distances, w.times(r, m), dtype)
+    x, y, weights, out, firsts, starts, distances = w.table
+    tiles, n, m, k, vectors = w.sizes
+    with w.loop("%begin", "%end") as tile:
+        member = w.assign(f"sdiv i64 {tile}, {tiles}")
+        first = w.plus(w.times(member, n), w.number(firsts, w.assign(f"srem i64 {tile}, {tiles}")))
+        others = w.element(y, w.times(member, w.times(k, m)), dtype)
+        rows = [w.plus(first, i) for i in range(count)]
         with w.loop("0", vectors) as v:
             start = w.number(starts, v)
-            place = w.plus(w.times(r, k), start)
-            mine = w.load(w.element(x, place, dtype), dtype, None)
-            total = w.variable(zero)
+            places = [w.plus(w.times(row, k), start) for row in rows]
+            mine = [w.load(w.element(x, place, dtype), dtype, None) for place in places]
+            totals = [w.variable(zero) for _ in rows]
             with w.loop("0", m) as j:
                 other = w.load(w.element(others, w.plus(w.times(j, k), start), dtype), dtype, None)
-                difference = w.sub(mine, other)
-                weight = w.load_one(w.element(line, j, dtype), dtype)
-                factor = difference if p == 2 else applied(w, "sign", [difference], dtype)
-                if math.isinf(p):
-                    tied = _is_tie(w, difference, w.load_one(w.element(limits, j, dtype), dtype))
-                    factor, weight = w.select(tied, factor, zero), w.select(tied, weight, zero)
-                w.set(total, w.fma(weight, factor, w.get(total, dtype)))
-            w.store(w.get(total, dtype), w.element(out, place, dtype), None)
+                for row, own, total in zip(rows, mine, totals, strict=True):
+                    pair = w.plus(w.times(row, m), j)
+                    difference = w.sub(own, other)
+                    weight = w.load_one(w.element(weights, pair, dtype), dtype)
+                    factor = difference if p == 2 else applied(w, "sign", [difference], dtype)
+                    if math.isinf(p):
+                        tied = _is_tie(w, difference, w.load_one(w.element(distances, pair, dtype), dtype))
+                        factor, weight = w.select(tied, factor, zero), w.select(tied, weight, zero)
+                    w.set(total, w.fma(weight, factor, w.get(total, dtype)))
+            for place, total in zip(places, totals, strict=True):
+                w.store(w.get(total, dtype), w.element(out, place, dtype), None)
     return w.function()

@@ -253,27 +253,6 @@ def reads_arrays() -> bool:
         return False
 
 
-def aligned_copy(x: Any) -> Any:
-    """Return a C-contiguous copy that starts at a multiple of a cache line's bytes.
-
-    NumPy's memory starts at a multiple of 16 bytes. Then each load of a vector as long as a cache line touches two of
-    them, and a kernel that reads the same rows many times takes twice as long.
-
-    >>> import numpy as np
-    >>> aligned_copy(np.ones((3, 5))).ctypes.data % 64
-    0
-    """
-    memory = np.empty(x.nbytes + _LINE, np.uint8)
-    start = -memory.ctypes.data % _LINE
-    out = memory[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
-    out[...] = x
-    return out
-
-
-_LINE = 64
-"""The bytes of a cache line."""
-
-
 def block_width(count: int, most: int) -> int:
     """Return the largest power of 2 up to a count and up to ``most``; 1 for a count of 0."""
     return min(most, 1 << max(count.bit_length() - 1, 0))

@@ -1,8 +1,10 @@
 """Sums of elements at given places, times weights, and their gradients, as kernels.
 
 Arrays are x, (members, channels, elements), places and weights, (members, taps, points), and sums,
-(members, channels, points). A place that is out of range stands for an element 0. Points are computed by vectors; the
-last ones may overlap with the ones before.
+(members, channels, points). A place that is out of range stands for an element 0.
+
+Lanes are channels: a buffer has a row of neighbouring channels for each element, so that a place is one load. Lanes
+beyond the last channel repeat it. Where the elements are many more than the places, each channel is read where it is.
 """
 
 from __future__ import annotations
@@ -12,168 +14,221 @@ from typing import Any
 
 import numpy as np
 
+from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.kernels.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import block_starts, block_width
+from burnpy_numpy.kernels.launch import TemplateKernel, block_starts
 from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
-
-_POINTS = 8
-"""The number of points of a vector."""
-_CHANNELS = 4
-"""The number of channels for which places are read once."""
 
 
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
     """Return the sums of the elements at places, times weights; None if kernels are off."""
-    width, block = block_width(places.shape[2], _POINTS), block_width(x.shape[1], _CHANNELS)
-    kernel = template_kernel(weighted_gather, x.dtype, width, block)
+    (n, channels, elements), (_, taps, points) = x.shape, places.shape
+    lanes = _lanes(x, elements, places)
+    kernel = template_kernel(weighted_gather, x.dtype, lanes)
     if kernel is None:
         return None
-    (n, channels, elements), (_, taps, points) = x.shape, places.shape
-    firsts, starts = block_starts(channels, block), block_starts(points, width)
     out = np.empty((n, channels, points), x.dtype)
-    arrays = [*map(np.ascontiguousarray, (x, places, weights)), out, firsts, starts]
-    sizes = (len(firsts), channels, elements, taps, points, len(starts))
-    kernel.run(arrays, sizes, n * len(firsts), block * taps * points)
+    sizes = (-(-channels // lanes), channels, elements, taps, points)
+    arrays = [*map(np.ascontiguousarray, (x, places, weights)), out]
+    _run(kernel, lanes, arrays, sizes, n * sizes[0], taps * points, elements)
     return out
 
 
 def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any:
     """Return the gradient of `run_weighted_gather` by its elements; None if kernels are off."""
-    kernel = template_kernel(weighted_scatter, grad.dtype)
+    (n, channels, points), taps = grad.shape, places.shape[1]
+    lanes = _lanes(grad, size, places)
+    kernel = template_kernel(weighted_scatter, grad.dtype, lanes)
     if kernel is None:
         return None
-    (n, channels, points), taps = grad.shape, places.shape[1]
     out = np.zeros((n, channels, size), grad.dtype)
+    sizes = (-(-channels // lanes), channels, size, taps, points)
     arrays = [*map(np.ascontiguousarray, (grad, places, weights)), out]
-    kernel.run(arrays, (channels, size, taps, points), n * channels, taps * points)
+    _run(kernel, lanes, arrays, sizes, n * sizes[0], taps * points, points + size)
     return out
 
 
 def run_gathered_products(grad: Any, x: Any, places: Any) -> Any:
     """Return the gradient of `run_weighted_gather` by its weights; None if kernels are off."""
-    width = block_width(places.shape[2], _POINTS)
-    kernel = template_kernel(gathered_products, x.dtype, width)
+    (n, channels, elements), (_, taps, points) = x.shape, places.shape
+    lanes = _lanes(x, elements, places)
+    kernel = template_kernel(gathered_products, x.dtype, lanes)
     if kernel is None:
         return None
-    (n, channels, elements), (_, taps, points) = x.shape, places.shape
-    out, starts = np.empty(places.shape, x.dtype), block_starts(points, width)
-    arrays = [np.ascontiguousarray(x), np.ascontiguousarray(places), np.ascontiguousarray(grad), out, starts]
-    kernel.run(arrays, (channels, elements, taps, points, len(starts)), n, channels * taps * points)
+    out = np.empty(places.shape, x.dtype)
+    sizes = (-(-channels // lanes), channels, elements, taps, points)
+    arrays = [*map(np.ascontiguousarray, (x, places, grad)), out]
+    _run(kernel, lanes, arrays, sizes, n, sizes[0] * taps * points, sizes[0] * elements)
     return out
 
 
-def weighted_gather(dtype: str, width: int, channels: int) -> str:
-    """Return the text of the kernel of the sums: several channels at a time, for which places are read once.
+def _lanes(x: Any, elements: int, places: Any) -> int:
+    """Return the number of channels of a vector; 1 if rows of them would not pay, or be as short as none.
 
-    The table: x, places (int64), weights, sums, and int64: the first channel of each block of channels, and the first
-    point of each vector. The sizes: the numbers of blocks of channels, channels, elements, taps, points and vectors.
-    ``begin`` and ``end`` are blocks of channels of all members.
+    Args:
+        x: an array with the channels and the dtype.
+        elements: the number of elements that have places.
+        places: the places.
+    """
+    lanes = min(vector_width(x.dtype), 1 << (x.shape[1] - 1).bit_length())
+    points = places.shape[2]
+    return lanes if min(points, elements) >= lanes and places.shape[1] * points >= elements else 1
+
+
+def _run(
+    kernel: TemplateKernel, lanes: int, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: int, rows: int
+) -> None:
+    """Run a kernel with the first point and element of each square, one row of zeros, and a buffer of rows."""
+    points, elements = block_starts(sizes[4], lanes), block_starts(sizes[2], lanes)
+    given, numbers = [*arrays, points, elements], [*sizes, len(points), len(elements)]
+    dtype = arrays[-1].dtype
+
+    def work(begin: int, end: int) -> None:
+        room = np.empty(lanes * rows if lanes > 1 else 0, dtype)
+        kernel([*given, np.zeros(lanes, dtype), room], numbers, begin, end)
+
+    shared(work, blocks, lanes * each)
+    kernel.note()
+
+
+def weighted_gather(dtype: str, lanes: int) -> str:
+    """Return the text of the kernel of the sums.
+
+    The table: x, places (int64), weights, sums, the first point and the first element of each square (int64), a row for
+    places that are out of range, zeros, and the buffer. The sizes: the numbers of blocks of channels, channels,
+    elements, taps, points, and squares of points and of elements. ``begin`` and ``end`` are blocks of channels of all
+    members.
 
     Args:
         dtype: float32 or float64.
-        width: the number of points of a vector.
-        channels: the number of channels of a block.
+        lanes: the number of channels of a block, and of points of a square.
     """
-    w = Loops(width, 6, 6)
-    x, places, weights, out, firsts, starts = w.table
-    blocks, all_channels, elements, taps, points, vectors = w.sizes
+    w = _Rows(dtype, lanes)
+    x, places, weights, out, *_ = w.table
+    blocks, _, elements, taps, points, squares, _ = w.sizes
     with w.loop("%begin", "%end") as b:
-        n = w.assign(f"sdiv i64 {b}, {blocks}")
-        first = w.plus(w.times(n, all_channels), w.number(firsts, w.assign(f"srem i64 {b}, {blocks}")))
-        planes = [w.element(x, w.times(w.plus(first, c), elements), dtype) for c in range(channels)]
-        lines = [w.element(out, w.times(w.plus(first, c), points), dtype) for c in range(channels)]
+        n, block = w.assign(f"sdiv i64 {b}, {blocks}"), w.assign(f"srem i64 {b}, {blocks}")
+        rows, *_ = planes = w.channels(x, n, block, elements)
+        if lanes > 1:
+            rows = w.room_at("0")
+            w.fill(rows, planes, w.elements, w.sizes[6])
+        lines = w.channels(out, n, block, points)
         table = w.times(w.times(n, taps), points)
-        with w.loop("0", vectors) as v:
-            point = w.number(starts, v)
-            sums = [w.variable(w.constant(0.0, dtype)) for _ in range(channels)]
+        with w.loop("0", squares) as s:
+            point = w.number(w.points, s)
+            sums = [w.variable(w.constant(0.0, dtype)) for _ in range(lanes)]
             with w.loop("0", taps) as t:
                 at = w.plus(w.plus(table, w.times(t, points)), point)
-                there, lanes = _places(w, w.element(places, at, "int64"), elements)
-                weight = w.load(w.element(weights, at, dtype), dtype, None)
-                for plane, total in zip(planes, sums, strict=True):
-                    value = w.select(there, _picked(w, plane, lanes, dtype), w.constant(0.0, dtype))
+                for k, total in enumerate(sums):
+                    value = w.load(w.found(rows, places, w.plus(at, k)), dtype, None)
+                    weight = w.load_one(w.element(weights, w.plus(at, k), dtype), dtype)
                     w.set(total, w.add(w.get(total, dtype), w.mul(value, weight)))
-            for line, total in zip(lines, sums, strict=True):
-                w.store(w.get(total, dtype), w.element(line, point, dtype), None)
+            w.store_tile([w.get(total, dtype) for total in sums], lines, point)
     return w.function()
 
 
-def gathered_products(dtype: str, width: int) -> str:
+def gathered_products(dtype: str, lanes: int) -> str:
     """Return the text of the kernel of the gradient by the weights: the sum over channels of products with x.
 
-    The table: x, places (int64), the gradients of the sums and the weights, and the first point of each vector (int64).
-    The sizes: the numbers of channels, elements, taps, points and vectors. ``begin`` and ``end`` are members.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of points of a vector.
+    The table: x, places (int64), the gradients of the sums and by the weights, and the rest as for `weighted_gather`,
+    as are the sizes and arguments; the buffer is for all channels of a member. ``begin`` and ``end`` are members.
     """
-    w = Loops(width, 5, 5)
-    x, places, grad, out, starts = w.table
-    channels, elements, taps, points, vectors = w.sizes
+    w = _Rows(dtype, lanes)
+    x, places, grad, out, *_ = w.table
+    blocks, channels, elements, taps, points, squares, _ = w.sizes
+    size = w.times(elements, lanes)
     with w.loop("%begin", "%end") as n:
-        plane = w.element(x, w.times(w.times(n, channels), elements), dtype)
-        line = w.element(grad, w.times(w.times(n, channels), points), dtype)
+        if lanes > 1:
+            with w.loop("0", blocks) as block:
+                w.fill(w.room_at(w.times(block, size)), w.channels(x, n, block, elements), w.elements, w.sizes[6])
         table = w.times(w.times(n, taps), points)
-        with w.loop("0", taps) as t, w.loop("0", vectors) as v:
-            point = w.number(starts, v)
+        with w.loop("0", squares) as s, w.loop("0", taps) as t:
+            point = w.number(w.points, s)
             at = w.plus(w.plus(table, w.times(t, points)), point)
-            there, lanes = _places(w, w.element(places, at, "int64"), elements)
             total = w.variable(w.constant(0.0, dtype))
-            with w.loop("0", channels) as c:
-                here = w.element(plane, w.times(c, elements), dtype)
-                value = w.select(there, _picked(w, here, lanes, dtype), w.constant(0.0, dtype))
-                factor = w.load(w.element(line, w.plus(w.times(c, points), point), dtype), dtype, None)
-                w.set(total, w.add(w.get(total, dtype), w.mul(factor, value)))
+            with w.loop("0", blocks) as block:
+                lines = w.channels(grad, n, block, points)
+                rows = w.room_at(w.times(block, size)) if lanes > 1 else w.channels(x, n, block, elements)[0]
+                values = [w.load(w.found(rows, places, w.plus(at, k)), dtype, None) for k in range(lanes)]
+                there = w.minus(channels, w.times(block, lanes))
+                for k, (value, line) in enumerate(zip(w.transposed(values), lines, strict=True)):
+                    with w.inside(k, there if k else None):
+                        factor = w.load(w.element(line, point, dtype), dtype, None)
+                        w.set(total, w.add(w.get(total, dtype), w.mul(factor, value)))
             w.store(w.get(total, dtype), w.element(out, at, dtype), None)
     return w.function()
 
 
-def weighted_scatter(dtype: str) -> str:
+def weighted_scatter(dtype: str, lanes: int) -> str:
     """Return the text of the kernel of the gradient by x: out += grad · weights at the places, one after the other.
 
-    The table: the gradient of the sums, places (int64), weights, and out. The sizes: the numbers of channels, elements,
-    taps and points. ``begin`` and ``end`` are channels of all members.
-
-    Args:
-        dtype: float32 or float64.
+    The table: the gradient of the sums, places (int64), weights, and out, zeros, and the rest as for `weighted_gather`,
+    as are the sizes and arguments; the buffer is for the rows of the points and of the elements.
     """
-    w = Loops(1, 4, 4)
-    grad, places, weights, out = w.table
-    channels, elements, taps, points = w.sizes
-    with w.loop("%begin", "%end") as c:
-        n = w.assign(f"sdiv i64 {c}, {channels}")
-        plane = w.element(out, w.times(c, elements), dtype)
-        line = w.element(grad, w.times(c, points), dtype)
+    w = _Rows(dtype, lanes)
+    grad, places, weights, out, *_ = w.table
+    blocks, _, elements, taps, points, squares, _ = w.sizes
+    with w.loop("%begin", "%end") as b:
+        n, block = w.assign(f"sdiv i64 {b}, {blocks}"), w.assign(f"srem i64 {b}, {blocks}")
+        (given, *_), (sums, *_) = lines = w.channels(grad, n, block, points), w.channels(out, n, block, elements)
+        if lanes > 1:
+            given, sums = w.room_at("0"), w.room_at(w.times(points, lanes))
+            w.fill(given, lines[0], w.points, squares)
+            with w.loop("0", elements) as place:
+                w.store(w.constant(0.0, dtype), w.row(sums, place), None)
         table = w.times(w.times(n, taps), points)
-        with w.loop("0", taps) as t:
-            row = w.plus(table, w.times(t, points))
-            with w.loop("0", points) as p:
-                at = w.plus(row, p)
-                there, (place,) = _places(w, w.element(places, at, "int64"), elements)
-                factor = w.load(w.element(weights, at, dtype), dtype, None)
-                product = w.mul(w.load(w.element(line, p, dtype), dtype, None), factor)
-                target = w.element(plane, place, dtype)
-                added = w.select(there, product, w.constant(-0.0, dtype))  # adding it changes nothing
-                w.store(w.add(w.load(target, dtype, None), added), target, None)
+        with w.loop("0", taps) as t, w.loop("0", points) as p:
+            at = w.plus(w.plus(table, w.times(t, points)), p)
+            target = w.found(sums, places, at)
+            factor = w.load_one(w.element(weights, at, dtype), dtype)
+            product = w.mul(w.load(w.row(given, p), dtype, None), factor)
+            w.store(w.add(w.load(target, dtype, None), product), target, None)
+        if lanes > 1:
+            w.empty(sums, lines[1])
     return w.function()
 
 
-def _places(w: Loops, pointer: str, elements: str) -> tuple[Vector, list[str]]:
-    """Load places; return which of them are in range, and all, with 0 in place of those that are not."""
-    loaded = w.load(pointer, "int64", None)
-    limit = w.splat(elements, "int64")
-    there = Vector(w.assign(f"icmp ult {w.type('int64')} {loaded.text}, {limit.text}"), "bool")
-    inside = []
-    for k in range(w.width):
-        place = w.number(pointer, str(k))
-        inside.append(w.assign(f"select i1 {w.assign(f'icmp ult i64 {place}, {elements}')}, i64 {place}, i64 0"))
-    return there, inside
+class _Rows(Loops):
+    """The lines of a kernel that reads or writes rows of ``lanes`` channels; rows of one are a channel itself."""
 
+    def __init__(self, dtype: str, lanes: int) -> None:
+        super().__init__(lanes, 8, 7)
+        self.dtype = dtype
+        *_, self.points, self.elements, self._nowhere, self._room = self.table
 
-def _picked(w: Loops, pointer: str, places: Sequence[str], dtype: str) -> Vector:
-    """Load the elements at several places as a vector."""
-    if len(places) == 1:
-        return w.load(w.element(pointer, places[0], dtype), dtype, None)
-    return w.load_lanes([w.element(pointer, place, dtype) for place in places], "0", dtype)
+    def channels(self, x: str, n: str, block: str, length: str) -> list[str]:
+        """Return the addresses of the channels of a block of a member; the last channel in place of those beyond."""
+        count = self.sizes[1]
+        first, last = self.times(block, self.width), self.plus(count, -1)
+        member = self.times(n, count)
+        each = [self.plus(member, self.smaller(self.plus(first, k), last)) for k in range(self.width)]
+        return [self.element(x, self.times(channel, length), self.dtype) for channel in each]
+
+    def room_at(self, start: str) -> str:
+        """Return an address in the buffer."""
+        return self.element(self._room, start, self.dtype)
+
+    def row(self, rows: str, place: str) -> str:
+        """Return the address of a row."""
+        return self.element(rows, self.times(place, self.width), self.dtype)
+
+    def found(self, rows: str, places: str, at: str) -> str:
+        """Return the address of the row whose place is the number ``at`` of ``places``; of another if out of range."""
+        place = self.number(places, at)
+        there = self.assign(f"icmp ult i64 {place}, {self.sizes[2]}")
+        return self.either(there, self.row(rows, place), self._nowhere)
+
+    def fill(self, rows: str, lines: list[str], starts: str, squares: str) -> None:
+        """Write loops that copy channels to rows."""
+        with self.loop("0", squares) as s:
+            start = self.number(starts, s)
+            for k, row in enumerate(self.load_tile(lines, start, self.dtype)):
+                self.store(row, self.row(rows, self.plus(start, k)), None)
+
+    def empty(self, rows: str, lines: list[str]) -> None:
+        """Write loops that copy rows of elements to channels."""
+        with self.loop("0", self.sizes[6]) as s:
+            start = self.number(self.elements, s)
+            found = [self.load(self.row(rows, self.plus(start, k)), self.dtype, None) for k in range(self.width)]
+            self.store_tile(found, lines, start)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.operations.resampling import Sampling
 from burnpy.nn.argument_checks import check_choice, dims_at_least, floats, positive_int, whole
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -157,17 +158,12 @@ def grid_sample(
     if dims == 3 and mode == "bicubic":
         raise ArgumentError(f'grid_sample() got mode="bicubic" for volumes, of shape {shape}; it is for images')
     n, area = shape[0], math.prod(places[1:-1])
-    at, weights = (
-        IntTensor.zeros((n, 1, area), device=grid.device),
-        Tensor.ones((n, 1, 1), dtype=x.dtype, device=x.device),
-    )
-    for k, size in enumerate(shape[2:]):  # each dimension's taps are combined with those of the dimensions before
-        axis = _taps(grid[..., dims - 1 - k], size, mode, padding_mode, align_corners)
-        offsets = _offsets([place for place, _ in axis], size).reshape((n, 1, len(axis), area))
-        factors = stack([weight for _, weight in axis], 1).reshape((n, 1, len(axis), area))
-        sizes = (n, at.shape[1] * len(axis), area)
-        at = (at.unsqueeze(2) * size + offsets).reshape(sizes)
-        weights = (weights.unsqueeze(2) * factors).reshape(sizes)
+    at, weights = _taps(grid[..., -1].reshape((n, area)), shape[2], mode, padding_mode, align_corners)
+    for k, size in enumerate(shape[3:], 2):  # each dimension's taps are combined with those of the dimensions before
+        offsets, factors = _taps(grid[..., -k].reshape((n, area)), size, mode, padding_mode, align_corners)
+        sizes = (n, at.shape[1] * offsets.shape[1], area)
+        at = ((at * size).unsqueeze(2) + offsets.unsqueeze(1)).reshape(sizes)
+        weights = (weights.unsqueeze(2) * factors.unsqueeze(1)).reshape(sizes)
     out = x._backend.weighted_gather(x.flatten(2)._primitive, at._primitive, weights._primitive)
     return x._like(out).reshape((n, shape[1], *places[1:-1]))
 
@@ -355,7 +351,7 @@ def _step(source: int, target: int, factor: float | None, align_corners: bool) -
 
 
 _CUBIC = -0.75
-_FAR = -(1 << 36)
+_FAR = -float(1 << 36)
 """The place of an element outside of the image, in elements: whatever is added to it, it stays negative, and no product
 with the sizes of other dimensions overflows."""
 
@@ -364,11 +360,6 @@ def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
     """Return the positions of elements along a dimension, from -1 to 1; one element is in the middle."""
     reach = 0.0 if count == 1 else 1.0 if align_corners else 1.0 - 1.0 / count
     return Tensor.linspace(-reach, reach, count, dtype=like.dtype, device=like.device)
-
-
-def _unnormalized(position: Tensor[B], size: int, align_corners: bool) -> Tensor[B]:
-    """Return positions from -1 to 1 as positions from 0 to size - 1."""
-    return (position + 1.0) * ((size - 1) / 2) if align_corners else (position + 1.0) * (size / 2) - 0.5
 
 
 def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bool) -> Tensor[B]:
@@ -389,39 +380,64 @@ def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bo
 
 def _taps(
     position: Tensor[B], size: int, mode: str, padding_mode: str, align_corners: bool
-) -> list[tuple[Tensor[B], Tensor[B]]]:
-    """Return the places of the elements along a dimension that a position depends on, and their weights.
+) -> tuple[IntTensor[B], Tensor[B]]:
+    """Return the places of the elements along a dimension that positions from -1 to 1 depend on, and their weights.
 
-    The places are whole numbers. For the cubic kernel they are moved into the image, otherwise the position is.
+    Both are of shape (n, taps, area), for positions of shape (n, area). A place outside of the image is far below 0.
+    For the cubic kernel the places are moved into the image, otherwise the positions are.
     """
-
-    def inside(x: Tensor[B]) -> Tensor[B]:
-        return _inside(x, size, padding_mode, align_corners)
-
-    at = _unnormalized(position, size, align_corners)
+    scale, shift = ((size - 1) / 2, 0.0) if align_corners else (size / 2, 0.5)
+    (at,) = _computed(_unnormalized, position, scale, shift)
+    if mode != "bicubic":
+        at = _inside(at, size, padding_mode, align_corners)
     if mode == "nearest":
-        place = inside(at).detach().round()
-        return [(place, place.ones_like())]
-    if mode == "bilinear":
-        at = inside(at)
-    low = at.detach().floor()
-    share = at - low
-    if mode == "bilinear":
-        return [(low, 1.0 - share), (low + 1.0, share)]
-    distances = [share + 1.0, share, 1.0 - share, 2.0 - share]
-    return [(inside(low + float(k - 1)), _cubic(d, near=k in (1, 2))) for k, d in enumerate(distances)]
+        place = at.detach().round().unsqueeze(1)
+        weights = place.ones_like()
+    else:
+        low, *shares = _computed(_linear_weights if mode == "bilinear" else _cubic_weights, at)
+        start = 0 if mode == "bilinear" else -1
+        steps = Tensor.arange(start, start + len(shares), dtype=low.dtype, device=low.device)
+        place, weights = low.detach().unsqueeze(1) + steps.unsqueeze(1), stack(shares, 1)
+    if mode == "bicubic":
+        place = _inside(place, size, padding_mode, align_corners)
+    wide = place.to_dtype("float32") if place.dtype.itemsize == 2 else place  # which can hold `_FAR`
+    (found,) = _computed(_far_outside, wide, float(size - 1))
+    return found.int(), weights
 
 
-def _cubic(distance: Tensor[B], *, near: bool) -> Tensor[B]:
-    """Return the cubic kernel at distances from 0 to 1, or from 1 to 2. Source: Keys, 1981."""
-    a, d = _CUBIC, distance
-    if near:
-        return ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
-    return ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a
+def _computed(formula: Formula, x: Tensor[B], *numbers: float) -> list[Tensor[B]]:
+    """Return the results of a formula of one tensor."""
+    return [x._like(out) for out in x._backend.fused(formula, (x._primitive,), numbers)]
 
 
-def _offsets(positions: list[Tensor[B]], size: int) -> IntTensor[B]:
-    """Return whole numbers as ints, stacked along dim 1; far below 0 where they are not from 0 to size - 1."""
-    at = stack(positions, 1).detach()
-    outside = ~((at >= 0.0) & (at <= float(size - 1)))
-    return at.masked_fill(outside, 0.0).int().masked_fill(outside, _FAR)
+def _unnormalized(b: Any, position: Any, scale: Any, shift: Any) -> tuple[Any]:
+    return (b.sub(b.mul(b.add(position, 1.0), scale), shift),)
+
+
+def _linear_weights(b: Any, at: Any) -> tuple[Any, Any, Any]:
+    low = b.floor(at)
+    share = b.sub(at, low)
+    return low, b.add(b.neg(share), 1.0), share
+
+
+def _cubic_weights(b: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+    low = b.floor(at)
+    share = b.sub(at, low)
+    rest = b.add(b.neg(share), 1.0)
+    return low, _beyond(b, b.add(share, 1.0)), _near(b, share), _near(b, rest), _beyond(b, b.add(rest, 1.0))
+
+
+def _near(b: Any, distance: Any) -> Any:
+    """Return the cubic kernel at distances from 0 to 1. Source: Keys, 1981."""
+    factor = b.sub(b.mul(distance, _CUBIC + 2.0), _CUBIC + 3.0)
+    return b.add(b.mul(b.mul(factor, distance), distance), 1.0)
+
+
+def _beyond(b: Any, distance: Any) -> Any:
+    """Return the cubic kernel at distances from 1 to 2."""
+    factor = b.add(b.mul(b.sub(b.mul(distance, _CUBIC), 5.0 * _CUBIC), distance), 8.0 * _CUBIC)
+    return b.sub(b.mul(factor, distance), 4.0 * _CUBIC)
+
+
+def _far_outside(b: Any, place: Any, last: Any) -> tuple[Any]:
+    return (b.where(b.ge(place, 0.0), b.where(b.le(place, last), place, _FAR), _FAR),)
