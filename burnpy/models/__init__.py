@@ -22,7 +22,16 @@ from burnpy.models.llama import Llama
 from burnpy.models.llama_config import LlamaConfig
 from burnpy.models.pretrained import Pretrained
 from burnpy.models.resnet import ResNet, ResNetConfig
-from burnpy.models.samplers import greedy, keep_min_p, keep_top_k, keep_top_p, repetition_penalty, sampling
+from burnpy.models.samplers import (
+    Processor,
+    Sampler,
+    greedy,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    repetition_penalty,
+    sampling,
+)
 from burnpy.models.tokenizer import Tokenizer
 from burnpy.models.vit import Vit, VitConfig
 
@@ -39,8 +48,10 @@ __all__ = [
     "Llama",
     "LlamaConfig",
     "Pretrained",
+    "Processor",
     "ResNet",
     "ResNetConfig",
+    "Sampler",
     "Tokenizer",
     "Vit",
     "VitConfig",

@@ -33,9 +33,8 @@ _WITHOUT_POOLER = ("BertForMaskedLM", "BertForTokenClassification", "BertForQues
 class BertConfig(LabelledConfig):
     """The options of `Bert` and `BertClassifier`, with transformers' names and defaults."""
 
-    model_types: ClassVar = ("bert",)
-    harmless: ClassVar = frozenset({"directionality", "tie_word_embeddings", "type_sequence_label_size"})
-    architecture: ClassVar = "BertModel"
+    architectures: ClassVar = {"bert": "BertModel"}
+    harmless: ClassVar = "directionality, tie_word_embeddings, type_sequence_label_size"
 
     vocab_size: int = 30522  #: the number of tokens
     hidden_size: int = 768
@@ -61,7 +60,7 @@ class Layer(Module[B]):
     def __init__(self, config: BertConfig, device: B | type[B], generator: Generator | None) -> None:
         size, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
         small: Any = {"device": device, "initializer": Normal(0.0, 0.02), "generator": generator}
-        self.activation = config.hidden_act
+        self.activation: Activation = config.hidden_act
         self.attention = MultiHeadAttention(
             size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob, **small
         )
@@ -143,13 +142,14 @@ class Bert(Pretrained[B]):
             ShapeError: the shapes do not match, or there is no token.
             ArgumentError: there are more than ``max_position_embeddings`` tokens.
         """
-        for name, x in (("tokens", tokens), ("token_types", tokens if token_types is None else token_types)):
-            given: Any = x
+        ids: Any = tokens
+        given: Any
+        for name, given in (("tokens", ids), ("token_types", ids if token_types is None else token_types)):
             if not isinstance(given, IntTensor):
-                raise KindError(f"Bert takes an IntTensor as {name}, got {a(type(x).__name__)}")
-            if given.ndim != 2 or not given.shape[1] or given.shape != tokens.shape:
+                raise KindError(f"Bert takes an IntTensor as {name}, got {a(type(given).__name__)}")
+            if given.ndim != 2 or not given.shape[1] or given.shape != ids.shape:
                 raise ShapeError(f"Bert takes {name} of shape (N, T) with at least one token, got shape {given.shape}")
-        length = tokens.shape[1]
+        length = ids.shape[1]
         if length > self.config.max_position_embeddings:
             raise ArgumentError(f"Bert takes up to {self.config.max_position_embeddings} tokens, got {length}")
         kinds = self.types.weight.value[0] if token_types is None else self.types(token_types)
@@ -173,7 +173,8 @@ class Bert(Pretrained[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Bert[B2]:
         """Read a folder of transformers, of ``BertModel`` or one with a head, which is left out."""
-        return pretrained(cls, folder, device, dtype)
+        model: Bert[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     @classmethod
     def _of(cls, config: BertConfig, device: B2 | type[B2]) -> Bert[B2]:
@@ -228,7 +229,8 @@ class BertClassifier(Pretrained[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> BertClassifier[B2]:
         """Read a folder of transformers' ``BertForSequenceClassification``."""
-        return pretrained(cls, folder, device, dtype)
+        model: BertClassifier[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     def _architecture(self) -> str:
         return "BertForSequenceClassification"

@@ -12,22 +12,23 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
+from io import FileIO
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
+from burnpy.nn.functional.activation import mish
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.tensor.tensor import Tensor
 
 FILE = "config.json"
 
-HARMLESS: Final = frozenset(
-    """_attn_implementation_autoset _commit_hash _name_or_path architectures attn_implementation auto_map
-    bos_token_id chunk_size_feed_forward dtype eos_token_id finetuning_task gradient_checkpointing initializer_factor
-    initializer_range keys_to_ignore_at_inference label2id name_or_path output_attentions output_hidden_states
-    pad_token_id problem_type return_dict task_specific_params tokenizer_class torch_dtype torchscript
-    transformers_version unsloth_fixed use_bfloat16 use_cache use_return_dict""".split()
+HARMLESS: Final = (
+    "_attn_implementation_autoset, _commit_hash, _name_or_path, architectures, attn_implementation, auto_map, "
+    "bos_token_id, chunk_size_feed_forward, dtype, eos_token_id, finetuning_task, gradient_checkpointing, "
+    "initializer_factor, initializer_range, is_encoder_decoder, keys_to_ignore_at_inference, label2id, "
+    "output_attentions, output_hidden_states, pad_token_id, problem_type, return_dict, task_specific_params, "
+    "tokenizer_class, torch_dtype, torchscript, transformers_version, use_bfloat16, use_cache"
 )
 """Options of any architecture that do not change what its model computes."""
 
@@ -44,7 +45,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor[Any]], Tensor[Any]]] = {
     "relu6": lambda x: x.clamp(0.0, 6.0),
     **dict.fromkeys(("silu", "swish"), lambda x: x.silu()),
     "tanh": lambda x: x.tanh(),
-    "mish": lambda x: x.mish(),
+    "mish": mish,
 }
 
 
@@ -68,12 +69,10 @@ class Config:
     burnpy.backend.errors.ArgumentError: Gpt2Config has the option add_cross_attention=True; Gpt2Config honours False
     """
 
-    model_types: ClassVar[tuple[str, ...]]
-    """The values of ``model_type`` in files that the config reads."""
-    harmless: ClassVar[frozenset[str]] = frozenset()
+    architectures: ClassVar[Mapping[str, str]]
+    """The values of ``model_type`` in files that the config reads, with transformers' class of the model."""
+    harmless: ClassVar[str] = ""
     """Options of this architecture that do not change what its model computes."""
-    architecture: ClassVar[str]
-    """The class of transformers that the model equals."""
 
     others: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  #: harmless options of the file
 
@@ -83,9 +82,8 @@ class Config:
             value = tuple(value) if isinstance(value, list) else value
             value = float(value) if kind is float and type(value) is int else value
             if not _is(value, kind):
-                raise ArgumentError(
-                    f"{type(self).__name__} has the option {name}={value!r:.80}; {type(self).__name__} honours {_words(kind)}"
-                )
+                own = type(self).__name__
+                raise ArgumentError(f"{own} has the option {name}={value!r:.80}; {own} honours {_words(kind)}")
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -119,12 +117,12 @@ class Config:
             RecordError, ArgumentError: as `read`.
         """
         kind = options.get("model_type")
-        if kind not in cls.model_types:
+        if kind not in cls.architectures:
             raise RecordError(
-                f"{FILE} has the model_type {kind!r}; {cls.__name__} reads {' or '.join(map(repr, cls.model_types))}"
+                f"{FILE} has the model_type {kind!r}; {cls.__name__} reads {' or '.join(map(repr, cls.architectures))}"
             )
         given = cls._translated({**options})
-        known, harmless = _honoured(cls), HARMLESS | cls.harmless
+        known, harmless = _honoured(cls), {*HARMLESS.split(", "), *cls.harmless.split(", ")}
         if "model_type" not in known:
             del given["model_type"]
         unknown = [name for name in given if name not in known and name not in harmless]
@@ -140,12 +138,21 @@ class Config:
     def write(self, folder: str, architecture: str) -> None:
         """Write ``config.json`` into a folder, for a class of transformers."""
         text = json.dumps(self.options() | {"architectures": [architecture]}, indent=2, sort_keys=True)
-        replace(os.path.join(folder, FILE), lambda file: file.write(f"{text}\n".encode()) and None)
+
+        def fill(file: FileIO) -> None:
+            file.write(f"{text}\n".encode())
+
+        replace(os.path.join(folder, FILE), fill)
+
+    @property
+    def architecture(self) -> str:
+        """The class of transformers that the model equals."""
+        return self.architectures[getattr(self, "model_type", next(iter(self.architectures)))]
 
     def options(self) -> dict[str, Any]:
         """Return all options as they stand in ``config.json``."""
         named = {name: getattr(self, name) for name in _honoured(type(self))}
-        return {"model_type": self.model_types[0], **self.others, **named}
+        return {"model_type": next(iter(self.architectures)), **self.others, **named}
 
     @classmethod
     def _translated(cls, options: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +187,6 @@ class LabelledConfig(Config):
         }
 
 
-@cache
 def _honoured(cls: type[Config]) -> dict[str, Any]:
     """Return the types of the options that a config honours, by name."""
     hints = get_type_hints(cls)

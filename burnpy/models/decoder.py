@@ -128,9 +128,11 @@ class Decoder(Pretrained[B]):
 
 def positions(tokens: Ints[B], key_mask: Bools[B] | None, cache: Caches[B] | None) -> IntTensor[B]:
     """Return the position of each token, (N, T) or (T,): the number of tokens before it that are no padding."""
-    steps = IntTensor.arange(0, tokens.shape[1], device=tokens.device)
+    ids: Any = tokens
+    steps: IntTensor[B] = IntTensor.arange(0, ids.shape[1], device=ids.device)
     if key_mask is not None:
-        return (key_mask.int().cumsum(dim=1) - 1).clamp(min=0)
+        real: Any = key_mask
+        return (real.int().cumsum(dim=1) - 1).clamp(min=0)  # type: ignore[no-any-return]  # an IntTensor
     first = 0 if cache is None else cache[0].offset()
     if isinstance(first, int):
         return steps + first

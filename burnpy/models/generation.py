@@ -121,8 +121,8 @@ def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max
             )
         if len(prompt) + max_new > model.capacity:
             raise ArgumentError(
-                f"{name}() got {where} of {len(prompt)} tokens and max_new={max_new}, and {type(model).__name__} has room "
-                f"for {model.capacity} in all"
+                f"{name}() got {where} of {len(prompt)} tokens and max_new={max_new}, and {type(model).__name__} has "
+                f"room for {model.capacity} in all"
             )
 
 
@@ -131,7 +131,8 @@ def _prompts(tokens: Any) -> tuple[list[list[int]], bool]:
     if isinstance(tokens, IntTensor):
         if tokens.ndim != 2:
             raise ShapeError(
-                f"generate() got an IntTensor of shape {tokens.shape}; expected (N, T), or tokens.tolist() of one prompt"
+                f"generate() got an IntTensor of shape {tokens.shape}; expected (N, T), or tokens.tolist() for one "
+                "prompt"
             )
         rows: Any = tokens.tolist()
         return rows, False

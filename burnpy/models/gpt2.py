@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 class Gpt2Config(Config):
     """The options of `Gpt2`, with transformers' names and defaults."""
 
-    model_types: ClassVar = ("gpt2",)
-    harmless: ClassVar = frozenset(
-        """n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels summary_type
-        summary_use_proj id2label""".split()
+    architectures: ClassVar = {"gpt2": "GPT2LMHeadModel"}
+    harmless: ClassVar = (
+        "n_ctx, reorder_and_upcast_attn, summary_activation, summary_first_dropout, "
+        "summary_proj_to_labels, summary_type, summary_use_proj, id2label"
     )
-    architecture: ClassVar = "GPT2LMHeadModel"
 
     vocab_size: int = 50257  #: the number of tokens
     n_positions: int = 1024  #: the largest number of tokens in a sequence
@@ -64,7 +63,7 @@ class Block(Module[B]):
         size, eps = config.n_embd, config.layer_norm_epsilon
         inner = 4 * size if config.n_inner is None else config.n_inner
         small: Any = {"device": device, "initializer": Normal(0.0, 0.02), "generator": generator}
-        self.activation = config.activation_function
+        self.activation: Activation = config.activation_function
         self.ln_1, self.ln_2 = LayerNorm(size, eps=eps, device=device), LayerNorm(size, eps=eps, device=device)
         scale = (size // config.n_head) ** -0.5 if config.scale_attn_weights else 1.0
         scale = scale / (number + 1) if config.scale_attn_by_inverse_layer_idx else scale
@@ -160,7 +159,8 @@ class Gpt2(Decoder[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Gpt2[B2]:
         """Read a folder of transformers' ``GPT2LMHeadModel``: see `burnpy.models.pretrained`."""
-        return pretrained(cls, folder, device, dtype)
+        model: Gpt2[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.models.config import activation
+from burnpy.models.config import Activation, activation
 from burnpy.models.decoder import Caches, Decoder
 from burnpy.models.llama_config import LlamaConfig
 from burnpy.models.pretrained import pretrained
@@ -52,7 +52,9 @@ class Layer(Module[B]):
         small: Any = {"device": device, "initializer": Normal(0.0, 0.02), "generator": generator}
         kind, scalar = config.layer_types[number], config.query_pre_attn_scalar
         bias, out_bias = config.biases
-        self.activation = config.hidden_act
+        shared = config.num_key_value_heads * config.head_dim
+        self.widths = (config.num_attention_heads * config.head_dim, shared, shared)  # of queries, keys and values
+        self.activation: Activation = config.hidden_act
         self.norm1, self.norm2 = norm(config, size, device), norm(config, size, device)
         self.after1 = norm(config, size, device) if config.norms_outputs else None
         self.after2 = norm(config, size, device) if config.norms_outputs else None
@@ -91,9 +93,7 @@ class Layer(Module[B]):
 
     def torch_names(self) -> dict[str, Any]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
-        attention = self.attention
-        heads = {"q": attention.heads, "k": attention.key_heads, "v": attention.key_heads}
-        sizes = {f"self_attn.{part}_proj": count * attention.head_size for part, count in heads.items()}
+        sizes = {f"self_attn.{part}_proj": size for part, size in zip("qkv", self.widths, strict=True)}
         names: dict[str, Any] = {
             "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
             "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
@@ -178,7 +178,8 @@ class Llama(Decoder[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Llama[B2]:
         """Read a folder of transformers: see `burnpy.models.pretrained`."""
-        return pretrained(cls, folder, device, dtype)
+        model: Llama[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""

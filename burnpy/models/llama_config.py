@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -23,14 +23,15 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "qwen3": _QWEN | {"head_dim": 128},
     "gemma": _GEMMA,
     "gemma2": _GEMMA
-    | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "sliding_window": 4096},
+    | {
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+    },
     "gemma3_text": _GEMMA | {"query_pre_attn_scalar": 256, "sliding_window": 4096},
 }
 """The defaults of transformers that differ from Llama's, for the options that a file may leave out."""
-
-_ARCHITECTURES: Final[Mapping[str, str]] = {
-    kind: f"{kind.removesuffix('_text').capitalize()}ForCausalLM" for kind in DEFAULTS
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,8 @@ class LlamaConfig(Config):
     (16, 10000.0)
     """
 
-    model_types: ClassVar = tuple(DEFAULTS)
-    harmless: ClassVar = frozenset({"_sliding_window_pattern", "cache_implementation", "max_window_layers", "pretraining_tp"})
+    architectures: ClassVar = {kind: f"{kind.removesuffix('_text').capitalize()}ForCausalLM" for kind in DEFAULTS}
+    harmless: ClassVar = "_sliding_window_pattern, cache_implementation, max_window_layers, pretraining_tp"
 
     model_type: ModelType = "llama"
     vocab_size: int = 32000  #: the number of tokens
@@ -90,11 +91,6 @@ class LlamaConfig(Config):
             raise ArgumentError("LlamaConfig honours attn_logit_softcapping of 'gemma2', not of 'gemma3_text'")
         for kind in set(self.layer_types):
             self.rotary(kind)
-
-    @property
-    def architecture(self) -> str:
-        """The name of transformers' class."""
-        return _ARCHITECTURES[self.model_type]
 
     @property
     def is_gemma(self) -> bool:
@@ -173,7 +169,7 @@ def _collect_rope(kind: str, options: dict[str, Any]) -> None:
     """Make ``rope_parameters`` of the options in which older files have them."""
     theta, scaling = options.pop("rope_theta", None), options.pop("rope_scaling", None)
     local = options.pop("rope_local_base_freq", 10000.0)
-    given = {**(scaling or options.get("rope_parameters") or {})}
+    given: dict[str, Any] = {**(scaling or options.get("rope_parameters") or {})}
     if kind == "gemma3_text":
         if "full_attention" not in given:
             given = {"full_attention": given, "sliding_attention": {}}
@@ -196,15 +192,16 @@ def _collect_windows(kind: str, options: dict[str, Any]) -> None:
     if kind in ("qwen2", "qwen3") and not used:
         options["sliding_window"] = None
     window = options.get("sliding_window")
-    slides = {
+    layers: dict[str, Callable[[int], bool]] = {
         "mistral": lambda k: window is not None,
         "qwen2": lambda k: window is not None and k >= first,
         "qwen3": lambda k: window is not None and k >= first,
         "gemma2": lambda k: (k + 1) % 2 != 0,
         "gemma3_text": lambda k: (k + 1) % pattern != 0,
-    }.get(kind, lambda k: False)
+    }
     if not options.get("layer_types"):
-        options["layer_types"] = ["sliding_attention" if slides(k) else "full_attention" for k in range(count)]
+        slides = [kind in layers and layers[kind](k) for k in range(count)]
+        options["layer_types"] = ["sliding_attention" if each else "full_attention" for each in slides]
 
 
 def _scaling(kind: str, rest: dict[str, Any], length: int) -> RotaryScaling | None:

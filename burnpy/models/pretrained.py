@@ -18,8 +18,8 @@ from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.host_data import DTypeLike
     from burnpy.models.config import Config
+    from burnpy.tensor.host_data import DTypeLike
 
 WEIGHTS = "model.safetensors"
 
@@ -30,7 +30,8 @@ class Pretrained(Module[B]):
     A subclass has a config, and the ``torch_names`` of the class of transformers that it equals, or `_file_names`.
     """
 
-    config: Config
+    config: Any
+    """The options, a `Config`; each class has one of its own."""
     _config: ClassVar[type[Config]]
     _prefix: ClassVar[str] = ""
     """Where transformers' classes with a head have this model."""
@@ -58,7 +59,8 @@ class Pretrained(Module[B]):
 
     def _architecture(self) -> str:
         """Return the class of transformers that the model equals."""
-        return self.config.architecture
+        config: Config = self.config
+        return config.architecture
 
     def _file_names(self) -> dict[str, str]:
         """Return the names in the files of transformers, by PyTorch's names, where they differ."""
@@ -96,6 +98,6 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
         if name.startswith(cls._heads):
             return None
         name = name.removeprefix(cls._prefix)
-        return ours.get(name, name)
+        return str(ours.get(name, name))
 
     return from_torch(model, path, remap=renamed, dtype="file" if dtype is None else dtype)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import os
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.generator import Generator
+    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
 _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -41,9 +41,8 @@ class ResNetConfig(LabelledConfig):
     (64, 128, 256, 512)
     """
 
-    model_types: ClassVar = ("resnet",)
-    harmless: ClassVar = frozenset({"out_features", "out_indices", "stage_names"})
-    architecture: ClassVar = "ResNetForImageClassification"
+    architectures: ClassVar = {"resnet": "ResNetForImageClassification"}
+    harmless: ClassVar = "out_features, out_indices, stage_names"
 
     num_channels: int = 3  #: channels of the images
     embedding_size: int = 64  #: channels after the first convolution
@@ -80,14 +79,20 @@ class Block(Module[B]):
     """Convolutions with batch norms, around which a shortcut leads."""
 
     def __init__(
-        self, config: ResNetConfig, inputs: int, size: int, stride: int, device: B | type[B], generator: Generator | None
+        self,
+        config: ResNetConfig,
+        inputs: int,
+        size: int,
+        stride: int,
+        device: B | type[B],
+        generator: Generator | None,
     ) -> None:
         narrow = size // 4
         plan = [(inputs, size, 3, stride), (size, size, 3, 1)]  # inputs, outputs, kernel, stride
         if config.layer_type == "bottleneck":
             first, second = (stride, 1) if config.downsample_in_bottleneck else (1, stride)
             plan = [(inputs, narrow, 1, first), (narrow, narrow, 3, second), (narrow, size, 1, 1)]
-        self.activation = config.hidden_act
+        self.activation: Activation = config.hidden_act
         self.convs = [convolution(*sizes, device=device, generator=generator) for sizes in plan]
         self.norms = [BatchNorm(sizes[1], device=device) for sizes in plan]
         matched = inputs == size and stride == 1
@@ -146,7 +151,9 @@ class ResNet(Pretrained[B]):
         for k, (size, depth) in enumerate(zip(config.hidden_sizes, config.depths, strict=True)):
             first = 2 if k or config.downsample_in_first_stage else 1
             strides = [first] + [1] * (depth - 1)
-            stages.append([Block(config, size if j else inputs, size, s, device, generator) for j, s in enumerate(strides)])
+            stages.append(
+                [Block(config, size if j else inputs, size, s, device, generator) for j, s in enumerate(strides)]
+            )
             inputs = size
         self.stages = stages
         self.fc = Linear(inputs, len(config.labels), device=device, generator=generator)
@@ -173,7 +180,8 @@ class ResNet(Pretrained[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> ResNet[B2]:
         """Read a folder of transformers' ``ResNetForImageClassification``: see `burnpy.models.from_pretrained`."""
-        return pretrained(cls, folder, device, dtype)
+        model: ResNet[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to torchvision's names: see `burnpy.record.torch_weights`."""

@@ -150,7 +150,8 @@ def repetition_penalty(logits: Tensor[B], tokens: IntTensor[B], penalty: float) 
     above_zero("repetition_penalty", penalty=penalty)
     if logits.ndim != 2 or tokens.ndim != 2 or logits.shape[0] != tokens.shape[0]:
         raise ShapeError(
-            f"repetition_penalty() takes logits (N, vocabulary) and tokens (N, T), got {logits.shape} and {tokens.shape}"
+            f"repetition_penalty() takes logits (N, vocabulary) and tokens (N, T), got {logits.shape} and "
+            f"{tokens.shape}"
         )
     found = logits.gather(1, tokens)
     return logits.scatter(1, tokens, (found * penalty).where(found < 0.0, found / penalty))

@@ -52,7 +52,9 @@ class Tokenizer:
             raise MissingPackageError("a Tokenizer needs the package tokenizers: pip install burnpy[text]") from error
         path = os.path.join(path_of(folder, "Tokenizer.from_pretrained()"), FILE)
         if not os.path.exists(path):
-            raise RecordNotFoundError(f"Tokenizer.from_pretrained() takes a folder that has {FILE}, not {path_shown(path)}")
+            raise RecordNotFoundError(
+                f"Tokenizer.from_pretrained() takes a folder that has {FILE}, not {path_shown(path)}"
+            )
         try:
             engine: Any = Engine.from_file(path)
         except Exception as error:  # the package raises nothing more precise
@@ -98,7 +100,9 @@ class Tokenizer:
         for token in tokens:
             so_far.append(token)
             text = self.decode(so_far)
-            if not text.endswith("\N{REPLACEMENT CHARACTER}") and len(text) > len(shown):  # bytes of a character may follow
+            if not text.endswith("\N{REPLACEMENT CHARACTER}") and len(text) > len(
+                shown
+            ):  # bytes of a character may follow
                 yield text[len(shown) :]
                 shown = text
         rest = self.decode(so_far)[len(shown) :]

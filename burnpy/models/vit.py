@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 class VitConfig(LabelledConfig):
     """The options of `Vit`, with transformers' names and defaults, which are those of ViT-B/16."""
 
-    model_types: ClassVar = ("vit",)
-    harmless: ClassVar = frozenset({"encoder_stride", "pooler_act", "pooler_output_size"})
-    architecture: ClassVar = "ViTForImageClassification"
+    architectures: ClassVar = {"vit": "ViTForImageClassification"}
+    harmless: ClassVar = "encoder_stride, pooler_act, pooler_output_size"
 
     image_size: int | tuple[int, ...] = 224  #: height and width of images
     patch_size: int | tuple[int, ...] = 16  #: height and width of patches
@@ -66,7 +65,7 @@ class Layer(Module[B]):
     def __init__(self, config: VitConfig, device: B | type[B], generator: Generator | None) -> None:
         size, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
         small: Any = {"device": device, "initializer": TruncatedNormal(0.0, 0.02), "generator": generator}
-        self.activation = config.hidden_act
+        self.activation: Activation = config.hidden_act
         self.norm1, self.norm2 = LayerNorm(size, eps=eps, device=device), LayerNorm(size, eps=eps, device=device)
         self.attention = MultiHeadAttention(
             size, config.num_attention_heads, dropout=config.attention_probs_dropout_prob, **small
@@ -81,7 +80,9 @@ class Layer(Module[B]):
 
     def torch_names(self) -> dict[str, Any]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
-        sizes = dict.fromkeys([f"attention.attention.{part}" for part in ("query", "key", "value")], self.attention.size)
+        sizes = dict.fromkeys(
+            [f"attention.attention.{part}" for part in ("query", "key", "value")], self.attention.size
+        )
         return {
             "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
             "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
@@ -162,7 +163,8 @@ class Vit(Pretrained[B]):
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Vit[B2]:
         """Read a folder of transformers' ``ViTForImageClassification``: see `burnpy.models.pretrained`."""
-        return pretrained(cls, folder, device, dtype)
+        model: Vit[B2] = pretrained(cls, folder, device, dtype)
+        return model
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""

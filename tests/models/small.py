@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from burnpy import Generator, models
+from burnpy import Generator, Tensor, models
 from burnpy.backend import NumPy
+from burnpy.typevars import M
 
 SIZES: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 VOCABULARY = 50
@@ -33,33 +35,41 @@ def bert_classifier(device: Any = NumPy, **options: Any) -> models.BertClassifie
 
 
 def bert_config(**options: Any) -> models.BertConfig:
-    return models.BertConfig(**(SIZES | {"vocab_size": VOCABULARY, "max_position_embeddings": 32} | options))
+    sizes: dict[str, Any] = SIZES | {"vocab_size": VOCABULARY, "max_position_embeddings": 32}
+    return models.BertConfig(**(sizes | options))
 
 
 def vit(device: Any = NumPy, **options: Any) -> models.Vit[Any]:
-    sizes = SIZES | {"image_size": 8, "patch_size": 4, "labels": ("a", "b", "c")}
+    sizes: dict[str, Any] = SIZES | {"image_size": 8, "patch_size": 4, "labels": ("a", "b", "c")}
     return models.Vit(models.VitConfig(**(sizes | options)), device=device, generator=Generator(0))
 
 
 def resnet(device: Any = NumPy, **options: Any) -> models.ResNet[Any]:
-    sizes = {"embedding_size": 4, "hidden_sizes": (8, 16), "depths": (1, 2), "labels": ("a", "b", "c")}
+    sizes: dict[str, Any] = {"embedding_size": 4, "hidden_sizes": (8, 16), "depths": (1, 2), "labels": ("a", "b", "c")}
     return models.ResNet(models.ResNetConfig(**(sizes | options)), device=device, generator=Generator(0))
 
 
-def scaled(model: Any) -> Any:
+def scaled(model: M) -> M:
     """Return the model with larger weights, so that its tokens are not all alike."""
-    return model.map(lambda x: x * 20.0 if x.ndim == 2 else x)
+
+    def larger(x: Tensor[Any]) -> Tensor[Any]:
+        return x * 20.0 if x.ndim == 2 else x
+
+    return model.map(larger)
 
 
+OTHERS: dict[str, dict[str, Any]] = {
+    "mistral": {"model_type": "mistral", "sliding_window": 3},
+    "qwen2": {"model_type": "qwen2"},
+    "qwen3": {"model_type": "qwen3", "head_dim": 8},
+    "gemma": {"model_type": "gemma", "head_dim": 8},
+    "gemma2": {"model_type": "gemma2", "head_dim": 8, "sliding_window": 3},
+    "gemma3": {"model_type": "gemma3_text", "sliding_window": 3, "sliding_window_pattern": 2},
+}
 DECODERS: dict[str, Callable[..., models.Decoder[Any]]] = {
     "gpt2": gpt2,
     "llama": llama,
-    "mistral": lambda device=NumPy: llama(device, model_type="mistral", sliding_window=3),
-    "qwen2": lambda device=NumPy: llama(device, model_type="qwen2"),
-    "qwen3": lambda device=NumPy: llama(device, model_type="qwen3", head_dim=8),
-    "gemma": lambda device=NumPy: llama(device, model_type="gemma", head_dim=8),
-    "gemma2": lambda device=NumPy: llama(device, model_type="gemma2", head_dim=8, sliding_window=3),
-    "gemma3": lambda device=NumPy: llama(device, model_type="gemma3_text", sliding_window=3, sliding_window_pattern=2),
+    **{name: partial(llama, **options) for name, options in OTHERS.items()},
 }
 MODELS: dict[str, Callable[..., Any]] = {
     "resnet": resnet,

@@ -24,7 +24,11 @@ GEMMA3 = LLAMA | {"model_type": "gemma3_text"}
         (models.Gpt2Config, GPT2 | {"n_layer": 2.5}, "n_layer=2.5; Gpt2Config honours int"),
         (models.Gpt2Config, GPT2 | {"n_layer": True}, "n_layer=True; Gpt2Config honours int"),
         (models.Gpt2Config, GPT2 | {"n_inner": "4"}, "n_inner='4'; Gpt2Config honours int or null"),
-        (models.Gpt2Config, GPT2 | {"activation_function": "laplace"}, "activation_function='laplace'; Gpt2Config honours"),
+        (
+            models.Gpt2Config,
+            GPT2 | {"activation_function": "laplace"},
+            "activation_function='laplace'; Gpt2Config honours",
+        ),
         (models.BertConfig, {"model_type": "bert", "is_decoder": True}, "is_decoder=True; BertConfig honours False"),
         (
             models.BertConfig,
@@ -41,12 +45,18 @@ GEMMA3 = LLAMA | {"model_type": "gemma3_text"}
         (models.LlamaConfig, LLAMA | {"rope_scaling": {"type": "llama3"}}, "of type 'llama3' has no 'factor'"),
         (models.LlamaConfig, LLAMA | {"layer_types": ["full_attention"]}, "1 layer_types for num_hidden_layers=2"),
         (models.LlamaConfig, LLAMA | {"layer_types": ["linear_attention"]}, "honours a list of 'full_attention' or"),
-        (models.LlamaConfig, LLAMA | {"layer_types": ["sliding_attention"] * 2}, "'sliding_attention' and sliding_window=None"),
+        (
+            models.LlamaConfig,
+            LLAMA | {"layer_types": ["sliding_attention"] * 2},
+            "'sliding_attention' and sliding_window=None",
+        ),
         (models.LlamaConfig, GEMMA3 | {"attn_logit_softcapping": 5.0}, "of 'gemma2', not of 'gemma3_text'"),
         (models.LlamaConfig, GEMMA3 | {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
     ],
 )
-def test_unknown_options_and_values_are_refused(config: type[models.Config], options: dict[str, Any], message: str) -> None:
+def test_unknown_options_and_values_are_refused(
+    config: type[models.Config], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ArgumentError) as error:
         config.from_options(options)
     assert message in str(error.value)
@@ -65,7 +75,11 @@ def test_unknown_options_and_values_are_refused(config: type[models.Config], opt
             {"rope_theta": 5e5, "rope_type": "linear", "factor": 2.0},
         ),
         ({"model_type": "mistral", "num_key_value_heads": 1}, "layer_types", ("sliding_attention",) * 2),
-        ({"model_type": "mistral", "num_key_value_heads": 1, "sliding_window": None}, "layer_types", ("full_attention",) * 2),
+        (
+            {"model_type": "mistral", "num_key_value_heads": 1, "sliding_window": None},
+            "layer_types",
+            ("full_attention",) * 2,
+        ),
         ({"model_type": "qwen2", "sliding_window": 4}, "sliding_window", None),
         (
             {"model_type": "qwen2", "sliding_window": 4, "use_sliding_window": True, "max_window_layers": 1},
@@ -79,10 +93,16 @@ def test_unknown_options_and_values_are_refused(config: type[models.Config], opt
         ({"model_type": "gemma2"}, "layer_types", ("sliding_attention", "full_attention")),
         ({"model_type": "gemma2", "attn_logit_softcapping": None}, "attn_logit_softcapping", None),
         ({"model_type": "gemma3_text"}, "layer_types", ("sliding_attention",) * 2),
-        ({"model_type": "gemma3_text", "sliding_window_pattern": 2}, "layer_types", ("sliding_attention", "full_attention")),
+        (
+            {"model_type": "gemma3_text", "sliding_window_pattern": 2},
+            "layer_types",
+            ("sliding_attention", "full_attention"),
+        ),
     ],
 )
-def test_older_and_shorter_files_mean_what_transformers_reads(options: dict[str, Any], name: str, value: object) -> None:
+def test_older_and_shorter_files_mean_what_transformers_reads(
+    options: dict[str, Any], name: str, value: object
+) -> None:
     assert getattr(models.LlamaConfig.from_options(LLAMA | options), name) == value
 
 
@@ -116,10 +136,16 @@ def test_folders_without_a_config_of_the_architecture_are_refused(tmp_path: Path
     with pytest.raises(RecordNotFoundError, match=r"takes a folder that has config\.json"):
         models.Gpt2.from_pretrained(tmp_path, device=NumPy)
     file = tmp_path / "config.json"
-    for text, message in (("{", "is not JSON"), ("[1]", "holds no options"), (json.dumps(GPT2), "LlamaConfig reads 'llama'")):
+    for text, message in (
+        ("{", "is not JSON"),
+        ("[1]", "holds no options"),
+        (json.dumps(GPT2), "LlamaConfig reads 'llama'"),
+    ):
         file.write_text(text)
         with pytest.raises(RecordError, match=message):
             models.Llama.from_pretrained(tmp_path, device=NumPy)
     file.write_text(json.dumps(GPT2 | {"architectures": ["GPT2ForTokenClassification"], "n_layer": 1, "n_embd": 12}))
-    with pytest.raises(RecordError, match="has the weights of GPT2ForTokenClassification; Gpt2 takes those of GPT2LMHeadModel"):
+    with pytest.raises(
+        RecordError, match="has the weights of GPT2ForTokenClassification; Gpt2 takes those of GPT2LMHeadModel"
+    ):
         models.Gpt2.from_pretrained(tmp_path, device=NumPy)

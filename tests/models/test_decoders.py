@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, models
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, KindError, ShapeError
 from tests.models import small
 from tests.rows import every_row
 
 TOKENS = np.array([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
+FLOATS: Any = Tensor[NumPy].ones((1, 2))
 
 
 def tokens(values: Any) -> IntTensor[NumPy]:
@@ -54,23 +56,32 @@ def test_every_parameter_has_a_gradient() -> None:
         assert missing == []
 
 
-@every_row(
-    "given, error, message",
-    [
-        (lambda m: m(tokens([1, 2])), ShapeError, r"tokens of shape \(N, T\) with at least one token, got shape \(2,\)"),
-        (lambda m: m(tokens(np.zeros((2, 0), int))), ShapeError, r"at least one token, got shape \(2, 0\)"),
-        (lambda m: m(Tensor[NumPy].ones((1, 2))), KindError, "takes an IntTensor of tokens, got a Tensor"),
-        (lambda m: m(tokens(np.zeros((1, 33), int))), ArgumentError, "takes up to 32 tokens, got 33"),
-        (lambda m: m.next_logits(tokens([[1]]), ()), KindError, "takes a tuple of 2 caches, one for each layer, got a tuple"),
-        (
-            lambda m: m.next_logits(tokens([[1, 2, 3]]), m.empty_cache(1, 2)),
-            ShapeError,
-            "a cache of capacity 2 that has 0 positions has no room for 3 more",
-        ),
-        (lambda m: m.next_logits(tokens([[1]]), m.empty_cache(2, 4)), ShapeError, r"queries of shape \(1, 1, 16\) and a cache"),
-    ],
-)
-def test_mistakes_are_explained(given: Any, error: type[Exception], message: str) -> None:
+Given: TypeAlias = Callable[[models.Decoder[NumPy]], object]
+MISTAKES: list[tuple[Given, type[Exception], str]] = [
+    (lambda m: m(tokens([1, 2])), ShapeError, r"tokens of shape \(N, T\) with at least one token, got shape \(2,\)"),
+    (lambda m: m(tokens(np.zeros((2, 0), int))), ShapeError, r"at least one token, got shape \(2, 0\)"),
+    (lambda m: m(FLOATS), KindError, "takes an IntTensor of tokens, got a Tensor"),
+    (lambda m: m(tokens(np.zeros((1, 33), int))), ArgumentError, "takes up to 32 tokens, got 33"),
+    (
+        lambda m: m.next_logits(tokens([[1]]), ()),
+        KindError,
+        "takes a tuple of 2 caches, one for each layer, got a tuple",
+    ),
+    (
+        lambda m: m.next_logits(tokens([[1, 2, 3]]), m.empty_cache(1, 2)),
+        ShapeError,
+        "a cache of capacity 2 that has 0 positions has no room for 3 more",
+    ),
+    (
+        lambda m: m.next_logits(tokens([[1]]), m.empty_cache(2, 4)),
+        ShapeError,
+        r"queries of shape \(1, 1, 16\) and a cache",
+    ),
+]
+
+
+@every_row("given, error, message", MISTAKES)
+def test_mistakes_are_explained(given: Given, error: type[Exception], message: str) -> None:
     for name in ("gpt2", "llama"):
         with pytest.raises(error, match=message):
             given(small.DECODERS[name]())

@@ -26,9 +26,9 @@ def output(model: Any) -> Any:
 
 @pytest.mark.parametrize("name", small.MODELS)
 def test_a_saved_model_is_read_back(name: str, tmp_path: Path) -> None:
-    model = small.MODELS[name]()
+    model: Any = small.MODELS[name]()
     model.save_pretrained(tmp_path / "new" / "folder")
-    again = type(model).from_pretrained(tmp_path / "new" / "folder", device=NumPy)
+    again = model.__class__.from_pretrained(tmp_path / "new" / "folder", device=NumPy)
     np.testing.assert_allclose(output(again), output(model), rtol=1e-4, atol=1e-5)
     state, read = to_torch(model), to_torch(again)
     assert state.keys() == read.keys()
@@ -63,5 +63,7 @@ def test_a_bert_leaves_out_heads_but_no_head_is_made_up(tmp_path: Path) -> None:
     encoder = models.Bert.from_pretrained(tmp_path, device=NumPy)
     np.testing.assert_allclose(output(encoder), output(model.bert), rtol=1e-4, atol=1e-5)
     encoder.save_pretrained(tmp_path)
-    with pytest.raises(RecordError, match="has the weights of BertModel; BertClassifier takes those of BertForSequenceCl"):
+    with pytest.raises(
+        RecordError, match="has the weights of BertModel; BertClassifier takes those of BertForSequenceCl"
+    ):
         models.BertClassifier.from_pretrained(tmp_path, device=NumPy)

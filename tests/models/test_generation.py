@@ -19,8 +19,8 @@ from tests.rows import every_row
 PROMPTS = [[3, 1, 4], [1, 5, 9, 2, 6], [7]]
 
 
-def alone(model: Any, prompt: Sequence[int], **settings: Any) -> list[int]:
-    return list(generate(model, list(prompt), **{"max_new": 8, **settings}))
+def alone(model: Any, prompt: Sequence[int], max_new: int = 8, **settings: Any) -> list[int]:
+    return list(generate(model, prompt, max_new=max_new, **settings))
 
 
 @pytest.mark.parametrize("name", small.DECODERS)
@@ -50,7 +50,9 @@ def test_a_text_ends_after_a_stop() -> None:
     assert alone(model, PROMPTS[0], stop=stop) == alone(model, PROMPTS[0], stop=[stop, 99]) == ended[0]
     steps = list(generate(model, PROMPTS, max_new=8, stop=stop))
     assert [[step[k] for step in steps if step[k] is not None] for k in range(3)] == ended
-    assert all(not any(row[k:]) for row in zip(*steps, strict=True) for k in [row.index(None) if None in row else len(row)])
+    assert all(
+        not any(row[k:]) for row in zip(*steps, strict=True) for k in [row.index(None) if None in row else len(row)]
+    )
 
 
 def test_samples_are_reproducible_and_follow_the_probabilities() -> None:
@@ -61,9 +63,12 @@ def test_samples_are_reproducible_and_follow_the_probabilities() -> None:
 
     assert sampled(0, temperature=5.0) == sampled(0, temperature=5.0) != sampled(1, temperature=5.0)
     greedy = alone(model, PROMPTS[0], max_new=20)
-    assert sampled(0, top_k=1) == sampled(1, top_p=1e-6) == sampled(2, min_p=1.0) == sampled(3, temperature=1e-4) == greedy
+    assert (
+        sampled(0, top_k=1) == sampled(1, top_p=1e-6) == sampled(2, min_p=1.0) == sampled(3, temperature=1e-4) == greedy
+    )
     logits = Tensor[NumPy].from_data([[0.0, 1.0, 2.0, 3.0]]).broadcast_to((20000, 4))
-    drawn = sampling(temperature=2.0, top_k=3, generator=Generator(0))(logits).to_numpy()
+    sampler: models.Sampler[NumPy] = sampling(temperature=2.0, top_k=3, generator=Generator(0))
+    drawn = sampler(logits).to_numpy()
     weights = np.exp(np.array([0.5, 1.0, 1.5]))
     np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 20000, [0.0, *(weights / weights.sum())], atol=0.015)
 
@@ -72,7 +77,8 @@ def test_processors_see_the_tokens_so_far() -> None:
     model, seen = small.gpt2(), list[list[int]]()
 
     def only_new(logits: Tensor[Any], tokens: IntTensor[Any]) -> Tensor[Any]:
-        seen.append(tokens.tolist()[0])  # type: ignore[arg-type]  # a list of lists
+        rows: Any = tokens.tolist()
+        seen.append(rows[0])
         return models.repetition_penalty(logits - logits.amax() - 1.0, tokens, 1e9)
 
     text = alone(model, PROMPTS[0], processors=[only_new])
@@ -112,9 +118,19 @@ def test_beams_are_sorted_scored_and_no_worse_than_greedy() -> None:
     [
         ([], {}, ArgumentError, "a prompt without tokens; begin with at least one"),
         ([[1], []], {}, ArgumentError, "prompt 1 without tokens"),
-        ([3, 50], {}, ArgumentError, "the token 50, and Gpt2 has a vocabulary of 50; the tokenizer is of another model"),
+        (
+            [3, 50],
+            {},
+            ArgumentError,
+            "the token 50, and Gpt2 has a vocabulary of 50; the tokenizer is of another model",
+        ),
         ([3, -1], {}, ArgumentError, "the token -1, and"),
-        ([1] * 30, {"max_new": 3}, ArgumentError, "a prompt of 30 tokens and max_new=3, and Gpt2 has room for 32 in all"),
+        (
+            [1] * 30,
+            {"max_new": 3},
+            ArgumentError,
+            "a prompt of 30 tokens and max_new=3, and Gpt2 has room for 32 in all",
+        ),
         ([1], {"max_new": 0}, ArgumentError, "max_new=0; expected a positive int"),
         ("text", {}, KindError, "takes a list of tokens"),
         ([1.5], {}, KindError, "takes a list of tokens"),
@@ -122,20 +138,25 @@ def test_beams_are_sorted_scored_and_no_worse_than_greedy() -> None:
     ],
 )
 def test_mistakes_are_explained_before_anything_is_computed(
-    tokens: Any, settings: Any, error: type[Exception], message: str
+    tokens: Any, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        generate(small.gpt2(), tokens, **{"max_new": 4, **settings})
+        alone(small.gpt2(), tokens, **settings)
+
+
+def columns(logits: Tensor[Any]) -> IntTensor[Any]:
+    """A sampler whose result has the wrong shape."""
+    return logits.argmax(dim=-1, keepdim=True)
 
 
 def test_models_that_cannot_generate_are_explained() -> None:
     with pytest.raises(ModuleError, match=r"records a graph; pass model\.valid\(\)"):
         generate(small.gpt2(Autodiff[NumPy]), [1], max_new=2)
     assert len(list(generate(small.gpt2(Autodiff[NumPy]).valid(), [1], max_new=2))) == 2
-    with pytest.raises(KindError, match="takes a language model of burnpy.models, got a Bert"):
+    with pytest.raises(KindError, match=r"takes a language model of burnpy\.models, got a Bert"):
         beam_search(small.bert(), [1], max_new=2, beams=2)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ShapeError, match=r"got \(1, 1\) from the sampler, expected an IntTensor of shape \(1,\)"):
-        alone(small.gpt2(), [1], sampler=lambda logits: logits.argmax(dim=-1, keepdim=True))
+        alone(small.gpt2(), [1], sampler=columns)
 
 
 @every_row(
@@ -145,7 +166,10 @@ def test_models_that_cannot_generate_are_explained() -> None:
         (lambda: sampling(top_k=0), "top_k=0; expected a positive int"),
         (lambda: sampling(top_p=1.5), "top_p=1.5; expected a number above 0 and at most 1"),
         (lambda: sampling(min_p=0.0), "min_p=0.0; expected a number above 0 and at most 1"),
-        (lambda: models.keep_top_k(Tensor[NumPy].ones((1, 0)), 1), r"takes logits of shape \(…, vocabulary\), got \(1, 0\)"),
+        (
+            lambda: models.keep_top_k(Tensor[NumPy].ones((1, 0)), 1),
+            r"takes logits of shape \(…, vocabulary\), got \(1, 0\)",
+        ),
         (
             lambda: models.repetition_penalty(Tensor[NumPy].ones((2, 3)), IntTensor[NumPy].zeros((1, 2)), 1.1),
             r"logits \(N, vocabulary\) and tokens \(N, T\), got \(2, 3\) and \(1, 2\)",

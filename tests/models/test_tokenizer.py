@@ -53,7 +53,9 @@ def test_generated_text_is_decoded(folder: Path) -> None:
 
 
 def test_mistakes_are_explained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(ArgumentError, match=r"tokens, and Gpt2 has a vocabulary of 50; take the tokenizer of the model"):
+    with pytest.raises(
+        ArgumentError, match=r"tokens, and Gpt2 has a vocabulary of 50; take the tokenizer of the model"
+    ):
         Tokenizer.from_pretrained(folder, small.gpt2())
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(RecordNotFoundError, match=r"takes a folder that has tokenizer\.json"):

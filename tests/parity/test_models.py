@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy, models
 from burnpy.backend import NumPy
+from burnpy.models.config import Activation, activation
 from burnpy.record import from_torch, to_torch
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -21,11 +22,24 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 Train = Autodiff[NumPy]
 RNG = np.random.default_rng(0)
 
-TEXT = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32}
-TEXT |= {"vocab_size": 60, "max_position_embeddings": 40}
+SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+}
+TEXT = SIZES | {"vocab_size": 60, "max_position_embeddings": 40}
 DECODER = TEXT | {"num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2}
-IMAGE = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32, "num_labels": 5}
-GPT2 = {"n_embd": 16, "n_layer": 3, "n_head": 4, "vocab_size": 60, "n_positions": 40, "bos_token_id": 1, "eos_token_id": 2}
+IMAGE = SIZES | {"num_labels": 5}
+GPT2 = {
+    "n_embd": 16,
+    "n_layer": 3,
+    "n_head": 4,
+    "vocab_size": 60,
+    "n_positions": 40,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 BLOCKS = {"embedding_size": 8, "depths": [1, 2], "num_labels": 3}
 
 
@@ -60,7 +74,11 @@ def llama(module: str, name: str, options: dict[str, Any]) -> Case:
 SMALL = {"head_dim": 8, "pad_token_id": 0}
 CASES = {
     "resnet, basic": Case(
-        models.ResNet, "resnet", "ResNet", "ForImageClassification", BLOCKS | {"layer_type": "basic", "hidden_sizes": [8, 16]}
+        models.ResNet,
+        "resnet",
+        "ResNet",
+        "ForImageClassification",
+        BLOCKS | {"layer_type": "basic", "hidden_sizes": [8, 16]},
     ),
     "resnet, bottleneck": Case(
         models.ResNet, "resnet", "ResNet", "ForImageClassification", BLOCKS | {"hidden_sizes": [16, 32]}
@@ -84,7 +102,11 @@ CASES = {
     ),
     "bert": Case(models.Bert, "bert", "Bert", "Model", TEXT),
     "bert, classifier": Case(
-        models.BertClassifier, "bert", "Bert", "ForSequenceClassification", TEXT | {"num_labels": 3, "hidden_act": "relu"}
+        models.BertClassifier,
+        "bert",
+        "Bert",
+        "ForSequenceClassification",
+        TEXT | {"num_labels": 3, "hidden_act": "relu"},
     ),
     "gpt2": Case(models.Gpt2, "gpt2", "GPT2", "LMHeadModel", GPT2),
     "gpt2, options": Case(
@@ -105,7 +127,13 @@ CASES = {
     "llama, llama3": llama(
         "llama",
         "Llama",
-        rope(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=10),
+        rope(
+            rope_type="llama3",
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=10,
+        ),
     ),
     "llama, yarn": llama(
         "llama", "Llama", rope(rope_type="yarn", factor=4.0, beta_fast=16.0, original_max_position_embeddings=10)
@@ -123,12 +151,19 @@ CASES = {
         "Gemma2",
         DECODER
         | SMALL
-        | {"sliding_window": 4, "query_pre_attn_scalar": 11, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 2.0},
+        | {
+            "sliding_window": 4,
+            "query_pre_attn_scalar": 11,
+            "attn_logit_softcapping": 3.0,
+            "final_logit_softcapping": 2.0,
+        },
     ),
     "gemma3": llama(
         "gemma3",
         "Gemma3",
-        DECODER | SMALL | {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        DECODER
+        | SMALL
+        | {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
     ),
 }
 TEXTS = RNG.integers(1, 60, (3, 13))
@@ -150,9 +185,8 @@ def made(case: Case, folder: Path, dtype: str = "float32") -> Any:
 
 def their_inputs(case: Case) -> dict[str, Any]:
     if issubclass(case.ours, models.ResNet | models.Vit):
-        size = case.options.get("image_size", 32)
-        height, width = size if isinstance(size, list) else (size, size)
-        shape = (2, case.options.get("num_channels", 3), height, width)
+        size = np.broadcast_to(case.options.get("image_size", 32), 2).tolist()
+        shape = (2, case.options.get("num_channels", 3), *size)
         return {"pixel_values": torch.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))}
     inputs = {"input_ids": torch.tensor(TEXTS), "attention_mask": torch.tensor(REAL.astype(np.int64))}
     if issubclass(case.ours, models.Decoder):
@@ -174,7 +208,7 @@ def our_outputs(case: Case, ours: Any, inputs: dict[str, Any]) -> Any:
         images = inputs["pixel_values"].float().numpy()
         return ours(Tensor.from_data(images, device=device).to_dtype(dtype))
     tokens = IntTensor.from_data(TEXTS, device=device)
-    options = {"key_mask": BoolTensor.from_data(REAL, device=device)}
+    options: dict[str, Any] = {"key_mask": BoolTensor.from_data(REAL, device=device)}
     if "token_type_ids" in inputs:
         options["token_types"] = IntTensor.from_data(TEXTS % 2, device=device)
     return ours(tokens, **options)
@@ -242,10 +276,14 @@ def renamed(case: Case, theirs: Any) -> dict[str, Any]:
     parameters = dict(theirs.named_parameters())
     if case.ours is not models.Vit:
         return parameters
-    pairs = {"vit.layers.": "vit.encoder.layer.", "attention.o_proj": "attention.output.dense", "mlp.fc1": "intermediate.dense"}
+    pairs = {
+        "vit.layers.": "vit.encoder.layer.",
+        "attention.o_proj": "attention.output.dense",
+        "mlp.fc1": "intermediate.dense",
+    }
     pairs |= {"mlp.fc2": "output.dense"}
     pairs |= {f"attention.{x[0]}_proj": f"attention.attention.{x}" for x in ("query", "key", "value")}
-    result = {}
+    result: dict[str, Any] = {}
     for name, value in parameters.items():
         for old, new in pairs.items():
             name = name.replace(old, new)
@@ -275,15 +313,17 @@ def test_bfloat16_is_as_near_to_float32_as_in_transformers(name: str, tmp_path: 
 def test_tokens_agree_one_by_one(name: str, tmp_path: Path) -> None:
     case = DECODERS[name]
     theirs = made(case, tmp_path)
-    ours: Any = case.ours.from_pretrained(tmp_path, device=NumPy)
-    prompts = [row[real].tolist() for row, real in zip(TEXTS, REAL, strict=True)]
+    ours: models.Decoder[NumPy] = case.ours.from_pretrained(tmp_path, device=NumPy)
+    prompts: list[list[int]] = [row[real].tolist() for row, real in zip(TEXTS, REAL, strict=True)]
     steps = list(models.generate(ours, prompts, max_new=12))
     for k, prompt in enumerate(prompts):
         expected = theirs.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False, eos_token_id=None)
         assert [step[k] for step in steps] == expected[0, len(prompt) :].tolist()
 
 
-@pytest.mark.parametrize(("beams", "penalty", "stop"), [(1, 1.0, 7), (3, 1.0, None), (4, 0.3, 7), (4, 2.0, 57), (5, -1.0, 8)])
+@pytest.mark.parametrize(
+    ("beams", "penalty", "stop"), [(1, 1.0, 7), (3, 1.0, None), (4, 0.3, 7), (4, 2.0, 57), (5, -1.0, 8)]
+)
 def test_beams_agree(beams: int, penalty: float, stop: int | None, tmp_path: Path) -> None:
     theirs = made(CASES["gpt2"], tmp_path)
     ours = models.Gpt2.from_pretrained(tmp_path, device=NumPy)
@@ -291,7 +331,9 @@ def test_beams_agree(beams: int, penalty: float, stop: int | None, tmp_path: Pat
     for prompt in ([3, 1, 4], [7]):
         found = models.beam_search(ours, prompt, max_new=9, beams=beams, stop=stop, length_penalty=penalty)
         if beams == 1:  # transformers' greedy search
-            rows = theirs.generate(torch.tensor([prompt]), max_new_tokens=9, do_sample=False, eos_token_id=stop, pad_token_id=0)
+            rows = theirs.generate(
+                torch.tensor([prompt]), max_new_tokens=9, do_sample=False, eos_token_id=stop, pad_token_id=0
+            )
             assert rows[0, len(prompt) :].tolist() == list(found[0].tokens)
             continue
         out = theirs.generate(
@@ -306,6 +348,14 @@ def test_beams_agree(beams: int, penalty: float, stop: int | None, tmp_path: Pat
         rows = [row[len(prompt) :][: len(beam.tokens)] for row, beam in zip(out.sequences.tolist(), found, strict=True)]
         assert rows == [list(beam.tokens) for beam in found]
         np.testing.assert_allclose([beam.score for beam in found], out.sequences_scores.numpy(), rtol=1e-5)
+
+
+def test_activations_agree() -> None:
+    theirs = importlib.import_module("transformers.activations").ACT2FN
+    x = np.linspace(-7.0, 7.0, 99, dtype=np.float32)
+    for name in get_args(Activation):
+        found = activation(name)(Tensor[NumPy].from_data(x)).to_numpy()
+        np.testing.assert_allclose(found, theirs[name](torch.tensor(x)).numpy(), rtol=1e-5, atol=2e-6, err_msg=name)
 
 
 def test_processors_agree() -> None:
@@ -327,11 +377,12 @@ def test_processors_agree() -> None:
 
 def torchvision_resnet(config: models.ResNetConfig) -> Any:
     """PyTorch's layers under the names of torchvision's ResNet, whose package has no release beside this PyTorch."""
-    nn = torch.nn
+    nn: Any = torch.nn
+    base: Any = nn.Module
 
-    class Block(nn.Module):  # type: ignore[misc, name-defined]  # untyped
+    class Block(base):  # type: ignore[misc]  # untyped
         def __init__(self, inputs: int, size: int, stride: int) -> None:
-            super().__init__()
+            super().__init__()  # pyright: ignore[reportUnknownMemberType]  # PyTorch's
             plan = [(inputs, size, 3, stride), (size, size, 3, 1)]
             if config.layer_type == "bottleneck":
                 plan = [(inputs, size // 4, 1, 1), (size // 4, size // 4, 3, stride), (size // 4, size, 1, 1)]
