@@ -127,7 +127,7 @@ def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max
 
 
 def _prompts(tokens: Any) -> tuple[list[list[int]], bool]:
-    """Return prompts as lists of ints, and whether a single one was given."""
+    """Return prompts as lists of ints, and whether it is a single prompt."""
     if isinstance(tokens, IntTensor):
         if tokens.ndim != 2:
             raise ShapeError(

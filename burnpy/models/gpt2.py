@@ -45,7 +45,7 @@ class Gpt2Config(Config):
     n_head: int = 12
     n_inner: int | None = None  #: the hidden size of feed-forward networks; 4 · n_embd by default
     activation_function: Activation = "gelu_new"
-    resid_pdrop: float = 0.1  #: dropout of what each sublayer adds
+    resid_pdrop: float = 0.1  #: dropout of the outputs of sublayers
     embd_pdrop: float = 0.1  #: dropout of embeddings
     attn_pdrop: float = 0.1  #: dropout of attention weights
     layer_norm_epsilon: float = 1e-5

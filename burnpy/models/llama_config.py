@@ -68,7 +68,7 @@ class LlamaConfig(Config):
     layer_types: tuple[LayerType, ...] = ()  #: the attention of each layer; () if all are full
     attn_logit_softcapping: float | None = None  #: a bound of attention scores
     final_logit_softcapping: float | None = None  #: a bound of logits
-    query_pre_attn_scalar: int | None = None  #: attention scores are divided by its root; by that of head_dim if None
+    query_pre_attn_scalar: int | None = None  #: attention scores are divided by its root; head_dim if None
     use_bidirectional_attention: Literal[False] | None = None
     pad_token_id: int | None = None  #: a token whose embedding gets no gradient
     eos_token_id: int | tuple[int, ...] | None = 2  #: the token, or tokens, that end a text
@@ -94,22 +94,22 @@ class LlamaConfig(Config):
 
     @property
     def is_gemma(self) -> bool:
-        """Whether norms add 1 to their weights, and embeddings are multiplied by √hidden_size."""
+        """True if norms add 1 to their weights, and embeddings are multiplied by √hidden_size."""
         return self.model_type.startswith("gemma")
 
     @property
     def norms_outputs(self) -> bool:
-        """Whether attention and feed-forward networks have a norm after them as well."""
+        """True if attention and feed-forward networks have a norm after them as well."""
         return self.model_type in ("gemma2", "gemma3_text")
 
     @property
     def norms_heads(self) -> bool:
-        """Whether queries and keys have a norm."""
+        """True if queries and keys have a norm."""
         return self.model_type in ("qwen3", "gemma3_text")
 
     @property
     def biases(self) -> tuple[bool, bool]:
-        """Whether the projections to queries, keys and values have a bias, and the one to outputs."""
+        """Two flags: the projections to queries, keys and values have a bias; the one to outputs has."""
         return (True, False) if self.model_type == "qwen2" else (self.attention_bias, self.attention_bias)
 
     def rotary(self, layer_type: LayerType) -> RotaryEncoding:

@@ -74,7 +74,7 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
         cls: the class.
         folder: has ``config.json``, and ``model.safetensors`` or several such files with an index.
         device: the device of the model.
-        dtype: the dtype of the weights; that of the files by default.
+        dtype: the dtype of the weights; the dtype of the files by default.
 
     Raises:
         RecordNotFoundError: a file is missing.

@@ -164,7 +164,7 @@ def _share(operation: str, name: str, value: float) -> None:
 
 
 def _rows(operation: str, logits: Tensor[B]) -> int:
-    """Return the number of logits in a row, of which there is at least one."""
+    """Return the number of logits in a row, checked to be at least 1."""
     if not logits.ndim or not logits.shape[-1]:
         raise ShapeError(f"{operation}() takes logits of shape (…, vocabulary), got {logits.shape}")
     return logits.shape[-1]
