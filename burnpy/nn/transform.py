@@ -189,9 +189,8 @@ class Transforms(ModuleBase[B]):
             except ArgumentError as error:
                 raise ArgumentError(f"quantized() cannot convert {path}: {error}") from None
             if layer is not None and not path:
-                raise ArgumentError(
-                    f"quantized() replaces layers of a model, got a {type(self).__name__}; write QuantizedLinear(layer)"
-                )
+                name = a(type(self).__name__)
+                raise ArgumentError(f"quantized() replaces layers of a model, got {name}; write QuantizedLinear(layer)")
             return layer
 
         model: Self = Rebuild(module=converted)(self)
