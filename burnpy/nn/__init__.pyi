@@ -2,6 +2,7 @@
 
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
+from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.init import Initializer
 from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.activation import (
@@ -228,6 +229,7 @@ __all__ = [
     "ZeroPad",
     "functional",
     "init",
+    "init_empty_weights",
     "quantization_error",
     "rebound",
     "record_update",

@@ -18,9 +18,21 @@ from burnpy.backend.lazy import missing
 from burnpy.record.checkpoint_file import load, save
 from burnpy.record.record import DTypePolicy, Record, Remap
 from burnpy.record.torch_file import read_torch
-from burnpy.record.torch_weights import from_torch, to_torch
+from burnpy.record.torch_names import Columns
+from burnpy.record.torch_weights import from_torch, save_torch, to_torch
 
-__all__ = ["DTypePolicy", "Record", "Remap", "from_torch", "load", "read_torch", "save", "to_torch"]
+__all__ = [
+    "Columns",
+    "DTypePolicy",
+    "Record",
+    "Remap",
+    "from_torch",
+    "load",
+    "read_torch",
+    "save",
+    "save_torch",
+    "to_torch",
+]
 
 if not TYPE_CHECKING:  # type checkers see only the names above
 
