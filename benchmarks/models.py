@@ -14,9 +14,10 @@ import numpy as np
 
 from benchmarks.measure import ONE_THREAD, Effort, Notebook
 from benchmarks.networks import best
-from benchmarks.peers import Array, Peer
+from benchmarks.peers import Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
+from benchmarks.tasks import Array
 
 PEERS = ("burnpy", "torch")
 NEW = 16
@@ -46,7 +47,8 @@ def ours(sizes: Mapping[str, Mapping[str, Any]], tokens: Mapping[str, Array]) ->
     bert = models.Bert(models.BertConfig(**sizes["bert"]), device=NumPy)
 
     def written(prompt: Array, new: int) -> list[int]:
-        return list(models.generate(llama, prompt.tolist(), max_new=new))
+        ids: list[int] = prompt.tolist()
+        return list(models.generate(llama, ids, max_new=new))
 
     def encoded(batch: Array) -> Any:
         mask = BoolTensor[NumPy].ones(batch.shape)
@@ -106,7 +108,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
         factor = 1e3 / NEW if key == "token" else 1e3
         lines.append(Line.of(text, figures, dict.fromkeys(PEERS, key), factor, ratio, BUDGETS[key]))
     how = (
-        f"float32, one thread, processor time; transformers on PyTorch. A token is the mean of {NEW}, their prompt of 8 "
-        "included. The time of a token is the time of reading 400 MB of weights, in both."
+        f"float32, one thread, processor time; transformers on PyTorch. A token is the mean of {NEW}, with their "
+        "prompt of 8. Most of its time, both read the weights, 400 MB."
     )
     return [Section("Models and text", how, "ms", list(PEERS), lines)]
