@@ -102,6 +102,19 @@ class Executor(Protocol):
         """
         ...
 
+    def unrolled(
+        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> NodeLaunch | None:
+        """Return the launch of a program of numbers; None if the backend has no kernel for it.
+
+        Args:
+            program: the program, with an input for each element.
+            operands: the arrays that it reads.
+            inputs: for each input the number of its array, and the position of its element.
+            outputs: likewise for each output and the arrays of results.
+        """
+        ...
+
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
         """Return the launch of a node with the group that follows it and reads its result; None if it has none.
 

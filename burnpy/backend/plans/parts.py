@@ -19,6 +19,7 @@ _HELPERS = {
     "foreach": "a formula for all parameters, which has a kernel of its own",
     "defer_check": "a check of values",
     "bounded": "a check of indices",
+    "unrolled": "operations on few elements, one number at a time",
     "count_update": "counts the updates",
 }
 """Why some calls are no parts of programs."""

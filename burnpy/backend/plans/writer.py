@@ -8,7 +8,7 @@ made by each replay.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.call_runs import CallRun
@@ -22,9 +22,15 @@ from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import Source
 from burnpy.backend.plans.storage import Storage
+from burnpy.backend.plans.unrolling import UNROLLED
 from burnpy.backend.programs import ProgramError, trace
 
 _VIEWS = ("reshape", "permute", "slice", "expand", "detach")
+
+
+def numbers_in(constants: Mapping[int, Any]) -> dict[int, float]:
+    """Return the constants that are one number, by the numbers of their values."""
+    return {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
 
 
 class Writer:
@@ -54,8 +60,7 @@ class Writer:
         self.inputs, self.outputs, self.constants = inputs, outputs, constants
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
-        numbers = {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
-        self.grouping = Grouping(nodes, numbers) if executor is not None else None
+        self.grouping = Grouping(nodes, numbers_in(constants)) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
         self.units: list[Any] = []
         self.launches: dict[int, tuple[Launch, Signature]] = {}
@@ -231,7 +236,10 @@ class Writer:
 
     def _single(self, node: Node, position: int, stop: int) -> None:
         source = self.source
-        launch = None if self.executor is None else self.executor.launch(node, self._bounds)
+        if node.name == UNROLLED:
+            launch: NodeLaunch | None = node.args[0]
+        else:
+            launch = None if self.executor is None else self.executor.launch(node, self._bounds)
         if launch is not None:
             self._node_launch([*refs_in(node.results)], launch, position, stop)
             return
