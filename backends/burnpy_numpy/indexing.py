@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Key, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels
-from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.numpy_calls import run
 
 _add = np.add
 MOST_DIMS = 32
