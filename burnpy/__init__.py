@@ -33,9 +33,11 @@ from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat,
 if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import distributed as distributed
+    from burnpy import distributions as distributions
     from burnpy import errors
     from burnpy import fft as fft
     from burnpy import func as func
+    from burnpy import interop as interop
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
     from burnpy import nn as nn
@@ -169,9 +171,11 @@ _LATER = {
         for room in (
             "data",
             "distributed",
+            "distributions",
             "errors",
             "fft",
             "func",
+            "interop",
             "linalg",
             "metrics",
             "nn",

@@ -35,7 +35,7 @@ LONGEST = (
 GENERATORS = pytest.StashKey[Generators]()
 """The generators of the test modules, with their states after the imports."""
 
-HEAVY_DOCTESTS = {"burnpy/data/sources/files.py": "pyarrow"}
+HEAVY_DOCTESTS = {"burnpy/data/sources/files.py": "pyarrow", "burnpy/interop/onnx/exporting.py": "onnx"}
 """Modules whose doctests need what is heavy to install."""
 
 

@@ -39,13 +39,15 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "batching": (("burnpy.batching",), ("autodiff's core",)),
     "func": (("burnpy.func",), ("autodiff's tools", "batching", "linalg")),
     "nn": (("burnpy.nn",), ("func",)),
+    "distributions": (("burnpy.distributions",), ("nn", "special")),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
+    "interop": (("burnpy.interop",), ("nn",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
-        ("distributed", "linalg", "fft", "special"),
+        ("distributed", "distributions", "fft", "interop"),
     ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""

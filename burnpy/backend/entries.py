@@ -50,6 +50,7 @@ class Operation(NamedTuple):
     counts: Flops  #: the number or formula by which `flops` counts
     product: tuple[str, ...]  #: the operands, if it is, in the main, a matrix product
     batch: BatchRule | None = None  #: how it is computed for many examples at once
+    onnx: str | None = None  #: ONNX's operator, or the function that writes it; None for its default
 
     @property
     def elementwise(self) -> bool:
@@ -143,6 +144,7 @@ def operation(function: Callable[..., Any]) -> Operation:
         traits.get("flops", 1 if elementwise is True else 0),
         _operands(traits.get("product", False), arguments),
         traits.get("batch"),
+        traits.get("onnx"),
     )
     named = (
         elementwise if isinstance(elementwise, tuple) else (),

@@ -23,6 +23,7 @@ __all__ = [
     "DeviceError",
     "DimError",
     "EscapedError",
+    "ExportError",
     "GraphError",
     "GroupError",
     "ImmutableError",
@@ -234,6 +235,10 @@ class EscapedError(BurnpyError, RuntimeError):
 
 class RecordingError(BurnpyError, RuntimeError):
     """A computation cannot be recorded, as its steps would depend on values that differ from call to call."""
+
+
+class ExportError(BurnpyError, ValueError):
+    """A model cannot be written in a format, as one of its steps has no counterpart there."""
 
 
 class BatchedError(BurnpyError, TypeError):

@@ -24,6 +24,8 @@ PACKAGES = (
         ".backend",
         ".data",
         ".distributed",
+        ".distributions",
+        ".distributions.bijections",
         ".errors",
         ".fft",
         ".func",

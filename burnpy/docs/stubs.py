@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 PACKAGES = (
     "burnpy.autodiff",
+    "burnpy.distributions",
     "burnpy.fft",
     "burnpy.func",
+    "burnpy.interop.onnx",
     "burnpy.linalg",
     "burnpy.nn",
     "burnpy.nn.functional",

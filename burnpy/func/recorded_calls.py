@@ -74,7 +74,7 @@ class Call:
         return (kind, id(leaf))
 
 
-class _Result:
+class OutputLeaf:
     """One leaf of a function's result, as it is made of an output of the plan."""
 
     __slots__ = ("cls", "device", "input", "leaf", "levels", "position")
@@ -116,7 +116,7 @@ class RecordedCall:
         self.captured = Captured(())  #: what the function reads besides its arguments
         self._results, self._gone = results, Donated(name)
         self._result_structure = structure.sharing(self.structure)
-        kept = {leaf.input for leaf in results if leaf.__class__ is _Result}
+        kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
         self._guard = guard(call.leaves, inputs, plan.device)
@@ -139,7 +139,7 @@ class RecordedCall:
             results = self.plan(values)
         made = [
             leaf
-            if leaf.__class__ is not _Result
+            if leaf.__class__ is not OutputLeaf
             else leaves[leaf.input]
             if leaf.input is not None
             else leaf.tensor(results[leaf.position])
@@ -190,7 +190,7 @@ def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
     """
     start = perf_counter()
     name = f"{getattr(f, '__qualname__', type(f).__name__)}()"
-    recorder, inputs, results, structure = _record(f, call, call.leaves)
+    recorder, inputs, results, structure = record_call(f, call, call.leaves, RecordedDevices())
     given = _donated_leaves(call.structure, call.donated)
     donated = {number for number in given if isinstance(call.leaves[number], TensorBase)}
     free = {k for k, number in enumerate(inputs) if number in donated}
@@ -206,7 +206,8 @@ def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:
         RecordingError: they differ, so the function depends on something else than its arguments.
     """
     first = plan.plan.recording
-    second = _record(f, call, [_disturbed(leaf) for leaf in call.leaves])[0].recording
+    disturbed = [_disturbed(leaf) for leaf in call.leaves]
+    second = record_call(f, call, disturbed, RecordedDevices())[0].recording
     for one, two in zip(first.nodes, second.nodes, strict=False):
         if not alike(one, two, first, second):
             lines = format_lines(lines_of(two.line))
@@ -232,13 +233,20 @@ def _disturbed(leaf: Any) -> Any:
     return changed.require_grad() if leaf.is_require_grad() else changed
 
 
-def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[Any, list[int], list[Any], Structure]:
+def record_call(
+    f: Callable[..., Any], call: Call, leaves: Sequence[Any], devices: RecordedDevices
+) -> tuple[Any, list[int], list[Any], Structure]:
     """Call a function on devices that record.
+
+    Args:
+        f: the function.
+        call: its arguments.
+        leaves: the leaves of the arguments, which may have other values than those of the call.
+        devices: the devices of the recording, without any yet.
 
     Returns:
         The recorder, the numbers of the leaves that are inputs, the leaves of the result and its structure.
     """
-    devices = RecordedDevices()
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
     if not tensors:
         raise KindError("a compiled function takes at least one tensor as an argument, which says where it computes")
@@ -269,7 +277,7 @@ def _record(f: Callable[..., Any], call: Call, leaves: Sequence[Any]) -> tuple[A
     by_id = {id(tensor): number for number, tensor in enumerate(traced)}
     results = [_result(recorder, leaf, by_id) for leaf in out]
     for leaf in results:
-        known = isinstance(leaf, (*_RETURNED, _Result, TensorBase)) or any(leaf is x for x in leaves)
+        known = isinstance(leaf, (*_RETURNED, OutputLeaf, TensorBase)) or any(leaf is x for x in leaves)
         if not known:
             raise KindError(
                 f"a compiled function returned {a(type(leaf).__name__)}, which its replays cannot make; return "
@@ -340,4 +348,4 @@ def _result(recorder: Any, leaf: Any, given: dict[int, int]) -> Any:
         primitive = recorder._constant(primitive)
     recorder.recording.outputs.append(primitive.ref)
     position = len(recorder.recording.outputs) - 1
-    return _Result(type(leaf), device.stands_for, is_leaf, position, given.get(id(leaf)))
+    return OutputLeaf(type(leaf), device.stands_for, is_leaf, position, given.get(id(leaf)))

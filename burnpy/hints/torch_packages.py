@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 BURNPY = """
-distributions | – | not yet
 models | – | not yet
 quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles
 SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles

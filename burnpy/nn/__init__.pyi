@@ -47,6 +47,7 @@ from burnpy.nn.layers.bags import EmbeddingBag
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
 from burnpy.nn.layers.dropping import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
 from burnpy.nn.layers.losses import (
     BceLoss,
     BceWithLogitsLoss,
@@ -161,6 +162,7 @@ __all__ = [
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
+    "Lora",
     "LpPool1d",
     "LpPool2d",
     "LpPool3d",
@@ -226,8 +228,10 @@ __all__ = [
     "Where",
     "YarnScaling",
     "ZeroPad",
+    "add_lora",
     "functional",
     "init",
+    "merge_lora",
     "quantization_error",
     "rebound",
     "record_update",

@@ -12,6 +12,8 @@ import pytest
 from burnpy.docs import reference
 
 PAGES = sorted(reference.PAGE.parent.glob("*.md"))
+HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
+"""The pages whose code needs what is heavy to install."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,7 +23,7 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     exec(compile(code, str(page), "exec"), {})

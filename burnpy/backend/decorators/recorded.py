@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, final
 
 import numpy as np
 
+from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of, user_stack
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.mixed import Mixed
@@ -33,6 +34,9 @@ class Traced:
     shape = property(attrgetter("ref.shape"), doc="The shape of the value.")
     dtype = property(attrgetter("ref.dtype"), doc="The dtype of the value.")
 
+
+Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], bool]
+"""A function of an operation and all arguments of a call."""
 
 VALUE_DEPENDENT = frozenset(("nonzero",))
 """The operations whose results have shapes that depend on values."""
@@ -61,8 +65,10 @@ class Recorded(Decorator[I], Generic[I]):
     word = "records"
     records = True
 
-    def __init__(self, inner: I | type[I]) -> None:
+    def __init__(self, inner: I | type[I], decomposes: Decomposes | None = None) -> None:
         super().__init__(inner)
+        self.decomposes = decomposes
+        """Whether an operation is recorded as those of its default; None for never."""
         self.eager_checks = False
         self.operand_dtype = None
         self.recording = Recording()
@@ -105,7 +111,7 @@ class Recorded(Decorator[I], Generic[I]):
 
     def body(self) -> Recorded[I]:
         """Return a device that records a loop's body or a branch, for `nested`. It draws from the same generators."""
-        device: Recorded[I] = type(self).unregistered(self.inner)
+        device: Recorded[I] = type(self).unregistered(self.inner, self.decomposes)
         device.stands_for, device.outer = self, self
         device.defaults, device.drawn = self.defaults, self.drawn
         return device
@@ -143,6 +149,8 @@ class Recorded(Decorator[I], Generic[I]):
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call the inner backend and record the call."""
+        if self.decomposes is not None and self.decomposes(op, args):
+            return op.function(self, *args)
         name = op.name
         if name == "to_numpy":
             self._refuse_read()
@@ -163,12 +171,14 @@ class Recorded(Decorator[I], Generic[I]):
         skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
         """Record a formula of lists as one call, which leaves the lists as they are."""
+        if self.decomposes is not None:
+            return Backend.foreach(self, formula, lists, numbers, flags, owned, skipped)
         args = (formula, tuple([[*column] for column in lists]), numbers, flags, False, skipped)
         return self._noted("foreach", self.inner.foreach, args)  # type: ignore[no-any-return]  # of the operation
 
     def fuses(self, xs: Sequence[Float]) -> bool:
-        """As of the inner backend."""
-        return self.inner.fuses([self._value(x) for x in xs])
+        """As of the inner backend; False where operations are decomposed."""
+        return self.decomposes is None and self.inner.fuses([self._value(x) for x in xs])
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Record the product."""
@@ -294,8 +304,9 @@ class RecordedDevices:
     `Profiled`, stay inside of it, and observe the replays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, decomposes: Decomposes | None = None) -> None:
         self.recorder: Any = None  #: the innermost device, `Recorded`
+        self._decomposes = decomposes
         self._known: dict[Any, Any] = {}
 
     def __iter__(self) -> Iterator[Any]:
@@ -314,7 +325,7 @@ class RecordedDevices:
             if arguments and (device.differentiates or hasattr(device, "planner") or issubclass(cls, Mixed)):
                 known = cls.unregistered(self.of(arguments[0]), *arguments[1:])
             elif self.recorder is None:
-                known = self.recorder = Recorded.unregistered(device)
+                known = self.recorder = Recorded.unregistered(device, self._decomposes)
             else:
                 raise DeviceError(
                     f"a recorded function got tensors on {self.recorder.inner} and on {device}; move one with "

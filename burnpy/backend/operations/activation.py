@@ -49,7 +49,7 @@ def mish_vjp(i: Any, g: Float, x: Float) -> Float:
 class Activation(OperationsBase):
     """Activation functions of neural networks, and their gradients."""
 
-    @derived(POINTWISE, vjp=lambda i, g, out: i.relu_backward(g, out))
+    @derived(POINTWISE, vjp=lambda i, g, out: i.relu_backward(g, out), onnx="Relu")
     def relu(self, x: Float) -> Float:
         """Rectified linear unit, max(x, 0); NaN for NaN. The gradient at 0 is 0."""
         return self.maximum(x, 0.0)
@@ -59,7 +59,12 @@ class Activation(OperationsBase):
         """Gradient of `relu`: grad where ``out``, the result of relu, is positive or NaN, 0 elsewhere."""
         return self.where(self.ne(out, 0.0), grad, 0.0)
 
-    @derived(POINTWISE, flops=12, vjp=lambda i, g, x, approximate: i.gelu_backward(g, x, approximate))
+    @derived(
+        POINTWISE,
+        flops=12,
+        vjp=lambda i, g, x, approximate: i.gelu_backward(g, x, approximate),
+        onnx="elementwise.gelu",
+    )
     def gelu(self, x: Float, approximate: bool) -> Float:
         """Gaussian error linear unit, x · Φ(x), with Φ the normal distribution function or its tanh approximation.
 
@@ -120,7 +125,7 @@ class Activation(OperationsBase):
         """Limit x to [low, high]; unlike with `clamp`, the gradient at a bound is 0."""
         return self.clamp(x, low, high)
 
-    @derived(POINTWISE, flops=5, vjp=hardswish_vjp)
+    @derived(POINTWISE, flops=5, vjp=hardswish_vjp, onnx="HardSwish")
     def hardswish(self, x: Float) -> Float:
         """Piecewise approximation of silu, x · clamp(x + 3, 0, 6) / 6. The gradient is 0 up to -3 and 1 from 3.
 
@@ -128,7 +133,7 @@ class Activation(OperationsBase):
         """
         return self.mul(x, self.mul(self.clamp(self.add(x, 3.0), 0.0, 6.0), 1 / 6))
 
-    @derived(POINTWISE, flops=16, vjp=mish_vjp)
+    @derived(POINTWISE, flops=16, vjp=mish_vjp, onnx="Mish")
     def mish(self, x: Float) -> Float:
         """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
         return self.mul(x, self.tanh(self.softplus(x, 1.0)))

@@ -81,6 +81,7 @@ class Convolution(OperationsBase):
         flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
         vjp=(conv2d_x_vjp, conv2d_weight_vjp),
         batch=Folded(("x",), ("weight",)),
+        onnx="networks.convolution",
     )
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
         """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
@@ -97,6 +98,7 @@ class Convolution(OperationsBase):
         vjp=(conv2d_x_vjp, conv2d_weight_vjp, conv2d_bias_vjp),
         jvp=(conv2d_x_jvp, conv2d_weight_jvp, conv2d_bias_jvp),
         batch=Folded(("x",), ("weight", "bias")),
+        onnx="networks.convolution",
     )
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
@@ -118,6 +120,7 @@ class Convolution(OperationsBase):
             ),
         ),
         batch=Folded(("grad", "shape"), ("weight",)),
+        onnx="networks.transposed_convolution",
     )
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int

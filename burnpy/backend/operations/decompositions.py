@@ -305,6 +305,7 @@ class Decompositions(OperationsBase):
         vjp=precise(cholesky_vjp),
         jvp=precise(cholesky_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def cholesky(self, x: Float) -> Float:
         """Lower triangular L with L Lᵀ = x, for symmetric positive definite x; only its lower triangle is read."""
@@ -316,6 +317,7 @@ class Decompositions(OperationsBase):
         joint=precise(eigh_vjp),
         joint_jvp=precise(eigh_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def eigh(self, x: Float) -> tuple[Float, Float]:
         """Eigenvalues, ascending, (…, n), and eigenvectors, the columns of (…, n, n), of symmetric matrices.
@@ -324,7 +326,7 @@ class Decompositions(OperationsBase):
         """
         return by_host(self, "lapack", "eigh", x)  # type: ignore[no-any-return]  # a pair
 
-    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3, batch=SHIFTED)
+    @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3, batch=SHIFTED, onnx="refused")
     def eigvalsh(self, x: Float) -> Float:
         """Eigenvalues of symmetric matrices, ascending."""
         return self.eigh(x)[0]
@@ -335,6 +337,7 @@ class Decompositions(OperationsBase):
         joint=precise(svd_vjp),
         joint_jvp=precise(svd_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def svd(self, x: Float, full_matrices: bool) -> tuple[Float, Float, Float]:
         """Singular value decomposition x = u @ diag(s) @ vh, with s descending.
@@ -344,7 +347,7 @@ class Decompositions(OperationsBase):
         """
         return by_host(self, "lapack", "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
 
-    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]), batch=SHIFTED)
+    @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]), batch=SHIFTED, onnx="refused")
     def svdvals(self, x: Float) -> Float:
         """Singular values, descending."""
         return self.svd(x, False)[1]
@@ -355,6 +358,7 @@ class Decompositions(OperationsBase):
         joint=precise(qr_vjp),
         joint_jvp=precise(qr_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def qr(self, x: Float, complete: bool) -> tuple[Float, Float]:
         """QR decomposition: orthonormal columns q, (…, m, k), and upper triangular r, (…, k, n); x = q @ r.
@@ -369,6 +373,7 @@ class Decompositions(OperationsBase):
         joint=precise(lu_factor_vjp),
         joint_jvp=precise(lu_factor_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def lu_factor(self, x: Float) -> tuple[Float, Int, Int]:
         """LU decomposition with partial pivoting, of x (…, m, n): the factors, the pivots and the permutation.

@@ -116,6 +116,7 @@ class Dense(OperationsBase):
         vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
         jvp=embedding_jvp,
         batch=embedding_batch,
+        onnx="indexing.embedding",
     )
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
@@ -136,7 +137,7 @@ class Dense(OperationsBase):
             rows = self.where(self.discrete.reshape(self.discrete.ne(flat, padding), (flat.shape[0], 1)), rows, 0.0)
         return self.index_add(self.full(shape, 0.0, grad.dtype), 0, flat, rows)
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Bool:
         """Sample a mask whose elements are independently True with probability p."""
         return self.lt(self.random_uniform(generator, shape, float32), p)

@@ -22,37 +22,37 @@ def asin_vjp(i: Any, g: Float, x: Float) -> Float:
 class Elementary(OperationsBase):
     """Elementary functions of one argument that few backends must write."""
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)), onnx="Tan")
     def tan(self, x: Float) -> Float:
         """Compute the tangent of x radians."""
         return self.div(self.sin(x), self.cos(x))
 
-    @derived(POINTWISE, method=True, flops=3, vjp=asin_vjp)
+    @derived(POINTWISE, method=True, flops=3, vjp=asin_vjp, onnx="Asin")
     def asin(self, x: Float) -> Float:
         """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
         return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)), onnx="Acos")
     def acos(self, x: Float) -> Float:
         """Compute the inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. The gradient at ±1 is -inf."""
         ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
         return self.mul(self.atan(self.sqrt(ratio)), 2.0)
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)), onnx="Atan")
     def atan(self, x: Float) -> Float:
         """Compute the inverse tangent in radians, from -π/2 to π/2."""
         from burnpy.backend.numerics.approximations import atan
 
         return atan(self, x)
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)), onnx="Sinh")
     def sinh(self, x: Float) -> Float:
         """Compute the hyperbolic sine."""
         near = self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
         size = self.abs(x)
         return self.where(self.gt(size, _FAR), self.copysign(_half_exp(self, size), x), near)
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)))
+    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)), onnx="Cosh")
     def cosh(self, x: Float) -> Float:
         """Compute the hyperbolic cosine."""
         near, size = self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5), self.abs(x)

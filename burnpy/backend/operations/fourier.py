@@ -120,22 +120,52 @@ class Fourier(OperationsBase):
     Source: Cooley and Tukey, An Algorithm for the Machine Calculation of Complex Fourier Series, 1965.
     """
 
-    @derived(LINEAR, like="real", flops=lambda real: flops_of(real), joint=fft_vjp, joint_jvp=fft_jvp, batch=SHIFTED)
+    @derived(
+        LINEAR,
+        like="real",
+        flops=lambda real: flops_of(real),
+        joint=fft_vjp,
+        joint_jvp=fft_jvp,
+        batch=SHIFTED,
+        onnx="fourier.fft",
+    )
     def fft(self, real: Float, imag: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a complex array, or of its ``inverse``."""
         return by_host(self, "fourier", "fft", real, imag, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
-    @derived(LINEAR, like="x", flops=lambda x: flops_of(x), joint=fft_real_vjp, joint_jvp=fft_real_jvp, batch=SHIFTED)
+    @derived(
+        LINEAR,
+        like="x",
+        flops=lambda x: flops_of(x),
+        joint=fft_real_vjp,
+        joint_jvp=fft_real_jvp,
+        batch=SHIFTED,
+        onnx="fourier.fft_real",
+    )
     def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a real array, with all frequencies, or of its ``inverse``."""
         return by_host(self, "fourier", "fft_real", x, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
-    @derived(LINEAR, flops=lambda x: flops_of(x) // 2, joint=rfft_vjp, joint_jvp=rfft_jvp, batch=SHIFTED)
+    @derived(
+        LINEAR,
+        flops=lambda x: flops_of(x) // 2,
+        joint=rfft_vjp,
+        joint_jvp=rfft_jvp,
+        batch=SHIFTED,
+        onnx="fourier.rfft",
+    )
     def rfft(self, x: Float, dims: Dims, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of half the spectrum of a real array."""
         return by_host(self, "fourier", "rfft", x, dims, norm)  # type: ignore[no-any-return]  # a pair
 
-    @derived(LINEAR, flops=lambda out: flops_of(out) // 2, joint=irfft_vjp, joint_jvp=irfft_jvp, batch=SHIFTED)
+    @derived(
+        LINEAR,
+        flops=lambda out: flops_of(out) // 2,
+        joint=irfft_vjp,
+        joint_jvp=irfft_jvp,
+        batch=SHIFTED,
+        onnx="fourier.irfft",
+    )
     def irfft(self, real: Float, imag: Float, dims: Dims, size: int, norm: str) -> Float:
         """Compute the real array of ``size`` along the last of ``dims`` from half its spectrum, the inverse of `rfft`.
 

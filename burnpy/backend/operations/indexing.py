@@ -198,12 +198,19 @@ class Indexing(OperationsBase):
         indexed="x",
         vjp=lambda i, g, x_shape, dim, index: PartialGrad(add_at_index, x_shape, dim, index, g),
         batch=index_select_batch,
+        onnx="indexing.index_select",
     )
     def index_select(self, x: Value, dim: Dim, index: Int) -> Value:
         """Select slices of x along ``dim`` with a 1-d ``index``."""
         ...
 
-    @required(STRUCTURAL, like="x", vjp=(index_put_x_vjp, index_put_src_vjp), batch=index_put_batch)
+    @required(
+        STRUCTURAL,
+        like="x",
+        vjp=(index_put_x_vjp, index_put_src_vjp),
+        batch=index_put_batch,
+        onnx="indexing.index_put",
+    )
     def index_put(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
         ...
@@ -214,17 +221,18 @@ class Indexing(OperationsBase):
         flops=lambda src: prod(src),
         vjp=(identity, lambda i, g, dim, index: i.index_select(g, dim, index)),
         batch=index_add_batch,
+        onnx="indexing.index_add",
     )
     def index_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
 
-    @required(NONDIFFERENTIABLE, batch=nonzero_batch)
+    @required(NONDIFFERENTIABLE, batch=nonzero_batch, onnx="refused")
     def nonzero(self, x: Bool) -> Int:
         """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
-    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp, batch=SHIFTED)
+    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp, batch=SHIFTED, onnx="indexing.gather")
     def gather(self, x: Value, dim: Dim, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
 
@@ -235,7 +243,7 @@ class Indexing(OperationsBase):
         )
         return self.reshape(picked, index.shape)
 
-    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp), batch=SHIFTED)
+    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp), batch=SHIFTED, onnx="indexing.scatter")
     def scatter(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
@@ -250,6 +258,7 @@ class Indexing(OperationsBase):
         flops=lambda src: prod(src),
         vjp=(identity, lambda i, g, dim, index: i.gather(g, dim, index)),
         batch=SHIFTED,
+        onnx="indexing.scatter_add",
     )
     def scatter_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
@@ -308,7 +317,12 @@ class Indexing(OperationsBase):
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=2)
+    @derived(
+        NONDIFFERENTIABLE,
+        elementwise=True,
+        flops=2,
+        onnx="indexing.unchecked",
+    )
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Int:
         """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
 

@@ -189,6 +189,7 @@ class LinearAlgebra(OperationsBase):
         joint=precise(solve_triangular_vjp),
         joint_jvp=precise(solve_triangular_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def solve_triangular(self, a: Float, b: Float, upper: bool, unitriangular: bool) -> Float:
         """Solve a x = b, where of a, (…, n, n), one triangle is read, with ones as its diagonal if unitriangular.
@@ -204,6 +205,7 @@ class LinearAlgebra(OperationsBase):
         joint=precise(solve_vjp),
         joint_jvp=precise(solve_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def solve(self, a: Float, b: Float) -> Float:
         """Solve a x = b for invertible a of shape (…, n, n) and b of shape (…, n, k)."""
@@ -216,6 +218,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(inv_vjp),
         jvp=precise(inv_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def inv(self, x: Float) -> Float:
         """Inverse of invertible matrices."""
@@ -227,6 +230,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(det_vjp),
         jvp=lambda i, t, x: trace_of_product(i, i.adjugate(x), t),
         batch=SHIFTED,
+        onnx="shapes.det",
     )
     def det(self, x: Float) -> Float:
         """Determinant of square matrices, of the shape of the batch."""
@@ -239,6 +243,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(adjugate_vjp),
         jvp=precise(adjugate_derivative),
         batch=SHIFTED,
+        onnx="refused",
     )
     def adjugate(self, x: Float) -> Float:
         """Adjugate of square matrices: det(x) x⁻¹, which exists at singular x too; its transpose is det's gradient."""
@@ -250,6 +255,7 @@ class LinearAlgebra(OperationsBase):
         joint=precise(slogdet_vjp),
         joint_jvp=precise(slogdet_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def slogdet(self, x: Float) -> tuple[Float, Float]:
         """Sign (-1, 0 or 1) and logarithm of the magnitude of the determinant, which may overflow where they do not."""
@@ -261,6 +267,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(pinv_vjp),
         jvp=precise(pinv_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def pinv(self, x: Float, atol: float, rtol: float) -> Float:
         """Pseudoinverse of Moore and Penrose, (…, n, m) for x of (…, m, n).
@@ -276,6 +283,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(lambda i, g, x: matrix_exp_jvp(i, g, i.mT(x))),
         jvp=precise(matrix_exp_jvp),
         batch=SHIFTED,
+        onnx="refused",
     )
     def matrix_exp(self, x: Float) -> Float:
         """Matrix exponential of square matrices, Σ xᵏ / k!."""

@@ -18,7 +18,13 @@ class Ordering(OperationsBase):
     """Sorting, selection by rank, and search in sorted sequences. Values are gathered at the indices that an operation
     without a derivative finds, so that gradients of every order go to the elements that were chosen."""
 
-    @required(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
+    @required(
+        NONDIFFERENTIABLE,
+        like="x",
+        flops=lambda x: prod(x) * max(x, default=1).bit_length(),
+        batch=SHIFTED,
+        onnx="reductions.argsort",
+    )
     def argsort(self, x: Number, dim: Dim, descending: bool) -> Int:
         """Indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
         ...
@@ -34,7 +40,7 @@ class Ordering(OperationsBase):
         """Indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
         return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
 
-    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.topk")
     def topk(self, x: Number, dim: Dim, k: int, largest: bool) -> tuple[Number, Int]:
         """The ``k`` largest or smallest elements along ``dim``, in order, and their indices: see `topk_index`."""
         index = self.topk_index(x, dim, k, largest)

@@ -103,37 +103,39 @@ def one_minus(i: Any, x: Float) -> Float:
 class Arithmetic(OperationsBase):
     """Binary arithmetic. Float overflow and division by zero follow IEEE 754; ints wrap around."""
 
-    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: g))
+    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: g), onnx="Add")
     def add(self, x: Number, y: Number | Scalar) -> Number:
         """Add elementwise: x + y."""
         ...
 
-    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: i.neg(g)))
+    @required(LINEAR, elementwise=True, vjp=(identity, lambda i, g: i.neg(g)), onnx="Sub")
     def sub(self, x: Number, y: Number | Scalar) -> Number:
         """Subtract elementwise: x - y."""
         ...
 
-    @required(BILINEAR, elementwise=True, vjp=(lambda i, g, y: i.mul(g, y), lambda i, g, x: i.mul(g, x)))
+    @required(BILINEAR, elementwise=True, vjp=(lambda i, g, y: i.mul(g, y), lambda i, g, x: i.mul(g, x)), onnx="Mul")
     def mul(self, x: Number, y: Number | Scalar) -> Number:
         """Multiply elementwise: x · y."""
         ...
 
-    @required(POINTWISE, vjp=(lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i.div(i.mul(g, out), y))))
+    @required(
+        POINTWISE, vjp=(lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i.div(i.mul(g, out), y))), onnx="Div"
+    )
     def div(self, x: Float, y: Float | Scalar) -> Float:
         """Divide elementwise: x / y."""
         ...
 
-    @required(POINTWISE, flops=9, vjp=(pow_x_vjp, pow_y_vjp))
+    @required(POINTWISE, flops=9, vjp=(pow_x_vjp, pow_y_vjp), onnx="Pow")
     def pow(self, x: Number, y: Number | Scalar) -> Number:
         """Raise x to the power y elementwise: xʸ."""
         ...
 
-    @required(POINTWISE, vjp=(maximum_vjp, lambda i, g, x, y: maximum_vjp(i, g, y, x)))
+    @required(POINTWISE, vjp=(maximum_vjp, lambda i, g, x, y: maximum_vjp(i, g, y, x)), onnx="Max")
     def maximum(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise maximum of x and y; NaN where either is NaN."""
         ...
 
-    @required(POINTWISE, vjp=(minimum_vjp, lambda i, g, x, y: minimum_vjp(i, g, y, x)))
+    @required(POINTWISE, vjp=(minimum_vjp, lambda i, g, x, y: minimum_vjp(i, g, y, x)), onnx="Min")
     def minimum(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise minimum of x and y; NaN where either is NaN."""
         ...
@@ -156,12 +158,17 @@ class Arithmetic(OperationsBase):
         """
         return self.minimum(self.maximum(x, low), high)
 
-    @required(POINTWISE, flops=_FMOD, vjp=(zero_vjp, lambda i, g: zero_vjp(i, g)))
+    @required(POINTWISE, flops=_FMOD, vjp=(zero_vjp, lambda i, g: zero_vjp(i, g)), onnx="elementwise.floor_divide")
     def floor_divide(self, x: Number, y: Number | Scalar) -> Number:
         """Divide and round toward minus infinity: floor(x / y). The gradient is 0."""
         ...
 
-    @required(POINTWISE, flops=_FMOD, vjp=(identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y)))))
+    @required(
+        POINTWISE,
+        flops=_FMOD,
+        vjp=(identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y)))),
+        onnx="elementwise.remainder",
+    )
     def remainder(self, x: Number, y: Number | Scalar) -> Number:
         """Remainder of floor division, x - y · floor(x / y), with the sign of y, as Python's ``%``."""
         ...
@@ -170,62 +177,62 @@ class Arithmetic(OperationsBase):
 class Comparison(OperationsBase):
     """Comparisons and logic."""
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="Equal")
     def eq(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x == y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.not_equal")
     def ne(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x != y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.less")
     def lt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x < y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.less_equal")
     def le(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x <= y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.greater")
     def gt(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x > y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.greater_equal")
     def ge(self, x: Value, y: Value | Scalar) -> Bool:
         """Compare elementwise: x >= y."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.and_")
     def bitwise_and(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise AND of ints; logical AND of bools."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.or_")
     def bitwise_or(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise OR of ints; logical OR of bools."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.xor")
     def bitwise_xor(self, x: Discrete, y: Discrete | Scalar) -> Discrete:
         """Bitwise XOR of ints; logical XOR of bools."""
         ...
 
-    @required(NONDIFFERENTIABLE, elementwise=True)
+    @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.not_")
     def bitwise_not(self, x: Discrete) -> Discrete:
         """Bitwise NOT of ints; logical NOT of bools."""
         ...
 
-    @derived(NONDIFFERENTIABLE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True, onnx="IsNaN")
     def isnan(self, x: Float) -> Bool:
         """Test elementwise for NaN."""
         return self.ne(x, x)
 
-    @derived(NONDIFFERENTIABLE, elementwise=True)
+    @derived(NONDIFFERENTIABLE, elementwise=True, onnx="IsInf")
     def isinf(self, x: Float) -> Bool:
         """Test elementwise for plus or minus infinity."""
         return self.eq(self.abs(x), math.inf)
@@ -242,6 +249,7 @@ class Comparison(OperationsBase):
             lambda i, g, condition: i.where(condition, g, 0.0),
             lambda i, g, condition: i.where(i.discrete.bitwise_not(condition), g, 0.0),
         ),
+        onnx="elementwise.where",
     )
     def where(self, condition: Bool, x: Value, y: Value | Scalar) -> Value:
         """Select x where condition is true and y elsewhere; all three broadcast, x and y have the same dtype."""
@@ -251,72 +259,74 @@ class Comparison(OperationsBase):
 class Unary(OperationsBase):
     """Elementwise functions of one argument."""
 
-    @required(LINEAR, elementwise=True, vjp=lambda i, g: i.neg(g))
+    @required(LINEAR, elementwise=True, vjp=lambda i, g: i.neg(g), onnx="Neg")
     def neg(self, x: Number) -> Number:
         """Negate elementwise: -x."""
         ...
 
-    @required(POINTWISE, vjp=lambda i, g, x: i.mul(g, i.sign(x)))
+    @required(POINTWISE, vjp=lambda i, g, x: i.mul(g, i.sign(x)), onnx="Abs")
     def abs(self, x: Number) -> Number:
         """Absolute value, elementwise."""
         ...
 
-    @required(POINTWISE, vjp=zero_vjp)
+    @required(POINTWISE, vjp=zero_vjp, onnx="Sign")
     def sign(self, x: Number) -> Number:
         """Sign of x: -1, 0 or 1; NaN for NaN. The gradient is 0."""
         ...
 
-    @required(POINTWISE, vjp=zero_vjp)
+    @required(POINTWISE, vjp=zero_vjp, onnx="elementwise.floor")
     def floor(self, x: Float) -> Float:
         """Round down to the largest integer not greater than x."""
         ...
 
-    @required(POINTWISE, vjp=zero_vjp)
+    @required(POINTWISE, vjp=zero_vjp, onnx="elementwise.ceil")
     def ceil(self, x: Float) -> Float:
         """Round up to the smallest integer not less than x."""
         ...
 
-    @required(POINTWISE, vjp=zero_vjp)
+    @required(POINTWISE, vjp=zero_vjp, onnx="elementwise.round_")
     def round(self, x: Float) -> Float:
         """Round to the nearest integer, halves to even."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out))
+    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out), onnx="Exp")
     def exp(self, x: Float) -> Float:
         """Exponential function, eˣ."""
         ...
 
-    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)))
+    @required(
+        POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)), onnx="elementwise.expm1"
+    )
     def expm1(self, x: Float) -> Float:
         """Compute exp(x) - 1, accurate near 0."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, x))
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, x), onnx="Log")
     def log(self, x: Float) -> Float:
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
-    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)))
+    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)), onnx="elementwise.log1p")
     def log1p(self, x: Float) -> Float:
         """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
 
-    @required(POINTWISE, vjp=lambda i, g, out: i.div(i.mul(g, 0.5), out))
+    @required(POINTWISE, vjp=lambda i, g, out: i.div(i.mul(g, 0.5), out), onnx="Sqrt")
     def sqrt(self, x: Float) -> Float:
         """Square root; NaN below 0."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cos(x)))
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cos(x)), onnx="Sin")
     def sin(self, x: Float) -> Float:
         """Sine of x, in radians."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(i.mul(g, i.sin(x))))
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(i.mul(g, i.sin(x))), onnx="Cos")
     def cos(self, x: Float) -> Float:
         """Cosine of x, in radians."""
         ...
 
-    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, one_minus(i, i.mul(out, out))))
+    @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, one_minus(i, i.mul(out, out))), onnx="Tanh")
     def tanh(self, x: Float) -> Float:
         """Hyperbolic tangent."""
         ...
@@ -326,7 +336,7 @@ class Unary(OperationsBase):
         """Square elementwise: x²."""
         return self.mul(x, x)
 
-    @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(g, i.mul(out, out))))
+    @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(g, i.mul(out, out))), onnx="Reciprocal")
     def reciprocal(self, x: Float) -> Float:
         """Reciprocal: 1 / x."""
         return self.div(self.full((), 1.0, x.dtype), x)
@@ -336,20 +346,25 @@ class Unary(OperationsBase):
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
 
-    @derived(POINTWISE, flops=6, vjp=lambda i, g, out: i.mul(g, i.mul(out, one_minus(i, out))))
+    @derived(POINTWISE, flops=6, vjp=lambda i, g, out: i.mul(g, i.mul(out, one_minus(i, out))), onnx="Sigmoid")
     def sigmoid(self, x: Float) -> Float:
         """Logistic sigmoid 1 / (1 + exp(-x)), for negative x as exp(x) / (1 + exp(x)), which does not overflow."""
         e = self.exp(self.neg(self.abs(x)))
         return self.div(self.where(self.lt(x, 0.0), e, 1.0), self.add(e, 1.0))
 
-    @derived(POINTWISE, flops=9, vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))))
+    @derived(
+        POINTWISE,
+        flops=9,
+        vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))),
+        onnx="Erf",
+    )
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
         from burnpy.backend.numerics.approximations import erf
 
         return erf(self, x)
 
-    @derived(POINTWISE, flops=2, vjp=clamp_vjp)
+    @derived(POINTWISE, flops=2, vjp=clamp_vjp, onnx="elementwise.clamp")
     def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:
         """Clamp x to [low, high], where None is no bound; the gradient at a bound is 1."""
         raised = x if low is None else self.maximum(x, low)

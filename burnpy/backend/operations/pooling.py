@@ -59,6 +59,7 @@ class Pooling(OperationsBase):
         ),
         jvp=max_pool2d_jvp,
         batch=Folded(("x",)),
+        onnx="networks.max_pool",
     )
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
@@ -103,6 +104,7 @@ class Pooling(OperationsBase):
             g, x_shape, kernel, stride, padding, count_include_pad, divisor
         ),
         batch=Folded(("x",)),
+        onnx="networks.avg_pool",
     )
     def avg_pool2d(
         self,
@@ -145,7 +147,13 @@ class Pooling(OperationsBase):
             total = self.accumulate_slice(total, key, share)
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(LINEAR, flops=lambda x: prod(x), vjp=adaptive_avg_pool2d_vjp, batch=Folded(("x",)))
+    @derived(
+        LINEAR,
+        flops=lambda x: prod(x),
+        vjp=adaptive_avg_pool2d_vjp,
+        batch=Folded(("x",)),
+        onnx="networks.mean_of_planes",
+    )
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.
 

@@ -46,7 +46,7 @@ class Random(OperationsBase):
     same state of the generator, as `burnpy.func.vmap` does for ``randomness="same"``.
     """
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_uniform(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the uniform distribution on [0, 1)."""
         sample = generator.random(shape, dtype=np.float64 if dtype == np.float64 else np.float32)
@@ -55,33 +55,33 @@ class Random(OperationsBase):
         below_one = np.nextafter(dtype.type(1), dtype.type(0))  # rounding to 16 bits must not reach 1
         return self.from_numpy(np.minimum(np.asarray(sample).astype(dtype), below_one))
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_normal(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the normal distribution with mean 0 and variance 1."""
         sample = generator.standard_normal(shape, dtype=np.float64 if dtype == np.float64 else np.float32)
         return self.from_numpy(np.asarray(sample).astype(dtype))
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_exponential(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the exponential distribution with mean 1; small numbers have all their digits."""
         return self.from_numpy(np.asarray(generator.standard_exponential(shape)).astype(dtype))
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_integers(self, generator: np.random.Generator, low: int, high: int, shape: Shape, dtype: DType) -> Int:
         """Sample integers uniformly from low, …, high - 1."""
         return self.from_numpy(np.asarray(generator.integers(low, high, shape, dtype=dtype)))
 
-    @derived(NONDIFFERENTIABLE, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_permutation(self, generator: np.random.Generator, n: int, dtype: DType) -> Int:
         """Return a random permutation of 0, …, n - 1; 1-d."""
         return self.from_numpy(generator.permutation(n).astype(dtype))
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0, batch=DRAWN, onnx="refused")
     def random_poisson(self, generator: np.random.Generator, rate: Float, alike: Dims) -> Float:
         """Sample from Poisson distributions with the given means."""
         return _drawn(self, np.random.Generator.poisson, generator, alike, rate)
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0, batch=DRAWN)
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=0, batch=DRAWN, onnx="refused")
     def random_binomial(self, generator: np.random.Generator, count: Float, prob: Float, alike: Dims) -> Float:
         """Sample the numbers of successes in ``count`` trials, an integer, with probability ``prob`` each."""
         return _drawn(self, _binomial, generator, alike, count, prob)
@@ -91,6 +91,7 @@ class Random(OperationsBase):
         flops=0,
         vjp=lambda i, g, out, concentration, log: i.mul(g, i.gamma_quantile_slope(out, concentration, log)),
         batch=DRAWN,
+        onnx="refused",
     )
     def random_gamma(self, generator: np.random.Generator, concentration: Float, log: bool, alike: Dims) -> Float:
         """Sample from gamma distributions with rate 1, or the logarithms of samples, which do not underflow."""
@@ -104,12 +105,21 @@ class Random(OperationsBase):
             lambda i, g, out, a, b: i.neg(i.mul(g, i.beta_quantile_slope(i.neg(out), b, a))),
         ),
         batch=DRAWN,
+        onnx="refused",
     )
     def random_logit_beta(self, generator: np.random.Generator, a: Float, b: Float, alike: Dims) -> Float:
         """Sample x from beta distributions, as log(x / (1 - x)), which has all digits of x next to 0 and next to 1."""
         return _drawn(self, _logit_beta, generator, alike, a, b)
 
-    @derived(GENERAL, like="concentration", flops=0, vjp=log_dirichlet_vjp, jvp=log_dirichlet_jvp, batch=DRAWN)
+    @derived(
+        GENERAL,
+        like="concentration",
+        flops=0,
+        vjp=log_dirichlet_vjp,
+        jvp=log_dirichlet_jvp,
+        batch=DRAWN,
+        onnx="refused",
+    )
     def random_log_dirichlet(self, generator: np.random.Generator, concentration: Float, alike: Dims) -> Float:
         """Sample from Dirichlet distributions over the last dimension; the logarithms, which do not underflow."""
         return _drawn(self, _log_dirichlet, generator, alike, concentration)

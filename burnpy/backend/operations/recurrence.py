@@ -102,6 +102,7 @@ class Recurrence(OperationsBase):
         flops=lambda x, hidden: prod(x) // 4 * (8 * hidden[1] + 26),
         joint=lstm_vjp,
         batch=Folded(("x", "hidden", "cell", "lengths"), ("weight",)),
+        onnx="recurrence.lstm",
     )
     def lstm(
         self, x: Float, hidden: Float, cell: Float, weight: Float, lengths: Int | None, reverse: bool
@@ -148,6 +149,7 @@ class Recurrence(OperationsBase):
         flops=lambda x, hidden: prod(x) // 3 * (6 * hidden[1] + 21),
         joint=gru_vjp,
         batch=Folded(("x", "hidden", "lengths"), ("weight", "bias")),
+        onnx="recurrence.gru",
     )
     def gru(
         self, x: Float, hidden: Float, weight: Float, bias: Float, lengths: Int | None, reverse: bool
@@ -193,6 +195,7 @@ class Recurrence(OperationsBase):
         flops=lambda x: prod(x) * (2 * x[2] + 4),
         joint=rnn_vjp,
         batch=Folded(("x", "hidden", "lengths"), ("weight",)),
+        onnx="recurrence.rnn",
     )
     def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
         """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.

@@ -158,7 +158,7 @@ def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
 class Reduction(OperationsBase):
     """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
-    @required(LINEAR, flops=lambda x: prod(x), vjp=sum_vjp, batch=SHIFTED)
+    @required(LINEAR, flops=lambda x: prod(x), vjp=sum_vjp, batch=SHIFTED, onnx="reductions.reduce_sum")
     def sum(self, x: Value, dims: Dims, keepdim: bool) -> Number:
         """Sum over ``dims``; 0 for no elements."""
         ...
@@ -175,6 +175,7 @@ class Reduction(OperationsBase):
         vjp=lambda i, g, x, dims, keepdim: i.prod_backward(with_reduced_dims(i, g, x.shape, dims, keepdim), x, dims),
         jvp=prod_jvp,
         batch=SHIFTED,
+        onnx="reductions.reduce_prod",
     )
     def prod(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Product over ``dims``; 1 for no elements."""
@@ -185,42 +186,63 @@ class Reduction(OperationsBase):
         """Gradient of `prod`: grad, whose ``dims`` have size 1, times the product of the other elements."""
         return self.mul(grad, product_of_others(self, x, dims))
 
-    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED)
+    @required(
+        GENERAL,
+        flops=lambda x: prod(x),
+        vjp=amax_vjp,
+        jvp=amax_jvp,
+        batch=SHIFTED,
+        onnx="reductions.reduce_max",
+    )
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED)
+    @required(
+        GENERAL,
+        flops=lambda x: prod(x),
+        vjp=amax_vjp,
+        jvp=amax_jvp,
+        batch=SHIFTED,
+        onnx="reductions.reduce_min",
+    )
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.argmax")
     def argmax(self, x: Number, dim: Dim, keepdim: bool) -> Int:
         """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.argmin")
     def argmin(self, x: Number, dim: Dim, keepdim: bool) -> Int:
         """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.reduce_any")
     def any(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether any element over ``dims`` is true."""
         ...
 
-    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.reduce_all")
     def all(self, x: Bool, dims: Dims, keepdim: bool) -> Bool:
         """Test whether all elements over ``dims`` are true."""
         ...
 
-    @required(LINEAR, like="x", flops=lambda x: prod(x), vjp=lambda i, g, dim: i.reverse_cumsum(g, dim), batch=SHIFTED)
+    @required(
+        LINEAR,
+        like="x",
+        flops=lambda x: prod(x),
+        vjp=lambda i, g, dim: i.reverse_cumsum(g, dim),
+        batch=SHIFTED,
+        onnx="reductions.cumsum",
+    )
     def cumsum(self, x: Number, dim: Dim) -> Number:
         """Cumulative sum along ``dim``; int64 for ints."""
         ...
 
-    @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp, batch=SHIFTED)
+    @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp, batch=SHIFTED, onnx="reductions.reduce_mean")
     def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
@@ -260,7 +282,14 @@ class Reduction(OperationsBase):
         root = self.mul(self.sqrt(self.div(total, divisor(x.shape, dims, correction))), size)
         return root if keepdim else self.reshape(root, tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
-    @derived(GENERAL, flops=lambda x: 6 * prod(x), vjp=logsumexp_vjp, jvp=logsumexp_jvp, batch=SHIFTED)
+    @derived(
+        GENERAL,
+        flops=lambda x: 6 * prod(x),
+        vjp=logsumexp_vjp,
+        jvp=logsumexp_jvp,
+        batch=SHIFTED,
+        onnx="reductions.reduce_logsumexp",
+    )
     def logsumexp(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Compute log(sum(exp(x))) over ``dims``, shifted by the maximum so that exp does not overflow."""
         shift = _shift(self, x, dims)
@@ -275,6 +304,7 @@ class Reduction(OperationsBase):
         vjp=lambda i, g, out, dim: i.softmax_backward(g, out, dim),
         symmetric=True,
         batch=SHIFTED,
+        onnx="reductions.softmax",
     )
     def softmax(self, x: Float, dim: Dim) -> Float:
         """Softmax along ``dim``: exp(x) / sum(exp(x)), shifted by the maximum so that exp does not overflow."""
@@ -294,6 +324,7 @@ class Reduction(OperationsBase):
         vjp=lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),
         jvp=log_softmax_jvp,
         batch=SHIFTED,
+        onnx="reductions.log_softmax",
     )
     def log_softmax(self, x: Float, dim: Dim) -> Float:
         """Logarithm of the softmax along ``dim``, accurate where softmax underflows."""

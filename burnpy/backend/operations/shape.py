@@ -143,34 +143,48 @@ def matmul_tn_batch(b: Any, x: Any, y: Any) -> Any:
 class Shaping(OperationsBase):
     """Operations that reshape, slice and join primitives."""
 
-    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.reshape(g, x_shape), batch=SHIFTED)
+    @required(
+        STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.reshape(g, x_shape), batch=SHIFTED, onnx="shapes.reshape"
+    )
     def reshape(self, x: Value, shape: Shape) -> Value:
         """Give x another shape with the same number of elements, in row-major order."""
         ...
 
-    @required(STRUCTURAL, view="x", vjp=permute_vjp, batch=permute_batch)
+    @required(STRUCTURAL, view="x", vjp=permute_vjp, batch=permute_batch, onnx="shapes.permute")
     def permute(self, x: Value, dims: Shape) -> Value:
         """Permute the dimensions: dimension i of the result is dimension dims[i] of x."""
         ...
 
-    @required(STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.sum_to(g, x_shape), batch=expand_batch)
+    @required(
+        STRUCTURAL, view="x", vjp=lambda i, g, x_shape: i.sum_to(g, x_shape), batch=expand_batch, onnx="shapes.expand"
+    )
     def expand(self, x: Value, shape: Shape) -> Value:
         """Broadcast x to ``shape``."""
         ...
 
     @required(
-        STRUCTURAL, view="x", vjp=lambda i, g, x_shape, key: PartialGrad(add_at_slice, x_shape, key, g), batch=SHIFTED
+        STRUCTURAL,
+        view="x",
+        vjp=lambda i, g, x_shape, key: PartialGrad(add_at_slice, x_shape, key, g),
+        batch=SHIFTED,
+        onnx="shapes.slice_",
     )
     def slice(self, x: Value, key: Key) -> Value:
         """Index with ints, slices and None (basic indexing): ``x[key]``."""
         ...
 
-    @required(STRUCTURAL, like="x", vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp), batch=slice_scatter_batch)
+    @required(
+        STRUCTURAL,
+        like="x",
+        vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp),
+        batch=slice_scatter_batch,
+        onnx="shapes.slice_scatter",
+    )
     def slice_scatter(self, x: Value, key: Key, src: Value | Scalar) -> Value:
         """Return a copy of x with ``x[key] = src``; src broadcasts."""
         ...
 
-    @required(STRUCTURAL, vjp=cat_vjp, batch=SHIFTED)
+    @required(STRUCTURAL, vjp=cat_vjp, batch=SHIFTED, onnx="shapes.cat")
     def cat(self, xs: Sequence[Value], dim: Dim) -> Value:
         """Concatenate primitives, at least one and all of the same dtype, along an existing dimension."""
         ...
@@ -181,18 +195,32 @@ class Shaping(OperationsBase):
         whole, reverse = slice(None, None, 1), slice(None, None, -1)
         return self.slice(x, tuple(reverse if d in dims else whole for d in range(len(x.shape))))
 
-    @derived(STRUCTURAL, view="x", vjp=lambda i, g: i.mT(g), batch=SHIFTED)
+    @derived(STRUCTURAL, view="x", vjp=lambda i, g: i.mT(g), batch=SHIFTED, onnx="shapes.transposed")
     def mT(self, x: Value) -> Value:  # noqa: N802  # PyTorch's and NumPy's name
         """Matrix transpose: swap the last two dimensions."""
         n = len(x.shape)
         return self.permute(x, (*range(n - 2), n - 1, n - 2))
 
-    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.tril(g, diagonal), batch=SHIFTED)
+    @derived(
+        LINEAR,
+        like="x",
+        flops=0,
+        vjp=lambda i, g, diagonal: i.tril(g, diagonal),
+        batch=SHIFTED,
+        onnx="shapes.tril",
+    )
     def tril(self, x: Value, diagonal: int) -> Value:
         """Lower triangle of the last two dimensions: the elements on and below ``diagonal``, zeros elsewhere."""
         return self.where(_band(self, x, diagonal), x, 0)
 
-    @derived(LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.triu(g, diagonal), batch=SHIFTED)
+    @derived(
+        LINEAR,
+        like="x",
+        flops=0,
+        vjp=lambda i, g, diagonal: i.triu(g, diagonal),
+        batch=SHIFTED,
+        onnx="shapes.triu",
+    )
     def triu(self, x: Value, diagonal: int) -> Value:
         """Upper triangle of the last two dimensions: the elements on and above ``diagonal``, zeros elsewhere."""
         discrete = self.discrete
@@ -205,6 +233,7 @@ class Shaping(OperationsBase):
         vjp=(matmul_x_vjp, matmul_y_vjp),
         matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
         batch=matmul_batch,
+        onnx="shapes.matmul",
     )
     def matmul(self, x: Number, y: Number) -> Number:
         """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.

@@ -59,6 +59,7 @@ class VolumeConvolution(OperationsBase):
         flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
         vjp=(conv3d_x_vjp, conv3d_weight_vjp),
         batch=Folded(("x",), ("weight",)),
+        onnx="networks.convolution",
     )
     def conv3d(self, x: Float, weight: Float, stride: Triple, padding: Triple, dilation: Triple, groups: int) -> Float:
         """3-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
@@ -80,6 +81,7 @@ class VolumeConvolution(OperationsBase):
             lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], 1, 1, 1)), out.shape),
         ),
         batch=Folded(("x",), ("weight", "bias")),
+        onnx="networks.convolution",
     )
     def conv3d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Triple, padding: Triple, dilation: Triple, groups: int
@@ -103,6 +105,7 @@ class VolumeConvolution(OperationsBase):
             ),
         ),
         batch=Folded(("grad", "shape"), ("weight",)),
+        onnx="networks.transposed_convolution",
     )
     def conv3d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int

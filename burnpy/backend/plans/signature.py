@@ -19,7 +19,7 @@ class Signature:
 
     def __init__(self, group: Group, grouping: Grouping, outside: set[int]) -> None:
         self.group, self.grouping = group, grouping
-        self.text = ""  #: the program, once it is traced
+        self.program: Program | None = None  #: once it is traced
         self.arrays: list[Ref] = []
         self.repeated: set[int] = set()  #: the numbers of those that are repeated to be one value for each row
         self.numbers: list[Ref] = []

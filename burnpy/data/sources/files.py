@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, DTypeError, MissingPackageError, path_shown
+from burnpy.backend.errors import ArgumentError, DTypeError, path_shown
+from burnpy.backend.extras import needed
 from burnpy.data.dataset import Dataset
 from burnpy.data.sample_source import Arrays, Sample, checked_index
 from burnpy.data.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def needed(module: str, owner: str, package: str) -> Any:
-    """Import a module.
-
-    Raises:
-        MissingPackageError: it cannot be imported.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{owner} needs the package {package}, which cannot be imported ({error}); install it with: "
-            f'pip install "burnpy[data]"'
-        ) from None
 
 
 class TableDataset(Dataset[Sample]):
@@ -173,8 +158,8 @@ def read_csv(
         DTypeError: a column of numbers has missing values.
     """
     files = paths_of(paths, "read_csv()")
-    csv = needed("pyarrow.csv", "read_csv()", "pyarrow")
-    invalid = needed("pyarrow", "read_csv()", "pyarrow").ArrowInvalid
+    csv = needed("pyarrow.csv", "read_csv()", "pyarrow", "data")
+    invalid = needed("pyarrow", "read_csv()", "pyarrow", "data").ArrowInvalid
     tables = []
     for path in files:
         try:
@@ -248,10 +233,10 @@ class ParquetStream(Stream[Sample]):
 
 
 def _opened(path: str, owner: str) -> Any:
-    module = needed("pyarrow.parquet", owner, "pyarrow")
+    module = needed("pyarrow.parquet", owner, "pyarrow", "data")
     try:
         return module.ParquetFile(path)
-    except needed("pyarrow", owner, "pyarrow").ArrowInvalid as error:
+    except needed("pyarrow", owner, "pyarrow", "data").ArrowInvalid as error:
         raise ArgumentError(f"{owner} cannot read {path_shown(path)} as Parquet: {error}") from None
 
 
@@ -282,7 +267,7 @@ class ImageFolder(Dataset[Sample]):
         size: tuple[int, int] | None = None,
         mode: Literal["RGB", "L", "RGBA"] = "RGB",
     ) -> None:
-        self._open = needed("PIL.Image", "ImageFolder", "pillow").open
+        self._open = needed("PIL.Image", "ImageFolder", "pillow", "data").open
         folder = Path(root)
         if not os.path.isdir(folder):  # False, too, of a name that is too long
             raise ArgumentError(f"ImageFolder() got {path_shown(folder)}, which is not a folder")

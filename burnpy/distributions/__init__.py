@@ -1,0 +1,37 @@
+"""Probability distributions as immutable modules, named as in ``torch.distributions``.
+
+>>> from burnpy import Tensor
+>>> from burnpy.backend import NumPy
+>>> from burnpy.distributions import Normal, kl
+>>> p, q = Normal(0.0, 1.0, device=NumPy), Normal(1.0, 1.0, device=NumPy)
+>>> p.sample((2, 3)).shape, kl(p, q).item()
+((2, 3), 0.5)
+"""
+
+from __future__ import annotations
+
+from burnpy.backend.lazy import attached
+
+_LATER = {
+    "burnpy.distributions": ("bijections",),
+    "burnpy.distributions.bernoulli": ("Bernoulli",),
+    "burnpy.distributions.binomial": ("Binomial", "NegativeBinomial"),
+    "burnpy.distributions.categorical": ("Categorical", "OneHotCategorical"),
+    "burnpy.distributions.cauchy": ("Cauchy",),
+    "burnpy.distributions.distribution": ("Distribution", "Independent", "IndependentReparametrized", "Reparametrized"),
+    "burnpy.distributions.exponential": ("Exponential", "Weibull"),
+    "burnpy.distributions.gamma": ("Gamma",),
+    "burnpy.distributions.geometric": ("Geometric",),
+    "burnpy.distributions.gumbel": ("Gumbel",),
+    "burnpy.distributions.divergences": ("kl", "register_kl"),
+    "burnpy.distributions.laplace": ("Laplace",),
+    "burnpy.distributions.logistic": ("Logistic",),
+    "burnpy.distributions.multivariate_normal": ("MultivariateNormal",),
+    "burnpy.distributions.normal": ("Normal",),
+    "burnpy.distributions.parameters": ("Constrained",),
+    "burnpy.distributions.poisson": ("Poisson",),
+    "burnpy.distributions.uniform": ("Uniform",),
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

@@ -1,0 +1,156 @@
+"""The categorical distribution, of classes as ints, and of one-hot vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from burnpy.backend.errors import KindError, ShapeError
+from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.tensor.creation import factory_shape
+from burnpy.tensor.draws import NOT_NEGATIVE
+from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
+from burnpy.typevars import B, I, V
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Shape
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class OfClasses(Distribution[B, V]):
+    """The base class of distributions of classes, by probabilities or by logits along the last dimension."""
+
+    probs = Parameter(NOT_NEGATIVE, event_dims=1, otherwise=lambda d: d.logits.softmax(-1))
+    logits = Parameter(LOGIT, event_dims=1, otherwise=lambda d: d.probs.log())
+
+    def __init__(
+        self,
+        probs: ParameterLike[B] | None = None,
+        *,
+        logits: ParameterLike[B] | None = None,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold_one(device, validate, probs, logits)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        (given,) = self._values().values()
+        return given.shape[-1]
+
+    def _log_probs(self) -> Tensor[B]:
+        """Return the logarithms of the probabilities of all classes."""
+        given = vars(self)["probs"]
+        if given is None:
+            return self.logits.log_softmax(-1)
+        probs: Tensor[B] = given.value
+        return probs.log() - probs.sum(dim=-1, keepdim=True).log()
+
+    def _draw(self, sample_shape: Size, generator: Generator | None) -> IntTensor[B]:
+        """Draw classes."""
+        logits = self.logits.detach()
+        shape = (*factory_shape(sample_shape, f"{type(self).__name__}.sample"), *logits.shape)
+        return logits.expand(shape).categorical(generator=generator)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the entropy."""
+        logs = self._log_probs()
+        return -(logs.exp() * logs.clamp(float(np.finfo(np.float32).min))).sum(dim=-1)
+
+
+class Categorical(OfClasses[B, IntTensor[B]]):
+    """The distribution of classes 0 to n - 1 with given probabilities.
+
+    Args:
+        probs: relative probabilities (…, n), which need not add up to 1.
+        logits: their logarithms, up to a constant, in place of ``probs``.
+        device: the device, if both are numbers.
+        validate: whether to check the parameters' numbers.
+
+    >>> from burnpy import IntTensor, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> d = Categorical(Tensor[NumPy].from_data([1.0, 3.0]))
+    >>> d.log_prob(IntTensor[NumPy].from_data([0, 1])).exp().tolist(), d.sample((2, 5)).shape
+    ([0.25, 0.75], (2, 5))
+    """
+
+    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> IntTensor[B]:
+        """Draw classes as int64."""
+        return self._draw(sample_shape, generator)
+
+    def log_prob(self, value: IntTensor[B]) -> Tensor[B]:
+        """Return the logarithm of the probability of classes; -inf for an int that is no class."""
+        argument: object = value
+        if not isinstance(argument, IntTensor):
+            raise KindError(f"Categorical.log_prob() got {describe(value)}; expected an IntTensor of classes")
+        logs = self._log_probs()
+        shape = broadcast_shape(value.shape, self.batch_shape)
+        if shape is None:
+            raise ShapeError(
+                f"Categorical.log_prob() got classes of shape {value.shape}, which does not broadcast with the batch "
+                f"shape {self.batch_shape}"
+            )
+        classes = self.num_classes
+        index = value.clamp(0, classes - 1).expand(shape).unsqueeze(-1)
+        found = logs.expand((*shape, classes)).gather(-1, index).squeeze(-1)
+        return found.where((value >= 0) & (value < classes), -math.inf)
+
+    @property
+    def mode(self) -> IntTensor[B]:
+        """The most probable class."""
+        (given,) = self._values().values()
+        return given.argmax(dim=-1)
+
+    def valid(self: Categorical[Autodiff[I]]) -> Categorical[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class OneHotCategorical(OfClasses[B, Tensor[B]]):
+    """The distribution of one-hot vectors with given probabilities; the arguments are as of `Categorical`."""
+
+    @property
+    def event_shape(self) -> Shape:
+        """The number of classes."""
+        return (self.num_classes,)
+
+    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw one-hot vectors."""
+        return self._draw(sample_shape, generator).one_hot(self.num_classes).float().to_dtype(self._dtype)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the probability of one-hot vectors; -inf for a vector that is none."""
+        hot = value == 1.0
+        one_hot = (hot | (value == 0.0)).all(dim=-1) & (hot.int().sum(dim=-1) == 1)
+        logs = self._log_probs()
+        return logs.where(hot, 0.0).sum(dim=-1).where(one_hot, -math.inf)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The probabilities."""
+        return self._log_probs().exp()
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """p · (1 - p)."""
+        p = self.mean
+        return p * (1.0 - p)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """The vector of the most probable class."""
+        (given,) = self._values().values()
+        return given.argmax(dim=-1).one_hot(self.num_classes).float().to_dtype(self._dtype)
+
+    def valid(self: OneHotCategorical[Autodiff[I]]) -> OneHotCategorical[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)

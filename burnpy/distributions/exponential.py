@@ -1,0 +1,174 @@
+"""The exponential and the Weibull distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.formulas import EULER, computed, impossible
+from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class Exponential(Reparametrized[B]):
+    """The exponential distribution, with the density rate · e^(-rate · x) on x >= 0.
+
+    Args:
+        rate: the inverse of the mean, above 0.
+        device: the device, if the rate is a number.
+        validate: whether to check the rate.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Exponential(2.0, device=NumPy).log_prob(Tensor[NumPy].from_data([1.0, -1.0])).tolist()
+    [-1.306..., -inf]
+    """
+
+    rate = Parameter(POSITIVE)
+
+    def __init__(self, rate: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
+        self._hold(device, validate, rate=rate)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the rate."""
+        shape = self._shape(sample_shape)
+        return Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device) / self.rate
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below 0."""
+        return computed("Exponential.log_prob", _exponential, value, self.rate)
+
+    def entropy(self) -> Tensor[B]:
+        """Return 1 - log(rate)."""
+        return 1.0 - self.rate.log()
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return -(-(self.rate * value).clamp(0.0)).expm1()
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return -(-probability).log1p() / self.rate
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """1 / rate."""
+        return self.rate.reciprocal()
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """0."""
+        return self.rate.zeros_like()
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """1 / rate²."""
+        return self.rate.reciprocal().square()
+
+    def valid(self: Exponential[Autodiff[I]]) -> Exponential[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Weibull(Reparametrized[B]):
+    """The Weibull distribution: scale · e^(1 / concentration) for e of the standard exponential distribution.
+
+    Args:
+        scale: the scale, above 0.
+        concentration: the shape parameter, above 0; 1 for the exponential distribution.
+        device: the device, if both are numbers.
+        validate: whether to check the parameters' numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(Weibull(1.0, 2.0, device=NumPy).cdf(Tensor[NumPy].from_data(1.0)).item(), 4)
+    0.6321
+    """
+
+    scale = Parameter(POSITIVE)
+    concentration = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        scale: ParameterLike[B],
+        concentration: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, scale=scale, concentration=concentration)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the parameters."""
+        shape = self._shape(sample_shape)
+        drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
+        return self.scale * drawn.pow(self.concentration.reciprocal())
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below 0."""
+        return computed("Weibull.log_prob", _weibull, value, self.scale, self.concentration)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        k = self.concentration
+        return EULER * (1.0 - k.reciprocal()) + (self.scale / k).log() + 1.0
+
+    def _exponent(self, value: Tensor[B]) -> Tensor[B]:
+        """Return (x / scale)ᵏ, which is 0 below 0."""
+        return (value / self.scale).clamp(0.0).pow(self.concentration)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return -(-self._exponent(value)).expm1()
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.scale * (-(-probability).log1p()).pow(self.concentration.reciprocal())
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """scale · Γ(1 + 1 / concentration)."""
+        return self.scale * (1.0 + self.concentration.reciprocal()).lgamma().exp()
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """scale · (1 - 1 / concentration)^(1 / concentration), or 0 for a concentration up to 1."""
+        inverse = self.concentration.reciprocal()
+        return self.scale * (1.0 - inverse).clamp(0.0).pow(inverse)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """scale² · (Γ(1 + 2 / concentration) - Γ(1 + 1 / concentration)²)."""
+        inverse = self.concentration.reciprocal()
+        square = 2.0 * (1.0 + inverse).lgamma()
+        return self.scale.square() * square.exp() * ((1.0 + 2.0 * inverse).lgamma() - square).expm1()
+
+    def valid(self: Weibull[Autodiff[I]]) -> Weibull[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _exponential(b: Any, x: Float, rate: Float) -> tuple[Float]:
+    below = b.lt(x, 0.0)
+    return (impossible(b, below, b.sub(b.log(rate), b.mul(rate, b.maximum(x, 0.0)))),)
+
+
+def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
+    d = b.discrete
+    inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    y = b.log(b.div(b.where(inside, x, 1.0), scale))
+    head = b.sub(b.log(k), b.log(scale))
+    value = b.sub(b.add(head, b.mul(b.add(k, -1.0), y)), b.exp(b.mul(k, y)))
+    end = b.where(b.eq(k, 1.0), head, impossible(b, b.gt(k, 1.0), b.full(k.shape, math.inf, k.dtype)))
+    value = b.where(b.eq(x, 0.0), end, b.where(b.eq(x, x), value, x))
+    return (impossible(b, d.bitwise_or(b.lt(x, 0.0), b.eq(x, math.inf)), value),)

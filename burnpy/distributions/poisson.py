@@ -1,0 +1,82 @@
+"""The Poisson distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.formulas import HALF_LOG_TAU, computed, deviance, stirling_gap, whole
+from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.special.gamma_functions import gammaincc
+from burnpy.tensor.distributions import RATE
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class Poisson(Distribution[B, Tensor[B]]):
+    """The Poisson distribution of the numbers 0, 1, 2, … with a mean.
+
+    Args:
+        rate: the mean, 0 or larger.
+        device: the device, if the rate is a number.
+        validate: whether to check the rate.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Poisson(1.0, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0, 0.5])).tolist()
+    [-1.0, -1.0, -inf]
+    """
+
+    rate = Parameter(RATE)
+
+    def __init__(self, rate: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
+        self._hold(device, validate, rate=rate)
+
+    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw whole numbers, as floats."""
+        return Tensor.poisson(self._shape(sample_shape), self.rate, generator=generator)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
+        return computed("Poisson.log_prob", _log_prob, value, self.rate)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value."""
+        below = value < 0.0
+        return gammaincc(value.floor().masked_fill(below, 0.0) + 1.0, self.rate).masked_fill(below, 0.0)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The rate."""
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """⌊rate⌋."""
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """The rate."""
+        return self.rate
+
+    def valid(self: Poisson[Autodiff[I]]) -> Poisson[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _log_prob(b: Any, x: Float, rate: Float) -> tuple[Float]:
+    d = b.discrete
+    inside, none = whole(b, x), b.eq(x, 0.0)
+    count = b.where(d.bitwise_and(inside, d.bitwise_not(none)), x, 1.0)
+    log_size = b.add(b.mul(b.log(count), 0.5), HALF_LOG_TAU)
+    value = b.neg(b.add(deviance(b, count, rate, b.log(rate)), b.add(log_size, stirling_gap(b, count))))
+    return (b.where(inside, b.where(none, b.neg(rate), value), -math.inf),)

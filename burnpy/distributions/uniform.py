@@ -1,0 +1,96 @@
+"""The uniform distribution on an interval."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.formulas import computed
+from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.tensor.draws import FINITE
+from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class Uniform(Reparametrized[B]):
+    """The uniform distribution on [low, high).
+
+    Args:
+        low: the lower end.
+        high: the upper end, above ``low``.
+        device: the device, if both are numbers.
+        validate: whether to check the parameters' numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Uniform(0.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.1, 0.5])).exp().tolist()
+    [2.0, 0.0]
+    """
+
+    low = Parameter(FINITE)
+    high = Parameter(FINITE)
+
+    def __init__(
+        self,
+        low: ParameterLike[B],
+        high: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, low=low, high=high)
+        if validate:
+            ordered = (self.low.detach() < self.high.detach())._primitive
+            error = ArgumentError("Uniform() got an element of low that is not below the one of high")
+            refuse_unless(self.low._device, ordered, error)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the ends."""
+        shape = self._shape(sample_shape)
+        drawn = Tensor.uniform(shape, dtype=self._dtype, generator=generator, device=self.device)
+        return self.low + (self.high - self.low) * drawn
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below ``low``, and from ``high`` on."""
+        return computed("Uniform.log_prob", _log_prob, value, self.low, self.high)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(high - low)."""
+        return (self.high - self.low).log()
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value."""
+        return ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.low + (self.high - self.low) * probability
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The middle."""
+        return (self.low + self.high) * 0.5
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """(high - low)² / 12."""
+        return (self.high - self.low).square() / 12.0
+
+    def valid(self: Uniform[Autodiff[I]]) -> Uniform[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _log_prob(b: Any, x: Float, low: Float, high: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.ge(x, low), b.lt(x, high))
+    return (b.where(inside, b.neg(b.log(b.sub(high, low))), -math.inf),)

@@ -1,0 +1,17 @@
+"""ONNX files, in which a model runs anywhere.
+
+`export` writes a model, and `verify` compares the results of a file, run by onnxruntime, with those of its model. They
+need the package onnx: ``pip install burnpy[onnx]``.
+"""
+
+from __future__ import annotations
+
+from burnpy.backend.lazy import attached
+
+_LATER = {
+    "burnpy.interop.onnx.exporting": ("export",),
+    "burnpy.interop.onnx.verification": ("Difference", "verify"),
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _LATER)

@@ -1,0 +1,10 @@
+"""The names of `burnpy.interop.onnx`, made from its table by ``python -m burnpy.docs.stubs``."""
+
+from burnpy.interop.onnx.exporting import export
+from burnpy.interop.onnx.verification import Difference, verify
+
+__all__ = [
+    "Difference",
+    "export",
+    "verify",
+]

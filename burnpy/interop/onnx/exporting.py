@@ -1,0 +1,155 @@
+"""`export`: a model as an ONNX file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from burnpy.backend.entries import Operation
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.extras import needed
+from burnpy.interop.onnx.rules.rule import Conditional
+from burnpy.interop.onnx.sizes import Size
+from burnpy.interop.onnx.tracing import Inputs, inputs_of, symbols_of, traces
+
+OLDEST = 18
+"""The first opset that has the operators of all rules."""
+
+LARGE = 2**30
+"""The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
+
+
+def export(
+    model: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    path: str | os.PathLike[str],
+    *,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    opset: int = 23,
+    outputs: tuple[str, ...] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model as an ONNX file.
+
+    The model is called with the inputs, and its operations are recorded: the file has those, for inputs of these shapes
+    but in dynamic dimensions. For these the model is recorded with other sizes as well, and numbers that differ are
+    computed in the file, from shapes. Parameters and buffers are initializers with their paths as names.
+
+    Args:
+        model: a module on a device that does not differentiate, as ``valid()`` returns it, or a function of tensors.
+        inputs: a tuple of example inputs, trees of tensors. They are named as the parameters of ``forward``, members of
+            trees by their path, as in ``x[0]``.
+        path: of the file. Parameters of more than a GiB are written beside it, in a file that ends in ``.data``.
+        dynamic: the names of dimensions that vary, by input and dimension: ``{"x": {0: "batch"}}``.
+        opset: the version of ONNX's operators, from 18 on. Newer ones have more operators, such as
+            Attention from 23 on.
+        outputs: the names of the outputs; by default ``output``, with the path where there are several.
+        metadata: texts that the file keeps.
+
+    Raises:
+        ExportError: an operation, or a number that varies with dynamic sizes, cannot be expressed; the message has the
+            line of the model.
+        RecordingError: a step of the model depends on values, as ``if x.sum() > 0`` does.
+        ArgumentError: the model's device differentiates, the opset is unknown, or a name does not exist.
+        KindError: an input is no tensor.
+        MissingPackageError: onnx is not installed.
+
+    >>> import pytest; onnx = pytest.importorskip("onnx")
+    >>> from burnpy import Tensor, interop
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
+    >>> path = getfixture("tmp_path") / "model.onnx"
+    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), path, dynamic={"x": {0: "batch"}})
+    >>> [node.op_type for node in onnx.load(path).graph.node]
+    ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
+    """
+    onnx = needed("onnx", "export()", "onnx", "onnx")
+    from burnpy.interop.onnx.writer import MissingResultError, Writer, rule_of
+
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST <= opset <= newest:
+        raise ArgumentError(
+            f"export(opset={opset}) cannot be; opsets from {OLDEST} to {newest} can, with onnx {onnx.__version__}"
+        )
+    given = inputs_of(model, inputs)
+    symbols = symbols_of(given, dynamic or {})
+    defaults: set[str] = set()
+
+    def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
+        rule = rule_of(op)
+        if op.required:
+            return False
+        if isinstance(rule, Conditional) and (opset < rule.since or (rule.when is not None and not rule.when(*args))):
+            return True
+        return rule is None or op.name in defaults
+
+    while True:
+        recorded = traces(model, given, symbols, decomposes)
+        try:
+            writer = Writer(recorded, *_named(given, recorded[0]))
+            break
+        except MissingResultError as missing:
+            defaults.add(missing.operation)
+    first = recorded[0]
+    named = {number: name for name, number in given.named.items()}
+    sizes: dict[tuple[int, ...], str] = {}
+    infos = []
+    for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
+        if number in named:
+            shape = writer.shape_of(ref)
+            sizes.update({size.values: symbols[number, k] for k, size in enumerate(shape) if isinstance(size, Size)})
+            infos.append(writer.info(named[number], shape, ref.dtype, lambda size: sizes.get(size.values)))
+    if outputs:
+        if len(outputs) != len(first.outputs):
+            raise ArgumentError(
+                f"export(outputs={outputs}) names {len(outputs)} outputs, and the model has {len(first.outputs)}"
+            )
+        for trace in recorded:
+            renamed = dict(zip(outputs, trace.outputs.values(), strict=True))
+            trace.outputs.clear()
+            trace.outputs.update(renamed)
+    results = writer.outputs(lambda size: sizes.get(size.values))
+    writer.prune([info.name for info in results])
+    name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
+    graph = onnx.helper.make_graph(writer.nodes, name, infos, results, list(writer.initializers.values()))
+    imports = [onnx.helper.make_opsetid("", opset)]
+    proto = onnx.helper.make_model(
+        graph,
+        opset_imports=imports,
+        ir_version=onnx.helper.find_min_ir_version_for(imports),
+        producer_name="burnpy",
+        producer_version=version("burnpy"),
+    )
+    onnx.helper.set_model_props(proto, {**(metadata or {})})
+    _save(onnx, proto, os.fspath(path))
+
+
+def _named(given: Inputs, trace: Any) -> tuple[dict[int, str], dict[int, Any]]:
+    """Return the names of the inputs of a recording, and the values of its parameters."""
+    named = {number: name for name, number in given.named.items()}
+    names: dict[int, str] = {}
+    parameters: dict[int, Any] = {}
+    for number, ref in zip(trace.inputs, trace.recording.inputs, strict=True):
+        if number in named:
+            names[ref.number] = named[number]
+        else:
+            names[ref.number] = given.parameters.get(number, f"parameter_{number}")
+            parameters[ref.number] = given.call.leaves[number].to_numpy()
+    return names, parameters
+
+
+def _save(onnx: Any, proto: Any, path: str) -> None:
+    """Check a model and write it."""
+    large = sum(tensor.ByteSize() for tensor in proto.graph.initializer) > LARGE
+    if not large:
+        onnx.checker.check_model(proto, full_check=True)
+        onnx.save(proto, path)
+        return
+    beside = f"{os.path.basename(path)}.data"
+    if os.path.exists(os.path.join(os.path.dirname(path), beside)):
+        os.remove(os.path.join(os.path.dirname(path), beside))  # onnx would append to it
+    onnx.save(proto, path, save_as_external_data=True, all_tensors_to_one_file=True, location=beside)
+    onnx.checker.check_model(path, full_check=True)

@@ -1,0 +1,172 @@
+"""Recordings of a model for export: one, and others with inputs of other sizes, from which numbers are generalized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.decorators.recorded import Decomposes, RecordedDevices
+from burnpy.backend.errors import ArgumentError, BurnpyError, ExportError, KindError, RecordingError
+from burnpy.backend.functions import signature
+from burnpy.backend.plans.recording import Recording
+from burnpy.func.loop_trees import paths
+from burnpy.func.pytree import flatten
+from burnpy.func.recorded_calls import Call, OutputLeaf, record_call
+from burnpy.tensor.tensor_base import TensorBase
+
+
+class Inputs(NamedTuple):
+    """The inputs of a model: their tensors, by the names that they have in the file."""
+
+    call: Call
+    named: Mapping[str, int]  #: the number of each input among the leaves of the call
+    parameters: Mapping[int, str]  #: the path of each parameter and buffer, by its number among the leaves
+
+
+class Trace(NamedTuple):
+    """A recording of a model, with its outputs."""
+
+    recording: Recording
+    inputs: Sequence[int]  #: the numbers of the leaves that are inputs of the recording, in their order
+    outputs: dict[str, Any]  #: the results by their names
+    device: Any  #: the plain device
+
+
+def inputs_of(model: Callable[..., Any], inputs: tuple[Any, ...]) -> Inputs:
+    """Return the inputs of a call of a model.
+
+    Raises:
+        ArgumentError: the model's device differentiates, or there are more inputs than parameters.
+        KindError: an input holds something else than tensors.
+    """
+    device = getattr(model, "device", None)
+    if device is not None and device.differentiates:
+        raise ArgumentError(f"export() got a model on {device}, which records gradients; pass model.valid()")
+    given: Any = inputs
+    if not isinstance(given, tuple):
+        raise KindError(f"export() takes a tuple of inputs, got {type(given).__name__}; write (x,) for one input")
+    function = getattr(type(model), "forward", None) or model
+    names = [name for name in signature(function).parameters if name != "self"]
+    call = Call((model, *inputs), {})
+    tensors = _variables(model)
+    parameters = {k: tensors[id(leaf)] for k, leaf in enumerate(call.leaves) if id(leaf) in tensors}
+    start = call.structure.children[0].children[0].size
+    named: dict[str, int] = {}
+    for k, value in enumerate(inputs):
+        leaves, structure = flatten(value, whole=True)
+        name = names[k] if k < len(names) else f"input_{k}"
+        for path, leaf in zip(paths(structure, name), leaves, strict=True):
+            if not isinstance(leaf, TensorBase):
+                if leaf is not None:
+                    raise KindError(f"export() takes tensors as inputs, and {path} is {leaf!r:.60}")
+            else:
+                named[path] = start
+            start += 1
+    return Inputs(call, named, parameters)
+
+
+def _variables(model: Any) -> dict[int, str]:
+    """Return the path of each parameter and buffer of a module by the id of its tensor."""
+    if not hasattr(model, "named_params"):
+        return {}
+    variables = [*model.named_buffers().items(), *model.named_params().items()]
+    return {id(variable.value): path for path, variable in variables}
+
+
+def symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
+    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension.
+
+    Raises:
+        ArgumentError: an input does not exist, or has no such dimension; a symbol stands for several sizes.
+    """
+    symbols: dict[tuple[int, int], str] = {}
+    sizes: dict[str, int] = {}
+    for name, dims in dynamic.items():
+        if name not in inputs.named:
+            near = get_close_matches(name, inputs.named, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(inputs.named)}{hint}")
+        number = inputs.named[name]
+        shape = inputs.call.leaves[number].shape
+        for dim, symbol in dims.items():
+            if not -len(shape) <= dim < len(shape):
+                raise ArgumentError(
+                    f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
+                    f"{-len(shape)} to {len(shape) - 1}"
+                )
+            size = shape[dim % len(shape)]
+            if sizes.setdefault(symbol, size) != size:
+                raise ArgumentError(
+                    f"export(dynamic=...) has the symbol {symbol!r} for sizes {sizes[symbol]} and {size}; use one "
+                    "symbol for dimensions that are always equal"
+                )
+            symbols[number, dim % len(shape)] = symbol
+    return symbols
+
+
+_STEPS: tuple[Callable[[int, int], int], ...] = (
+    lambda size, k: size * (k + 1),  # keeps what a size is divisible by
+    lambda size, k: size + k,
+    lambda size, k: max(size - k, 1),  # where a table has no more positions
+)
+"""How the sizes of recordings follow from those of the example."""
+
+
+def traces(
+    model: Callable[..., Any], inputs: Inputs, symbols: Mapping[tuple[int, int], str], decomposes: Decomposes
+) -> list[Trace]:
+    """Record a model with its inputs, and with inputs of other sizes: each symbol alone, and all of them.
+
+    Raises:
+        RecordingError: a step depends on values.
+        ExportError: the model cannot be called with inputs of other sizes.
+    """
+    names = sorted(set(symbols.values()))
+    if not names:
+        return [_trace(model, inputs, inputs.call.leaves, decomposes)]
+    sizes = {symbol: inputs.call.leaves[number].shape[dim] for (number, dim), symbol in symbols.items()}
+    base = {symbol: size if size > 1 else 2 for symbol, size in sizes.items()}  # a size of 1 broadcasts
+    failed: BurnpyError | None = None
+    for step in _STEPS:
+        chosen = [base, *[{**base, symbol: step(base[symbol], 1)} for symbol in names]]
+        chosen.append({symbol: step(base[symbol], 2 + k) for k, symbol in enumerate(names)})
+        try:
+            return [_trace(model, inputs, _resized(inputs, symbols, new), decomposes) for new in chosen]
+        except (RecordingError, ExportError):
+            raise
+        except BurnpyError as error:
+            failed = failed or error
+    raise ExportError(
+        f"export() calls the model with other sizes of {', '.join(names)}, which failed: {failed}"
+    ) from failed
+
+
+def _resized(inputs: Inputs, symbols: Mapping[tuple[int, int], str], sizes: Mapping[str, int]) -> list[Any]:
+    """Return the leaves of a call with inputs of other sizes, whose elements are those of the example, repeated."""
+    leaves = list(inputs.call.leaves)
+    for (number, dim), symbol in symbols.items():
+        leaf = leaves[number]
+        size = leaf.shape[dim]
+        if not size:
+            raise ArgumentError(f"export() takes inputs that are not empty, got shape {leaf.shape}")
+        array = np.take(leaf.to_numpy(), np.arange(sizes[symbol]) % size, dim)
+        leaves[number] = type(leaf).from_data(array, device=leaf.device)
+    return leaves
+
+
+def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes) -> Trace:
+    recorder, numbers, results, structure = record_call(_called, inputs.call, leaves, RecordedDevices(decomposes))
+    outputs: dict[str, Any] = {}
+    for path, leaf in zip(paths(structure, "output"), results, strict=True):
+        if leaf.__class__ is OutputLeaf:
+            outputs[path] = recorder.recording.outputs[leaf.position]
+        elif leaf is not None:
+            raise ExportError(f"export() writes models that return tensors of their inputs, and {path} is {leaf!r:.60}")
+    return Trace(recorder.recording, numbers, outputs, recorder.inner)
+
+
+def _called(model: Any, *args: Any) -> Any:
+    return model(*args)

@@ -1,0 +1,355 @@
+"""`Writer`: the ONNX graph of a model's recordings, written by the rules of its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from burnpy.backend.backend import operations
+from burnpy.backend.call_origin import format_lines, lines_of
+from burnpy.backend.entries import Operation
+from burnpy.backend.errors import ExportError
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.primitives import DType
+from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
+from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
+from burnpy.interop.onnx.tracing import Trace
+
+
+class MissingResultError(Exception):
+    """A result is needed that an operation's rule does not give: the operation is exported by its default."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
+
+
+REFUSED = "refused"
+"""The rule of operations without a counterpart."""
+
+
+def rule_of(op: Operation) -> Any:
+    """Return the rule of an operation: an operator's name, a function, a `Conditional`, `REFUSED`, or None."""
+    module, _, name = (op.onnx or "").partition(".")
+    return getattr(import_module(f"burnpy.interop.onnx.rules.{module}"), name) if name else op.onnx
+
+
+class Writer:
+    """The graph that is written; it is the `burnpy.interop.onnx.rules.rule.GraphWriter` of the rules.
+
+    Args:
+        traces: the recordings; the first gives shapes and constants.
+        names: the names of the inputs of the recordings, by the number of the value.
+        parameters: those of them that become initializers.
+    """
+
+    def __init__(self, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]) -> None:
+        self.nodes: list[NodeProto] = []
+        self.initializers: dict[str, TensorProto] = {}
+        self._traces = traces
+        self._first = traces[0].recording
+        self._names: dict[int, str] = dict(names)
+        self._taken = set(names.values())
+        self._known: dict[Any, Any] = {}  # nodes, constants and sizes that were written
+        self._dims: dict[tuple[int, ...], tuple[str, int]] = {}  # the dimensions that vary: a value and the number
+        self._shapes = self._merged_shapes()
+        self._line = ""
+        for number, value in parameters.items():
+            self._initializer(self._names[number], value)
+        for ref in self._first.inputs:
+            self._note_dims(ref)
+        self._write()
+
+    def _merged_shapes(self) -> dict[int, tuple[Any, ...]]:
+        """Return the shape of each value, whose sizes may vary.
+
+        Raises:
+            ExportError: the recordings have other operations.
+        """
+        nodes = [trace.recording.nodes for trace in self._traces]
+        for row in zip(*nodes, strict=False):
+            if any(node.name != row[0].name for node in row):
+                self._at(row[0])
+                raise self._error(
+                    f"it calls {row[0].name}() for some sizes of its inputs and {row[-1].name}() for others"
+                )
+        if any(len(other) != len(nodes[0]) for other in nodes):
+            raise self._error("it calls more operations for some sizes of its inputs than for others")
+        shapes: dict[int, tuple[Any, ...]] = {}
+        columns = [
+            [*r.inputs, *[x for node in r.nodes for x in refs_in((node.args, node.results))]] for r in self._recordings
+        ]
+        for row in zip(*columns, strict=True):
+            if len({len(ref.shape) for ref in row}) != 1:
+                raise self._error("a tensor has more dimensions for some sizes of its inputs than for others")
+            shapes[row[0].number] = tuple(
+                [merged_size(sizes) for sizes in zip(*[ref.shape for ref in row], strict=True)]
+            )
+        return shapes
+
+    @property
+    def _recordings(self) -> list[Any]:
+        return [trace.recording for trace in self._traces]
+
+    # What rules call
+
+    def node(self, kind: str, *inputs: Any, results: int = 1, **attributes: Any) -> Any:
+        """Add a node, and return the name of its result, or a list of names; None is an absent input."""
+        names = [name.name if isinstance(name, Operand) else name or "" for name in inputs]
+        while names and not names[-1]:
+            names.pop()
+        settings = {key: self._attribute(kind, key, value) for key, value in attributes.items()}
+        key = (kind, tuple(names), results, repr(sorted(settings.items())))
+        if key not in self._known:
+            outputs = [self._name(kind.lower()) for _ in range(results)]
+            self.nodes.append(helper.make_node(kind, names, outputs, name=outputs[0], **settings))
+            self._known[key] = outputs
+        found = self._known[key]
+        return found[0] if results == 1 else found
+
+    def constant(self, value: Any, dtype: DType) -> str:
+        """Return the name of a 0-d constant; a size or number that varies is computed from shapes."""
+        if isinstance(value, Size):
+            scalar = self.node("Squeeze", self._size(value.values), self.sizes((0,)))
+            return str(scalar if dtype == np.int64 else self.node("Cast", scalar, to=dtype))
+        if isinstance(value, Varying):
+            return self._number(value.values, dtype)
+        key = ("constant", repr(value), dtype)
+        if key not in self._known:
+            self._known[key] = self._initializer(self._name("constant"), np.asarray(value).astype(dtype))
+        return str(self._known[key])
+
+    def sizes(self, sizes: Sequence[Any]) -> str:
+        """Return the name of a vector of int64 with these sizes."""
+        if any(isinstance(size, Size) for size in sizes):
+            return str(
+                self.node(
+                    "Concat",
+                    *[self._size(s.values) if isinstance(s, Size) else self.sizes((s,)) for s in sizes],
+                    axis=0,
+                )
+            )
+        key = ("sizes", tuple(sizes))
+        if key not in self._known:
+            self._known[key] = self._initializer(self._name("sizes"), np.array(sizes, np.int64).reshape(-1))
+        return str(self._known[key])
+
+    def cast(self, x: Any, dtype: DType) -> str:
+        """Return the name of an operand, or of a number, as one of this dtype."""
+        if not isinstance(x, Operand):
+            return self.constant(x, dtype)
+        return x.name if x.dtype == dtype else str(self.node("Cast", x, to=dtype))
+
+    def each(self, f: Callable[..., int], *sizes: Any) -> Any:
+        """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
+        count = len(self._traces)
+        columns = [x.values if isinstance(x, (Size, Varying)) else (x,) * count for x in sizes]
+        return merged_size([f(*row) for row in zip(*columns, strict=True)])
+
+    # Values
+
+    def operand(self, ref: Ref) -> Operand:
+        """Return a value of the recordings as an operand."""
+        name = self._names.get(ref.number)
+        if name is None:
+            name = self._names[ref.number] = self._constant_of(ref)
+        return Operand(name, self._shapes[ref.number], ref.dtype)
+
+    def _constant_of(self, ref: Ref) -> str:
+        """Return the name of a constant of the recordings.
+
+        Raises:
+            ExportError: it differs between them.
+        """
+        arrays = [np.asarray(trace.device.to_numpy(trace.recording.constants[ref.number])) for trace in self._traces]
+        first = arrays[0]
+        if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
+            raise self._error(
+                "it computes with an array of NumPy that differs with the sizes of its inputs; compute it from "
+                "tensors, as with IntTensor.arange(x.shape[0], device=x.device)"
+            )
+        return self._initializer(self._name("constant"), first)
+
+    def _initializer(self, name: str, array: Any) -> str:
+        self.initializers[name] = numpy_helper.from_array(array, name)
+        return name
+
+    def _name(self, stem: str) -> str:
+        k = len(self._taken)
+        while f"{stem}_{k}" in self._taken:
+            k += 1
+        self._taken.add(f"{stem}_{k}")
+        return f"{stem}_{k}"
+
+    def _note_dims(self, ref: Ref) -> None:
+        for k, size in enumerate(self._shapes[ref.number]):
+            if isinstance(size, Size):
+                self._dims.setdefault(size.values, (self._names[ref.number], k))
+
+    def _size(self, values: tuple[int, ...]) -> str:
+        """Return the name of a vector of one size that varies.
+
+        Raises:
+            ExportError: it does not follow from the sizes of known values.
+        """
+        if values in self._dims:
+            name, axis = self._dims[values]
+            return str(self.node("Shape", name, start=axis, end=axis + 1))
+        found = expression_of(values, list(self._dims))
+        if found is None:
+            raise self._error(
+                f"a size is {Size(values)} for inputs of sizes {self._tried()}, which export() cannot express by them; "
+                "make that dimension static"
+            )
+        out = self._size(found.one)
+        if found.two is not None:
+            out = self.node("Mul", out, self._size(found.two))
+        if found.numerator != 1:
+            out = self.node("Mul", out, self.sizes((found.numerator,)))
+        if found.offset and found.denominator != 1:
+            out = self.node("Add", out, self.sizes((found.offset * found.denominator,)))
+        if found.denominator != 1:
+            out = self.node("Div", out, self.sizes((found.denominator,)))
+        elif found.offset:
+            out = self.node("Add", out, self.sizes((found.offset,)))
+        return str(out)
+
+    def _number(self, values: tuple[float, ...], dtype: DType) -> str:
+        """Return the name of a float that varies.
+
+        Raises:
+            ExportError: it does not follow from a size.
+        """
+        found = power_of(values, list(self._dims))
+        if found is None:
+            shown = " / ".join(map(repr, values))
+            raise self._error(
+                f"a number is {shown} for inputs of sizes {self._tried()}, which export() cannot express by them; "
+                "compute it with tensors, or make that dimension static"
+            )
+        size, power, factor = found
+        out = self.node("Cast", self.constant(Size(size), np.dtype(np.int64)), to=np.dtype(np.float64))
+        for kind in reversed(power.split(" of ")):
+            out = self.node(kind, out) if kind else out
+        if factor != 1.0:
+            out = self.node("Mul", out, self.constant(factor, np.dtype(np.float64)))
+        return str(self.node("Cast", out, to=dtype))
+
+    def _tried(self) -> str:
+        return ", ".join(str(Size(values)) for values in self._dims) or "none"
+
+    def _attribute(self, kind: str, key: str, value: Any) -> Any:
+        """Return an attribute as `helper.make_node` takes it.
+
+        Raises:
+            ExportError: it varies with sizes.
+        """
+        if isinstance(value, np.dtype):
+            return helper.np_dtype_to_tensor_dtype(value)
+        members = value if isinstance(value, list) else [value]
+        if any(isinstance(member, (Size, Varying)) for member in members):
+            raise self._error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
+        return value
+
+    # The recordings
+
+    def _write(self) -> None:
+        known = operations()
+        live = {ref.number for ref in self._traces[0].outputs.values()}
+        rows: list[tuple[Node, ...]] = []
+        for row in reversed(list(zip(*[recording.nodes for recording in self._recordings], strict=True))):
+            if any(ref.number in live for ref in refs_in(row[0].results)):
+                live.update(ref.number for ref in refs_in(row[0].args))
+                rows.append(row)
+        for row in reversed(rows):
+            self._at(row[0])
+            try:
+                args = [merged(column, self.operand) for column in zip(*[node.args for node in row], strict=True)]
+            except DifferError:
+                raise self._error(
+                    f"it calls {row[0].name}() otherwise for some sizes of its inputs than for others"
+                ) from None
+            results = self._written(known.get(row[0].name), row[0].name, args)
+            for ref, name in zip(refs_in(row[0].results), results, strict=True):
+                if name is None:
+                    if ref.number in live:
+                        raise MissingResultError(row[0].name)
+                    continue
+                self._names[ref.number] = name.name if isinstance(name, Operand) else name
+                self._note_dims(ref)
+
+    def _written(self, op: Operation | None, name: str, args: list[Any]) -> Sequence[Any]:
+        """Write one operation, and return the names of its results."""
+        rule = None if op is None else rule_of(op)
+        if op is None or rule is None or rule == REFUSED:
+            raise self._error(f"it calls {name}(), which ONNX cannot express")
+        write = rule.write if isinstance(rule, Conditional) else rule
+        if isinstance(write, str):
+            operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
+            dtype = common_dtype(*operands)
+            return (self.node(write, *[self.cast(x, dtype) for x in operands]),)
+        try:
+            results = write(self, *args)
+        except TypeError as error:
+            if "Size" not in str(error):
+                raise
+            raise self._error(
+                f"the arguments of {name}() vary with the sizes of its inputs; make the dimension static"
+            ) from None
+        alone = isinstance(results, (str, Operand))
+        return (results,) if alone else results
+
+    def _at(self, node: Node) -> None:
+        lines = format_lines(lines_of(node.line))
+        self._line = f"\n{lines}" if lines else ""
+
+    def _error(self, why: str) -> ExportError:
+        return ExportError(f"export() cannot write the model: {why}{self._line}")
+
+    # The whole
+
+    def outputs(self, symbols: Callable[[Any], Any]) -> list[ValueInfoProto]:
+        """Name the outputs, and return their descriptions.
+
+        Args:
+            symbols: the name of a size that varies.
+        """
+        infos = []
+        renamed: dict[str, str] = {}
+        for name, ref in self._traces[0].outputs.items():
+            value = self.operand(ref).name
+            if value in renamed or value in self.initializers or not any(value in node.output for node in self.nodes):
+                self.nodes.append(helper.make_node("Identity", [renamed.get(value, value)], [name], name=name))
+            else:
+                renamed[value] = name
+                for node in self.nodes:
+                    for names in (node.input, node.output):
+                        for k, old in enumerate(names):
+                            if old == value:
+                                names[k] = name
+            infos.append(self.info(name, self.operand(ref).shape, ref.dtype, symbols))
+        return infos
+
+    def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> ValueInfoProto:
+        """Return the description of an input or output."""
+        sizes = [symbols(size) if isinstance(size, Size) else size for size in shape]
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
+
+    def shape_of(self, ref: Ref) -> tuple[Any, ...]:
+        """Return the shape of a value, whose sizes may vary."""
+        return self._shapes[ref.number]
+
+    def prune(self, outputs: Sequence[str]) -> None:
+        """Drop the nodes and constants that no output needs."""
+        needed = set(outputs)
+        kept: list[NodeProto] = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                kept.append(node)
+                needed.update(node.input)
+        self.nodes = kept[::-1]
+        self.initializers = {name: tensor for name, tensor in self.initializers.items() if name in needed}

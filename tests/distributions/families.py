@@ -1,0 +1,143 @@
+"""The families of distributions beside SciPy's, with parameters and values from the middle to the tails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from burnpy import distributions as d
+
+
+class Family(NamedTuple):
+    """A family: how it is made, SciPy's distribution of the same parameters, and where the two are compared."""
+
+    name: str
+    make: Callable[..., Any]
+    scipy: Callable[..., Any]
+    parameters: tuple[tuple[float, ...], ...]  #: for each distribution of a batch, its parameters
+    values: tuple[float, ...]  #: including values outside of the support, its ends, and values far in the tails
+
+    checked: tuple[tuple[float, ...], ...] = ()  #: parameters at which densities are differentiable, by parameter
+    inside: tuple[float, ...] = ()  #: values at which they are
+
+    def has(self, distribution: Any, name: str) -> bool:
+        """Whether it has a method or property, as the class overrides it."""
+        return getattr(type(distribution), name) is not getattr(d.Distribution, name)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether its values are whole numbers."""
+        return not hasattr(self.scipy(*self.parameters[0]), "pdf")
+
+
+REAL = (-1e30, -1e8, -300.0, -40.0, -3.0, -0.5, 0.0, 0.1, 1.0, 2.5, 9.0, 100.0, 1e8, 1e30)
+POSITIVE = (-1.0, 0.0, 1e-30, 1e-8, 0.01, 0.3, 1.0, 2.0, 7.5, 60.0, 1e4, 1e8)
+COUNTS = (-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 7.0, 20.0, 100.0, 1000.0, 1e5)
+
+
+class Laplace:
+    """SciPy's Laplace distribution, with a logarithm of the density that does not underflow."""
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self._loc, self._scale, self._rest = loc, scale, stats.laplace(loc, scale)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rest, name)
+
+    def logpdf(self, x: Any) -> Any:
+        return -abs(x - self._loc) / self._scale - np.log(2.0 * self._scale)
+
+
+LOC_SCALE = ((0.0, 1.0), (1.5, 0.3), (-20.0, 50.0))
+
+FAMILIES = (
+    Family("normal", d.Normal, stats.norm, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("laplace", d.Laplace, Laplace, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("cauchy", d.Cauchy, stats.cauchy, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("gumbel", d.Gumbel, stats.gumbel_r, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("logistic", d.Logistic, stats.logistic, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family(
+        "uniform",
+        d.Uniform,
+        lambda a, b: stats.uniform(a, b - a),
+        ((0.0, 1.0), (-3.0, 2.75)),
+        (-5.0, -3.0, -1.0, 0.0, 0.25, 1.5, 9.0),
+        ((0.2, -1.0), (3.5, 2.4)),
+        (0.3, 1.3),
+    ),
+    Family(
+        "exponential",
+        d.Exponential,
+        lambda r: stats.expon(scale=1 / r),
+        ((1.0,), (1e-3,), (40.0,)),
+        POSITIVE,
+        ((0.4, 2.0),),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "weibull",
+        d.Weibull,
+        lambda s, k: stats.weibull_min(k, scale=s),
+        ((1.0, 1.0), (2.0, 0.4), (0.5, 3.0)),
+        POSITIVE,
+        ((0.4, 2.0), (1.4, 0.6)),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "gamma",
+        d.Gamma,
+        lambda a, r: stats.gamma(a, scale=1 / r),
+        ((1.0, 1.0), (0.2, 3.0), (3.5, 0.5), (12.0, 2.0), (1000.0, 130.0)),
+        POSITIVE,
+        ((0.4, 12.0), (1.5, 3.0)),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "bernoulli",
+        d.Bernoulli,
+        stats.bernoulli,
+        ((0.0,), (1.0,), (0.3,), (1e-12,)),
+        (-1.0, 0.0, 0.5, 1.0, 2.0),
+        ((0.3, 0.8),),
+        (0.0, 1.0),
+    ),
+    Family(
+        "geometric",
+        d.Geometric,
+        lambda p: stats.geom(p, loc=-1),
+        ((0.5,), (1e-6,), (1.0,)),
+        COUNTS,
+        ((0.3, 0.8),),
+        (0.0, 1.0, 4.0),
+    ),
+    Family(
+        "binomial",
+        d.Binomial,
+        stats.binom,
+        ((0.0, 0.5), (1.0, 0.25), (20.0, 0.3), (20.0, 0.0), (20.0, 1.0), (1000.0, 1e-9), (10000.0, 0.6)),
+        COUNTS,
+        ((5.0, 30.0), (0.3, 0.8)),
+        (0.0, 1.0, 4.0),
+    ),
+    Family(
+        "negative binomial",
+        d.NegativeBinomial,
+        lambda n, p: stats.nbinom(n, 1 - p),
+        ((1.0, 0.5), (0.1, 0.9), (30.0, 0.25), (1e4, 0.1)),
+        COUNTS,
+        ((4.0, 30.5), (0.3, 0.8)),
+        (0.0, 1.0, 4.0),
+    ),
+    Family(
+        "poisson",
+        d.Poisson,
+        stats.poisson,
+        ((0.0,), (1.0,), (0.01,), (25.0,), (900.0,)),
+        COUNTS,
+        ((3.0, 9.5),),
+        (0.0, 1.0, 4.0),
+    ),
+)

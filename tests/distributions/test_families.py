@@ -1,0 +1,145 @@
+"""Each family beside SciPy: densities and distribution functions to the tails, moments, samples, derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from burnpy import Autodiff, Generator, Tensor, compiled, func
+from burnpy.backend import NumPy
+from burnpy.testing import gradcheck
+from tests.distributions.families import FAMILIES, Family
+from tests.rows import every_row
+
+Array = npt.NDArray[Any]
+LEAST = 1e-4
+"""The probability of a sample as far off as it may be. All tests have fixed seeds, so none fails by chance."""
+PROBABILITIES = (1e-20, 1e-6, 0.1, 0.5, 0.9, 0.999)
+NO_ENTROPY = ("binomial", "negative binomial", "poisson")
+
+
+def of_family(family: Family, dtype: str) -> tuple[Any, Any]:
+    """Return a batch of distributions of a family, and SciPy's of the same parameters, in float64."""
+    columns = [np.array(column, dtype) for column in zip(*family.parameters, strict=True)]
+    tensors = [Tensor[NumPy].from_data(column) for column in columns]
+    return family.make(*tensors), family.scipy(*[column.astype(np.float64) for column in columns])
+
+
+def close(found: Tensor[NumPy], expected: Array, rtol: float, atol: float) -> None:
+    """Assert that numbers agree, where what overflows the dtype may be infinite."""
+    got = found.to_numpy()
+    limit = float(np.finfo(got.dtype).max)
+    with np.errstate(over="ignore"):
+        rounded = np.where(np.abs(expected) > limit, np.sign(expected) * np.inf, expected)
+    np.testing.assert_allclose(got, np.broadcast_to(rounded, got.shape), rtol, atol)
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [("float64", 1e-11, 1e-14), ("float32", 2e-5, 1e-6)])
+def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: float, atol: float) -> None:
+    ours, theirs = of_family(family, dtype)
+    x = np.array(family.values, dtype)[:, None]
+    with np.errstate(all="ignore"):
+        expected = (theirs.logpmf if family.discrete else theirs.logpdf)(x.astype(np.float64))
+        close(ours.log_prob(Tensor[NumPy].from_data(x)), expected, rtol, atol)
+        if family.has(ours, "cdf"):
+            below = theirs.cdf(x.astype(np.float64))
+            close(ours.cdf(Tensor[NumPy].from_data(x)), below, rtol, 1e-290 if dtype == "float64" else 1e-37)
+        if family.has(ours, "icdf"):
+            p = np.array(PROBABILITIES, dtype)[:, None]
+            close(ours.icdf(Tensor[NumPy].from_data(p)), theirs.ppf(p.astype(np.float64)), rtol, atol)
+    assert ours.log_prob(Tensor[NumPy].from_data(np.array(np.nan, dtype))).exp().nan_to_num(0.0).eq(0.0).all()
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+def test_moments_and_entropies(family: Family) -> None:
+    ours, theirs = of_family(family, "float64")
+    with np.errstate(all="ignore"):
+        if family.has(ours, "mean"):
+            close(ours.mean, theirs.mean(), 1e-11, 1e-14)
+            close(ours.variance, theirs.var(), 1e-9, 1e-14)
+            close(ours.stddev, theirs.std(), 1e-9, 1e-14)
+        if family.has(ours, "entropy"):
+            expected = theirs.entropy()
+            certain = np.isnan(expected)  # SciPy's of a distribution of one value
+            close(ours.entropy(), np.where(certain, 0.0, expected), 1e-8, 1e-12)
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+def test_samples(family: Family) -> None:
+    ours, _ = of_family(family, "float64")
+    sample = ours.sample((4000,), generator=Generator(1))
+    assert sample.shape == (4000, len(family.parameters))
+    for k, parameters in enumerate(family.parameters):
+        with np.errstate(all="ignore"):
+            matches(family, sample.to_numpy()[:, k], parameters)
+
+
+def matches(family: Family, column: Array, parameters: tuple[float, ...]) -> None:
+    """Assert that a sample is distributed as SciPy says: by Kolmogorov and Smirnov, or by χ² for whole numbers."""
+    from scipy import stats
+
+    theirs = family.scipy(*parameters)
+    if not family.discrete:
+        assert stats.kstest(column, theirs.cdf).pvalue > LEAST, parameters
+        return
+    ends = np.unique(theirs.ppf(np.linspace(0.05, 0.95, 12)))  # cells of enough numbers each
+    expected = np.diff([0.0, *theirs.cdf(ends), 1.0]) * len(column)
+    counts = np.diff([0, *[(column <= end).sum() for end in ends], len(column)])
+    rare = expected < 1e-6
+    assert counts[rare].sum() == 0, parameters
+    if (~rare).sum() > 1:
+        expected = expected[~rare] * (len(column) / expected[~rare].sum())
+        assert stats.chisquare(counts[~rare], expected).pvalue > LEAST, parameters
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+def test_derivatives(family: Family) -> None:
+    """Of log_prob by value and parameters, twice; and of samples by the parameters where they have one."""
+    parameters = [np.array(p) for p in family.checked]
+    inputs = [Tensor[NumPy].from_data(p) for p in parameters]
+    values = np.array(family.inside)[:, None]
+    if not family.discrete:
+        inputs = [Tensor[NumPy].from_data(values), *inputs]
+
+    def log_prob(*args: Any) -> Any:
+        if family.discrete:
+            return family.make(*args, validate=False).log_prob(Tensor.from_data(values, device=args[0].device))
+        return family.make(*args[1:], validate=False).log_prob(args[0])
+
+    assert gradcheck(log_prob, inputs, eps=1e-6, atol=1e-4)
+    assert gradcheck(lambda *args: func.grad(lambda a: log_prob(a, *args[1:]).sum())(args[0]), inputs, atol=1e-4)
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+def test_one_kernel_and_examples_at_once(family: Family) -> None:
+    """A density and its gradient are one kernel in a plan; `vmap` of one distribution at a time gives the batch's."""
+    parameters = [Tensor[NumPy].from_data(np.array(p), dtype="float32") for p in family.checked]
+    x = Tensor[NumPy].from_data(np.resize(np.array(family.inside, np.float32), 2 * len(family.checked[0])))
+    x = x.reshape(2, -1)
+    batch = family.make(*parameters).log_prob(x)
+    one = func.vmap(lambda x, *ps: family.make(*ps).log_prob(x), in_dims=(1, *[0] * len(parameters)), out_dims=1)
+    assert one(x, *parameters).allclose(batch, rtol=1e-5)
+    plan = compiled(lambda x, *ps: family.make(*ps).log_prob(x))
+    assert plan(x, *parameters).allclose(batch, rtol=1e-5)
+
+
+@every_row("family", FAMILIES, ids=lambda family: family.name)
+def test_trainable_and_valid(family: Family) -> None:
+    """Training starts from the parameters, keeps their constraints, and ends on a plain backend."""
+    ours = family.make(*[Tensor[Autodiff[NumPy]].from_data(np.array(p)) for p in family.checked])
+    model = ours.trainable()
+    x = Tensor[Autodiff[NumPy]].from_data(np.array(family.inside)[:, None])
+    assert model.log_prob(x).allclose(ours.log_prob(x), rtol=1e-9)
+    grads = model.log_prob(x).sum().backward()
+    assert all(p.value.grad(grads) is not None for p in model.params() if not p.frozen)
+    assert any(not p.frozen for p in model.params())
+    inner = model.valid()
+    assert inner.device is NumPy()
+    assert inner.batch_shape == ours.batch_shape
+    wide = ours.expand((2, len(family.checked[0])))
+    assert wide.batch_shape == (2, len(family.checked[0]))
+    assert wide.sample((3,)).shape == (3, *wide.batch_shape)

@@ -1,0 +1,280 @@
+"""Models as ONNX files: the same results in onnxruntime for all sizes, and a sentence for what cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import IntTensor, Tensor
+from burnpy.autodiff import Autodiff
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, ExportError, KindError, MissingPackageError, RecordingError
+from burnpy.interop import onnx
+from burnpy.interop.onnx import exporting
+from burnpy.nn import (
+    BatchNorm,
+    Conv2d,
+    Dropout,
+    Embedding,
+    Gelu,
+    GroupNorm,
+    Gru,
+    LayerNorm,
+    Linear,
+    Lstm,
+    Module,
+    MultiHeadAttention,
+    Relu,
+    RmsNorm,
+    Rnn,
+    RotaryEncoding,
+    Sequential,
+    TransformerEncoderLayer,
+)
+from burnpy.typevars import B
+
+pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
+
+Make = Callable[[int], tuple[Any, ...]]
+
+
+def floats(*shape: int) -> Tensor[NumPy]:
+    return Tensor.from_data(np.random.default_rng(0).normal(size=shape).astype(np.float32), device=NumPy)
+
+
+def ints(high: int, *shape: int) -> IntTensor[NumPy]:
+    return IntTensor.from_data(np.random.default_rng(0).integers(0, high, shape), device=NumPy)
+
+
+class Language(Module[B]):
+    """Token embeddings, encoder layers and logits."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        self.tokens = Embedding(50, 16, device=device)
+        self.layers = Sequential(*[TransformerEncoderLayer(16, 4, feedforward=32, device=device) for _ in range(2)])
+        self.out = Linear(16, 50, device=device)
+
+    def forward(self, tokens: IntTensor[B]) -> Tensor[B]:
+        return self.out(self.layers(self.tokens(tokens)))
+
+
+class Causal(Module[B]):
+    """Grouped-query attention with rotary encoding."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        self.norm = RmsNorm(16, device=device)
+        self.attention = MultiHeadAttention(16, 4, key_heads=2, rotary=RotaryEncoding(), device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.attention(self.norm(x), causal=True)
+
+
+class Image(Module[B]):
+    """Convolution, norms of groups and batches, and pooling."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        self.first = Conv2d(3, 8, 3, stride=2, padding=1, device=device)
+        self.groups = GroupNorm(2, 8, device=device)
+        self.batch = BatchNorm(8, device=device)
+        self.head = Linear(8, 4, device=device)
+
+    def forward(self, image: Tensor[B]) -> Tensor[B]:
+        x = self.batch(self.groups(self.first(image)).silu())
+        return self.head(burnpy.nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)).softmax(dim=-1)
+
+
+def steps(cls: Any) -> Any:
+    """A recurrent network that returns all its states."""
+    network = cls(4, 6, bidirectional=True, device=NumPy)
+    return lambda x: network(x)[0]
+
+
+MODELS: dict[str, tuple[Any, Make, Mapping[str, Mapping[int, str]]]] = {
+    "mlp": (
+        Sequential(Linear(8, 16, device=NumPy), Gelu(), LayerNorm(16, device=NumPy), Linear(16, 3, device=NumPy)),
+        lambda n: (floats(n, 8),),
+        {"x": {0: "batch"}},
+    ),
+    "transformer": (Language(NumPy), lambda n: (ints(50, n, 2 * n + 1),), {"tokens": {0: "batch", 1: "length"}}),
+    "causal attention": (Causal(NumPy), lambda n: (floats(n, n + 2, 16),), {"x": {0: "batch", 1: "length"}}),
+    "image": (
+        Image(NumPy),
+        lambda n: (floats(n, 3, 4 * n, 8),),
+        {"image": {0: "batch", 2: "height"}},
+    ),
+    "lstm": (steps(Lstm), lambda n: (floats(n, n + 1, 4),), {"x": {0: "batch", 1: "length"}}),
+    "gru": (steps(Gru), lambda n: (floats(n, n + 1, 4),), {"x": {0: "batch", 1: "length"}}),
+    "rnn": (steps(Rnn), lambda n: (floats(n, n + 1, 4),), {"x": {0: "batch", 1: "length"}}),
+    "numbers of sizes": (
+        lambda x: (
+            x * (1.0 / x.shape[0]) + x.mean(dim=0) * x.shape[1] ** -0.5 + x.reshape(-1)[: x.shape[1]] - x.shape[0]
+        ),
+        lambda n: (floats(n, n + 3),),
+        {"x": {0: "rows", 1: "columns"}},
+    ),
+    "slices": (
+        lambda x: burnpy.cat([x[1:].flip(0), x[:1], x.at[:, 0].set(2.0)], dim=0)[::2, -1],
+        lambda n: (floats(n + 1, 3),),
+        {"x": {0: "rows"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_gives_the_results_of_its_model_for_all_sizes(name: str, tmp_path: Path) -> None:
+    model, make, dynamic = MODELS[name]
+    path = tmp_path / "model.onnx"
+    onnx.export(model, make(2), path, dynamic=dynamic)
+    for size in (1, 2, 3, 7):
+        for found in onnx.verify(path, model, make(size)):
+            assert found.relative < 5e-6, (size, found)
+
+
+@pytest.mark.parametrize("opset", [18, 20, 23])
+def test_older_opsets_decompose_newer_operators(opset: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.export(Causal(NumPy), (floats(2, 3, 16),), path, opset=opset)
+    kinds = {node.op_type for node in loaded(path).graph.node}
+    assert ({"Attention", "RMSNormalization"} <= kinds) == (opset == 23)
+    assert loaded(path).opset_import[0].version == opset
+
+
+def loaded(path: Path) -> Any:
+    import onnx as package
+
+    return package.load(path)
+
+
+def test_operators_have_counterparts_and_parameters_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model, make, dynamic = MODELS["transformer"]
+    onnx.export(model, make(2), path, dynamic=dynamic, outputs=("logits",), metadata={"author": "B"})
+    proto = loaded(path)
+    kinds = [node.op_type for node in proto.graph.node]
+    assert kinds.count("Attention") == 2
+    assert kinds.count("LayerNormalization") == 4
+    assert set(model.named_params()) <= {tensor.name for tensor in proto.graph.initializer}
+    assert [value.name for value in proto.graph.output] == ["logits"]
+    assert [d.dim_param or d.dim_value for d in proto.graph.output[0].type.tensor_type.shape.dim] == [
+        "batch",
+        "length",
+        50,
+    ]
+    assert {p.key: p.value for p in proto.metadata_props} == {"author": "B"}
+    lstm, make, dynamic = MODELS["lstm"]
+    onnx.export(lstm, make(2), path, dynamic=dynamic)
+    assert [node.op_type for node in loaded(path).graph.node].count("LSTM") == 2
+
+
+def test_trees_of_inputs_and_outputs(tmp_path: Path) -> None:
+    def model(pair: Any, scale: Any) -> Any:
+        return {"sum": (pair[0] + pair[1]) * scale, "same": pair[0], "twice": [pair[0], pair[1].exp()]}
+
+    path = tmp_path / "model.onnx"
+    inputs = ((floats(2, 3), floats(2, 3)), floats(3))
+    onnx.export(model, inputs, path)
+    proto = loaded(path)
+    assert [value.name for value in proto.graph.input] == ["pair[0]", "pair[1]", "scale"]
+    outputs = [value.name for value in proto.graph.output]
+    assert outputs == ["output['sum']", "output['same']", "output['twice'][0]", "output['twice'][1]"]
+    assert all(found.largest < 1e-6 for found in onnx.verify(path, model, inputs))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_other_dtypes(dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = Sequential(Linear(8, 16, device=NumPy), Relu(), LayerNorm(16, device=NumPy)).astype(dtype)
+    onnx.export(model, (floats(2, 8).to_dtype(dtype),), path)
+    assert onnx.verify(path, model, (floats(2, 8).to_dtype(dtype),))[0].relative < (
+        2e-3 if dtype == "float16" else 1e-11
+    )
+
+
+def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "LARGE", 100)
+    model = Linear(40, 40, device=NumPy)
+    path = tmp_path / "model.onnx"
+    for _ in range(2):  # the second time over the first files
+        onnx.export(model, (floats(2, 40),), path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert (tmp_path / "model.onnx.data").stat().st_size < 10000
+    assert onnx.verify(path, model, (floats(2, 40),))[0].relative < 1e-6
+
+
+def refused(error: type[Exception], match: str, model: Any, inputs: Any, tmp_path: Path, **settings: Any) -> None:
+    with pytest.raises(error, match=match):
+        onnx.export(model, inputs, tmp_path / "model.onnx", **settings)
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_depends_on_values_or_sizes_is_refused_with_its_line(tmp_path: Path) -> None:
+    x = (floats(2, 3),)
+    batch = {"x": {0: "batch"}}
+    refused(RecordingError, "cannot read a tensor's value", lambda x: x if x.sum() > 0 else -x, x, tmp_path)
+    refused(ExportError, "svd.*\n.*in <lambda>|svd", lambda x: burnpy.linalg.svdvals(x), x, tmp_path)
+    refused(
+        ExportError,
+        "array of NumPy that differs",
+        lambda x: x * Tensor.from_data(np.arange(x.shape[0], dtype=np.float32)[:, None], device=x.device),
+        x,
+        tmp_path,
+        dynamic=batch,
+    )
+    refused(
+        ExportError,
+        r"a number is .* compute it with tensors",
+        lambda x: x * float(hash(str(x.shape))),
+        x,
+        tmp_path,
+        dynamic=batch,
+    )
+    refused(
+        ExportError,
+        r"calls neg\(\) for some sizes",
+        lambda x: -x if x.shape[0] == 2 else x.exp(),
+        x,
+        tmp_path,
+        dynamic=batch,
+    )
+    refused(
+        ExportError,
+        "for some sizes of its inputs",
+        lambda x: sum([x[k] for k in range(x.shape[0])], x[0]),
+        x,
+        tmp_path,
+        dynamic=batch,
+    )
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    model = MODELS["mlp"][0]
+    x = floats(2, 8)
+    training: Any = Linear(8, 2, device=Autodiff[NumPy])
+    refused(ArgumentError, r"pass model\.valid\(\)", training, (x,), tmp_path)
+    refused(KindError, r"write \(x,\) for one input", model, x, tmp_path)
+    refused(KindError, "takes tensors as inputs, and x is 3", model, (3,), tmp_path)
+    refused(ArgumentError, "did you mean 'x'", model, (x,), tmp_path, dynamic={"xs": {0: "n"}})
+    refused(ArgumentError, "names dimension 2 of 'x'", model, (x,), tmp_path, dynamic={"x": {2: "n"}})
+    refused(ArgumentError, "for sizes 2 and 8", model, (x,), tmp_path, dynamic={"x": {0: "n", 1: "n"}})
+    refused(ArgumentError, "opset=3", model, (x,), tmp_path, opset=3)
+    refused(ArgumentError, "opset=99", model, (x,), tmp_path, opset=99)
+    refused(ArgumentError, "names 2 outputs, and the model has 1", model, (x,), tmp_path, outputs=("a", "b"))
+    refused(ExportError, "output is 3", lambda x: 3, (x,), tmp_path)
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    refused(MissingPackageError, r'pip install "burnpy\[onnx\]"', MODELS["mlp"][0], (floats(2, 8),), tmp_path)
+
+
+def test_dropout_is_absent_from_a_model_for_inference(tmp_path: Path) -> None:
+    model: Any = Sequential(Linear(8, 8, device=Autodiff[NumPy]), Dropout(0.5), Relu()).valid()
+    onnx.export(model, (floats(2, 8),), tmp_path / "model.onnx")
+    assert [node.op_type for node in loaded(tmp_path / "model.onnx").graph.node] == ["MatMul", "Add", "Relu"]

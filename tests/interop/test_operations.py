@@ -1,0 +1,96 @@
+"""Every operation of the schema in ONNX: a file of it gives the operation's values in onnxruntime, or it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy, operations
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import ExportError
+from burnpy.interop import onnx
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import new_tensor
+from burnpy.testing.arguments import calls
+from burnpy.testing.cases import ROWS
+from tests.interrupting import LONG
+
+pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
+
+CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
+DTYPES = ("float32", "int64", "bool")
+MANY = 10**6
+
+
+class Called:
+    """An operation as a function of the tensors among its arguments."""
+
+    def __init__(self, name: str, given: list[Any]) -> None:
+        self.name, self.given = name, given
+        self.tensors = tuple([_tensor(a) for a in _arrays(given)])
+
+    def __call__(self, *xs: Any) -> Any:
+        remaining = iter(xs)
+        device = xs[0]._device
+        out = getattr(device, self.name)(*[_filled(a, remaining) for a in self.given])
+        return tuple([new_tensor(CLASSES[kind_of(r.dtype)], device, r) for r in _flat(out)])
+
+
+def _arrays(tree: Any) -> list[Any]:
+    if isinstance(tree, (list, tuple)):
+        return [a for member in tree for a in _arrays(member)]
+    return [tree] if isinstance(tree, np.ndarray) else []
+
+
+def _filled(a: Any, remaining: Any) -> Any:
+    if isinstance(a, list):
+        return [_filled(member, remaining) for member in a]
+    return next(remaining)._primitive if isinstance(a, np.ndarray) else a
+
+
+def _flat(out: Any) -> list[Any]:
+    return [r for member in out for r in _flat(member)] if isinstance(out, (list, tuple)) else [out]
+
+
+def _tensor(a: Any) -> Any:
+    return CLASSES[kind_of(a.dtype)].from_data(np.ascontiguousarray(a).reshape(a.shape), device=NumPy)
+
+
+OPEN = {
+    **dict.fromkeys(("max_pool2d", "max_pool2d_indices", "adaptive_max_pool2d_indices", "amax", "amin"), "NaN"),
+    **dict.fromkeys(("argmax", "argmin", "max_dim", "min_dim"), "NaN"),
+    "prod": "ints that overflow",
+}
+"""What ONNX leaves open, by operation: onnxruntime's result is another one than burnpy's."""
+LOOSE = {"fft": 1e-3, "fft_real": 1e-3, "rfft": 1e-3}
+"""The errors, relative to the largest element, of operators that onnxruntime computes less precisely than others."""
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_its_values_are_the_same(name: str, tmp_path: Path) -> None:
+    op = operations()[name]
+    path = tmp_path / "model.onnx"
+    for dtype in DTYPES:
+        count = 0
+        for case in calls(name, (dtype,), ("contiguous",)):
+            called = Called(name, case.given)
+            open_for_nan = name in OPEN and ("special" in case.example or "large" in case.example)
+            if not called.tensors or not all(a.size for a in _arrays(case.given)) or open_for_nan:
+                continue
+            count += 1
+            if op.onnx == "refused":
+                with pytest.raises(ExportError, match=rf"it calls {name}\(\), which ONNX cannot express"):
+                    onnx.export(called, called.tensors, path)
+                break
+            onnx.export(called, called.tensors, path)
+            for found in onnx.verify(path, called, called.tensors):
+                assert min(found.largest, found.relative) < LOOSE.get(name, 2e-5), (case.where, found)
+            if count == (MANY if LONG else 2):
+                break
+
+
+def test_every_required_operation_has_a_rule() -> None:
+    assert not [name for name, op in operations().items() if op.required and op.onnx is None]
