@@ -82,6 +82,7 @@ _LATER = {
         "FeatureAlphaDropout",
     ),
     "burnpy.nn.layers.bags": ("EmbeddingBag",),
+    "burnpy.nn.layers.lora": ("Lora", "add_lora", "merge_lora"),
     "burnpy.nn.layers.multilabel_losses": ("FocalLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),

@@ -27,7 +27,7 @@ TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 INDEX = ".index.json"
 """The end of the name of a file that says in which of several files each tensor is."""
 IN_FOLDERS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""The files that a folder may have, the first of which is read."""
+"""The files that a folder may have: the first one that is there is read."""
 
 
 def state_of(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple[Mapping[str, Any], str]:

@@ -91,7 +91,10 @@ def from_torch(
     for path, parts in ours.items():
         if all(part.name in arrays for part in parts):
             value = assembled(parts, arrays)
-            (refused if isinstance(value, str) else state)[path] = value
+            if isinstance(value, str):
+                refused[path] = value
+            else:
+                state[path] = value
     tied = _tied_to_embedding(model, ours, arrays)
     if tied is not None:
         path, part, name = tied
@@ -104,7 +107,8 @@ def from_torch(
         prefix = next(
             (p for p in ("module.", "_orig_mod.", "model.") if theirs and all(n.startswith(p) for n in theirs)), ""
         )
-        missing = [part.name for path in error.report.missing for part in ours[path] if part.name not in arrays]
+        report: Any = error.report
+        missing = [part.name for path in report.missing for part in ours[path] if part.name not in arrays]
         if prefix and remap is None:
             way_out = f"all names begin with {prefix!r}: remap={{r'^{prefix[:-1]}\\.': ''}} takes it off"
         else:

@@ -115,7 +115,7 @@ def erfc(w: Writer, x: Vector) -> Vector:
     square = w.mul(t, t)
     y, n = exp_parts(w, w.neg(square))
     e = w.add(y, one)
-    e = w.fma(w.neg(w.fma(t, t, w.neg(square))), e, e)  # times exp of what t² lost in rounding
+    e = w.fma(w.neg(w.fma(t, t, w.neg(square))), e, e)  # times exp of the rounding error of t²
     ratio = w.mul(w.polynomial(place, _ERFC32 if narrow else _ERFC64), share)
     far = scaled(w, w.mul(e, ratio), n)
     far = w.select(w.compare("olt", x, w.constant(0.0, dtype)), w.sub(two, far), far)
@@ -140,7 +140,7 @@ def _erfinv32(w: Writer, x: Vector) -> Vector:
 
 
 def _erfinv64(w: Writer, x: Vector) -> Vector:
-    """erfinv of x >= 0 by the quantile of (1 + x) / 2: three quotients of polynomials, of which one is divided."""
+    """erfinv of x >= 0 by the quantile of (1 + x) / 2: one of three quotients of polynomials."""
     dtype = "float64"
     half = w.constant(0.5, dtype)
     center = w.mul(x, half)
