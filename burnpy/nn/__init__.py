@@ -16,6 +16,7 @@ from burnpy.backend.lazy import attached
 _LATER = {
     "burnpy.nn": ("functional", "init"),
     "burnpy.nn.init": ("Initializer",),
+    "burnpy.nn.empty_weights": ("init_empty_weights",),
     "burnpy.nn.buffer_updates": (
         "BufferUpdate",
         "record_update",

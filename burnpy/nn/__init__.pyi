@@ -2,6 +2,7 @@
 
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
+from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.init import Initializer
 from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.activation import (
@@ -231,6 +232,7 @@ __all__ = [
     "add_lora",
     "functional",
     "init",
+    "init_empty_weights",
     "merge_lora",
     "quantization_error",
     "rebound",

@@ -35,7 +35,7 @@ from burnpy.nn.tree import Rebuild
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, write
-from burnpy.record.torch_weights import torch_names
+from burnpy.record.torch_names import torch_names
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _layers(model: Module[Any], kinds: Any) -> dict[str, Any]:
     for path, module in model.named_modules().items():
         if isinstance(module, kinds):
             own, theirs = ("lora_a", _A) if isinstance(module, Lora) else ("weight", "weight")
-            name = names[f"{path}.{own}" if path else own].name
+            name = names[f"{path}.{own}" if path else own][0].name
             found[name.removesuffix(theirs).removesuffix(".").removesuffix(".base_layer")] = module
     return found
 
