@@ -52,6 +52,33 @@ def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recordin
     return [new for node in nodes for new in replaced.get(id(node), (node,))]
 
 
+_TURNED = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
+"""The products by the transpose of their second matrix."""
+
+
+def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+    """Return the nodes with products by the transposes of matrices whose columns lie together, as of loaded weights.
+
+    A product reads rows, and would copy such a matrix in each replay.
+    """
+    views: dict[int, Ref] = {}
+    new: list[Node] = []
+    for node in nodes:
+        if node.name not in _TURNED or node.args[1].number not in recording.transposed or len(node.args[0].shape) < 2:
+            new.append(node)
+            continue
+        x, matrix, *bias = node.args
+        view = views.get(matrix.number)
+        if view is None:
+            view = views[matrix.number] = recording.new(matrix.shape[::-1], matrix.dtype)
+            new.append(Node("permute", (matrix, (1, 0)), view, False, node.line))
+        result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
+        new.append(Node(_TURNED[node.name], (x, view), result, False, node.line))
+        if bias:
+            new.append(Node("add", (result, bias[0]), node.results, False, node.line))
+    return new
+
+
 def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
     """Return the nodes without those that compute one number from constant numbers, and the primitives of these.
 
