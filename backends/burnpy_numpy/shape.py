@@ -13,9 +13,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.numpy_calls import direct, quietly, run
 
-_concatenate: Any = np.concatenate
+_concatenate: Any = direct(np.concatenate)
 _MIN_MASKED, _MAX_MASK = 1 << 13, 1 << 20
 """The sizes from which triangles are selected by a mask, and up to which masks are kept."""
 
