@@ -268,8 +268,8 @@ class MultiHeadAttention(Module[B]):
             )
         if compiled and self.rotary is not None and isinstance(self.rotary.scaling, DynamicScaling):
             raise ArgumentError(
-                "empty_cache(compiled=True) got a DynamicScaling, which depends on the number of positions, and only the "
-                "device knows it; leave compiled= out, or take another scaling"
+                "empty_cache(compiled=True) leaves the number of positions to the device, and a DynamicScaling depends "
+                "on it; leave compiled= out, or take another scaling"
             )
         weight = self.in_proj_weight.value
         return KeyValueCache.empty(
@@ -388,7 +388,7 @@ class MultiHeadAttention(Module[B]):
 
     def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
         """Project keys and values; a single product if both are the same tensor."""
-        wide, narrow = self.heads * self._head_size, self._narrow
+        wide, narrow = self.heads * self._head_size, self._key_heads * self._head_size
         if key is value:
             both, count = self._heads(self._projected(key, wide)), self._key_heads
             return both[:, :count], both[:, count:]
@@ -399,11 +399,6 @@ class MultiHeadAttention(Module[B]):
         """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
         (n, length, size), each = x.shape, self._head_size
         return x.reshape(n, length, size // each, each).transpose(1, 2)
-
-    @property
-    def _narrow(self) -> int:
-        """The size of the projections of keys and of values."""
-        return self._key_heads * self._head_size
 
     @property
     def _key_heads(self) -> int:
