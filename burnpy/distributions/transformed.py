@@ -94,7 +94,7 @@ class Transformed(Reparametrized[B]):
         return value, terms, fits
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density: the base's at f⁻¹ of the value, less that of f's derivative there."""
+        """Return the logarithm of the density: the base's at f⁻¹ of the value, less the logarithm of f's derivative there."""
         x, terms, fits = self._preimage(value)
         total = self._summed(self.base.log_prob(x), len(self.base.event_shape))
         for term in terms:
@@ -104,7 +104,7 @@ class Transformed(Reparametrized[B]):
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value, by the base's `cdf`."""
         if self._event_ndim:
-            raise ArgumentError(f"Transformed.cdf() is of numbers, not of events of shape {self.event_shape}")
+            raise ArgumentError(f"Transformed.cdf() takes numbers, and events here have shape {self.event_shape}")
         x, _, fits = self._preimage(value)
         below = self.base.cdf(x)
         sign: Any = 1.0

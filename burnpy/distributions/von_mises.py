@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
 
 _ROUNDS = 32
-"""The proposals for each sample, of which two of three are accepted: with less than 1e-15, none of them is."""
+"""The proposals for each sample. Two of three are accepted, so that all fail with a probability below 1e-15."""
 
 
 class VonMises(Distribution[B, Tensor[B]]):

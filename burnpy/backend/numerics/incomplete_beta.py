@@ -1,8 +1,8 @@
 """The regularized incomplete beta function, made of a backend's operations.
 
-All numbers take the same steps. Beyond the mean the value is 1 less the other tail, I(1 - x; b, a). The tail of small
-parameters is a continued fraction. That of large ones is an integral over the logit of x, in which the density is
-close to a normal one, by Gauss's rule. The density in front is computed without differences of large numbers.
+All numbers take the same steps. Beyond the mean the value is 1 less the other tail, I(1 - x; b, a). For small
+parameters the tail is a continued fraction. For large ones it is an integral over the logit of x, in which the density
+is close to a normal one, by Gauss's rule. The density in front is computed without differences of large numbers.
 
 Sources: DLMF 8.17.22 (fraction); C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000 (density).
 """
@@ -103,7 +103,7 @@ def _fraction(b: Any, x: Float, a: Float, c: Float) -> Float:
 
 
 def _integral(b: Any, x: Float, a: Float, c: Float, large: Any) -> Float:
-    """Compute the integral of the density's ratio over the logits below that of x, for x up to the mean."""
+    """Compute the integral of the density's ratio over all logits below the logit of x, which is at most the mean."""
     a, c, x = (b.where(large, value, number) for value, number in ((a, 50.0), (c, 50.0), (x, 0.25)))
     total = b.add(a, c)
 
