@@ -31,8 +31,8 @@ from burnpy.nn import (
     MultiHeadAttention,
     Relu,
     RmsNorm,
-    RotaryEncoding,
     Rnn,
+    RotaryEncoding,
     Sequential,
     TransformerEncoderLayer,
 )
