@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +194,28 @@ def test_damaged_files_end_in_a_sentence(tmp_path: Path) -> None:
         path.write_bytes(bytes(changed))
         with contextlib.suppress(LoadingError):
             onnx.load(path, NumPy)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_source_is_the_model(name: str, tmp_path: Path) -> None:
+    model, make, dynamic = MODELS[name]
+    path = tmp_path / "model.onnx"
+    onnx.export(model, make(2), path, dynamic=dynamic)
+    text = onnx.source(path, "Written")
+    names: dict[str, Any] = {"__name__": "written"}
+    exec(compile(text, "written.py", "exec"), names)
+    written = names["Written"](path, NumPy)
+    assert written(*make(3)).allclose(model(*make(3)), rtol=1e-4, atol=1e-5)
+    assert len(written.named_params()) == len(onnx.load(path, NumPy).named_params())
+
+
+def test_the_source_passes_type_checkers(tmp_path: Path) -> None:
+    texts = []
+    for k, name in enumerate(("image", "transformer")):
+        model, make, dynamic = MODELS[name]
+        onnx.export(model, make(2), tmp_path / "model.onnx", dynamic=dynamic)
+        texts.append(tmp_path / f"written{k}.py")
+        texts[-1].write_text(onnx.source(tmp_path / "model.onnx"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *map(str, texts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -2,6 +2,7 @@
 
 from burnpy.interop.onnx.exporting import export
 from burnpy.interop.onnx.model import OnnxModel, load
+from burnpy.interop.onnx.source_text import source, weights
 from burnpy.interop.onnx.verification import Difference, verify
 
 __all__ = [
@@ -9,5 +10,7 @@ __all__ = [
     "OnnxModel",
     "export",
     "load",
+    "source",
     "verify",
+    "weights",
 ]

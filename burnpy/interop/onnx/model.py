@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
-from burnpy.interop.onnx.graphs import Graph, GraphNode, read
-from burnpy.interop.onnx.operators.table import called
+from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.table import Bound
+from burnpy.interop.onnx.reading import read
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Buffer, Param
 from burnpy.tensor.tensor import Tensor
@@ -97,27 +98,25 @@ def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
             inputs = [values[name] if name else None for name in node.inputs]
         except KeyError as error:
             raise LoadingError(f"the input {error.args[0]!r} of {_shown(node)} does not exist") from None
-        results = _results(node, inputs, values)
-        for name, result in zip(node.outputs, results, strict=False):
-            if name:
-                values[name] = result
+        try:
+            out = (node.call or _with_graphs(node, values))(inputs)
+        except BurnpyError as error:
+            error.add_note(f"in {_shown(node)} of the ONNX file")
+            raise
+        except TypeError as error:
+            raise LoadingError(f"{_shown(node)} lacks an input or an attribute: {error}") from error
+        if out.__class__ is not tuple:
+            values[node.outputs[0]] = out
+            continue
+        for name, result in zip(node.outputs, out, strict=False):
+            values[name] = result
     return [values[name] for name in graph.outputs]
 
 
-def _results(node: GraphNode, inputs: list[Any], values: dict[str, Any]) -> Sequence[Any]:
-    """Return the results of a node."""
-    while inputs and inputs[-1] is None:
-        inputs.pop()
-    attributes = node.attributes
-    graphs = {name: _bound(value, values) for name, value in attributes.items() if isinstance(value, Graph)}
-    try:
-        out = called(node.kind, inputs, {**attributes, **graphs})
-    except BurnpyError as error:
-        error.add_note(f"in {_shown(node)} of the ONNX file")
-        raise
-    except TypeError as error:
-        raise LoadingError(f"{_shown(node)} lacks an input or an attribute: {error}") from error
-    return out if isinstance(out, tuple) else (out,)
+def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
+    """Return the operator of a node whose attributes have graphs, which read the values around them."""
+    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
+    return Bound(node.kind, attributes)
 
 
 def _bound(graph: Graph, values: dict[str, Any]) -> Any:

@@ -358,6 +358,8 @@ class Writer:
         kept: list[NodeProto] = []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
+                while node.output[-1] not in needed:
+                    del node.output[-1]
                 kept.append(node)
                 needed.update(node.input)
         self.nodes = kept[::-1]

@@ -56,6 +56,10 @@ def group_norm(
     return functional.group_norm(x, num_groups, scale, bias, eps=epsilon)
 
 
+def _wide(x: Value, shape: tuple[int, ...]) -> Value:
+    return x if x is None or x.shape == shape else x.expand(*shape)
+
+
 @operator("LayerNormalization")
 def layer_norm(
     x: Value,
@@ -86,7 +90,7 @@ def layer_norm(
 def rms_norm(x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Value:
     """Divide by the root mean square of the last dimensions, from an axis on."""
     shape = x.shape[axis % x.ndim :]
-    return functional.rms_norm(x, shape, scale.expand(*shape), eps=epsilon)
+    return functional.rms_norm(x, shape, _wide(scale, shape), eps=epsilon)
 
 
 @operator("MeanVarianceNormalization")

@@ -92,6 +92,7 @@ def recurrent(
     input_forget: int = 0,
     layout: int = 0,
     linear_before_reset: int = 0,
+    outputs: int = 1,
 ) -> Any:
     """Return the states at all steps, and the last states and cells."""
     x = x.transpose(0, 1) if layout else x
@@ -111,7 +112,7 @@ def recurrent(
     last, cells = [burnpy.stack([result[j] for result in results], dim=0) for j in (1, 2)]
     if layout:
         states, last, cells = states.permute(2, 0, 1, 3), last.transpose(0, 1), cells.transpose(0, 1)
-    return states, last, cells
+    return (states, last, cells)[:outputs] if outputs > 1 else states
 
 
 def _with_numbers(

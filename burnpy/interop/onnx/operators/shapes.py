@@ -296,6 +296,12 @@ def einsum(*xs: Value, equation: str) -> Value:
     return burnpy.einsum(equation, *xs)
 
 
+@operator("Linear")
+def linear(x: Value, weight: Value, bias: Value) -> Value:
+    """Return x @ weight + bias: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins two."""
+    return functional.linear(x, weight, bias)
+
+
 @operator("Gemm")
 def gemm(
     a: Value, b: Value, c: Value = None, *, alpha: float = 1.0, beta: float = 1.0, trans_a: int = 0, trans_b: int = 0

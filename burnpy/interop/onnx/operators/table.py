@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,7 +14,6 @@ from burnpy.backend.dtypes import bool_, dtype_of, kind_of
 from burnpy.backend.errors import LoadingError
 from burnpy.backend.functions import signature
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase
 
 Value: TypeAlias = Any
 """A tensor of any kind."""
@@ -82,30 +81,49 @@ def parameter_of(found: Operator, attribute: str) -> str | None:
     return None
 
 
-def called(kind: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """Call an operator.
+class Bound:
+    """An operator with its attributes, as a function of a list of its inputs.
 
-    Args:
-        kind: its name.
-        inputs: tensors, and None for absent ones. If they are on several devices, constants are moved.
-        attributes: by the names of its parameters.
+    Inputs are tensors, and None for absent ones. If they are on several devices, constants are moved.
     """
-    found = OPERATORS[kind]
-    away = [x for x in inputs if isinstance(x, TensorBase) and x.device is not HOST]
+
+    __slots__ = ("attributes", "function", "kind", "read")
+
+    def __init__(self, kind: str, attributes: dict[str, Any]) -> None:
+        self.kind, self.attributes = kind, attributes
+        found = OPERATORS[kind]
+        self.function = found.function
+        annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
+        self.read = {k: name for k, name in annotations.items() if name.startswith(("Ints", "Scalar"))}
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Compute the operator."""
+        for x in inputs:
+            if x is not None and x.device is not HOST:
+                inputs = _together(inputs, self.read)
+                break
+        if self.read:
+            inputs = [_read(x, self.read.get(k, "")) for k, x in enumerate(inputs)]
+        return self.function(*inputs, **self.attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bound, (self.kind, self.attributes)
+
+
+def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
+    """Return inputs on one device, but for those that are read: the device of floats, as ints may be beneath it."""
+    away = [x for x in inputs if x is not None and x.device is not HOST]
     floats = [x for x in away if isinstance(x, Tensor)]
-    place: Any = (floats or away)[0].device if away else HOST
-    arguments: list[Any] = []
-    for k, x in enumerate(inputs):
-        annotation = found.inputs[k][1] if k < len(found.inputs) else ""
-        if x is None:
-            arguments.append(None)
-        elif annotation.startswith("Ints"):
-            arguments.append(tuple([int(n) for n in x.to_numpy().reshape(-1)]))
-        elif annotation.startswith("Scalar"):
-            arguments.append(x.to_numpy().reshape(-1)[0].item())
-        else:
-            arguments.append(x if x.device is place else x.to_device(place))
-    return found.function(*arguments, **attributes)
+    place = (floats or away)[0].device
+    return [x if x is None or k in read or x.device is place else x.to_device(place) for k, x in enumerate(inputs)]
+
+
+def _read(x: Any, annotation: str) -> Any:
+    """Return an input as a function takes it: ints and numbers are read."""
+    if x is None or not annotation:
+        return x
+    values = x.to_numpy().reshape(-1)
+    return tuple([int(n) for n in values]) if annotation.startswith("Ints") else values[0].item()
 
 
 def _host() -> Any:

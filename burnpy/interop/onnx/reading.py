@@ -1,11 +1,10 @@
-"""Graphs of ONNX files: nodes, names and constants, read with bounds and checked before anything is computed."""
+"""`read`: the graph of an ONNX file, read with bounds and checked before anything is computed."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -15,7 +14,9 @@ import numpy as np
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.extras import needed
 from burnpy.interop.onnx.exporting import BUFFERS
-from burnpy.interop.onnx.operators.table import OPERATORS, parameter_of, tensor
+from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.table import OPERATORS, Bound, parameter_of, tensor
+from burnpy.interop.onnx.patterns import joined
 
 OLDEST, DEEPEST, MOST = 7, 32, 10**6
 """The first opset that is read, the depth of nested graphs and the number of nodes up to which files are read."""
@@ -25,36 +26,6 @@ MODULES = (
     *("reductions", "resizing", "shapes", "signals", "windows"),
 )
 """The modules of operators."""
-
-
-@dataclass(frozen=True, eq=False)
-class GraphNode:
-    """One node."""
-
-    kind: str
-    name: str
-    inputs: tuple[str, ...]  #: names of values; empty for an absent input
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]  #: by the parameters of the operator; graphs are `Graph`
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """The nodes of a graph in order, with its inputs, outputs and constants."""
-
-    name: str
-    nodes: tuple[GraphNode, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    constants: dict[str, Any] = field(repr=False)  #: tensors on the host
-
-    def all_nodes(self) -> Iterator[GraphNode]:
-        """Yield all nodes, those of nested graphs too."""
-        for node in self.nodes:
-            yield node
-            for value in node.attributes.values():
-                if isinstance(value, Graph):
-                    yield from value.all_nodes()
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]:
@@ -122,6 +93,16 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
     return int(opset)
 
 
+def _names_used(proto: Any) -> Iterator[str]:
+    """Yield the names of the values that a graph and those within it read or return."""
+    for node in proto.node:
+        yield from node.input
+        for entry in node.attribute:
+            yield from _names_used(entry.g)
+    for value in proto.output:
+        yield value.name
+
+
 class _Reader:
     """What reading a file needs, and what is wrong in it."""
 
@@ -129,6 +110,7 @@ class _Reader:
         self.onnx, self.opset, self.folder, self.shown = onnx, opset, folder, shown
         self.wrong: list[str] = []
         self.count = 0
+        self.used: set[str] = set()  # the names of values that are read
 
     def main(self, proto: Any) -> tuple[Graph, dict[str, Any]]:
         """Return the main graph and its parameters.
@@ -154,11 +136,12 @@ class _Reader:
         }
         constants = {name: tensor(a) for name, a in arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in arrays])
-        return Graph(graph.name, graph.nodes, inputs, graph.outputs, constants), floats
+        return Graph(graph.name, joined(graph, floats), inputs, graph.outputs, constants), floats
 
     def _graph(self, proto: Any, arrays: Mapping[str, Any], depth: int) -> Graph:
         if depth > DEEPEST:
             raise LoadingError(f"load() cannot read {self.shown}: its graphs are nested more than {DEEPEST} deep")
+        self.used |= {*_names_used(proto)}
         nodes = tuple([self._node(node, depth) for node in proto.node])
         inputs, outputs = ([value.name for value in values] for values in (proto.input, proto.output))
         return Graph(proto.name, nodes, tuple(inputs), tuple(outputs), dict(arrays))
@@ -174,7 +157,7 @@ class _Reader:
             near = get_close_matches(kind, OPERATORS, 1, 0.9)
             domain = f" of the domain {proto.domain}" if proto.domain not in ("", "ai.onnx") else ""
             self.wrong.append(f"the operator {where}{domain} is unknown" + (f" (there is {near[0]})" if near else ""))
-            return GraphNode(kind, proto.name, (), (), {})
+            return GraphNode(kind, proto.name, (), (), {}, None)
         if len(proto.input) > len(found.inputs) and not found.variadic:
             self.wrong.append(f"{where} has {len(proto.input)} inputs, and at most {len(found.inputs)} are known")
         attributes: dict[str, Any] = {}
@@ -185,10 +168,13 @@ class _Reader:
                     self.wrong.append(f"{where} has the attribute {entry.name}, which is unknown")
                 continue
             attributes[name] = self._attribute(entry, depth)
-        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output))):
+        results = [k for k, name in enumerate(proto.output) if name in self.used]
+        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", max(results, default=0) + 1)):
             if name in found.attributes:
                 attributes[name] = value
-        return GraphNode(kind, proto.name, tuple(proto.input), tuple(proto.output), attributes)
+        nested = any(isinstance(value, Graph) for value in attributes.values())
+        call = None if nested else Bound(kind, attributes)
+        return GraphNode(kind, proto.name, tuple(proto.input), tuple(proto.output), attributes, call)
 
     def _attribute(self, proto: Any, depth: int) -> Any:
         """Return the value of an attribute."""
