@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend import Backend
 from burnpy.backend.dtypes import (
     bool_,
     dtype_of,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from burnpy import interop as interop
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
+    from burnpy import models as models
     from burnpy import nn as nn
     from burnpy import optim as optim
     from burnpy import record as record
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from burnpy import testing as testing
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.backend import Backend
     from burnpy.func.compilation import compiled
     from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
     from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
@@ -144,6 +145,7 @@ _LATER = {
     "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
     "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),
+    "burnpy.backend.backend": ("Backend",),
     "burnpy.tensor.einsum": ("chain_matmul", "einsum", "tensordot"),
     "burnpy.tensor.distances": ("cdist", "cosine_similarity", "pairwise_distance", "pdist"),
     "burnpy.tensor.finite_differences": ("gradient",),
@@ -177,6 +179,7 @@ _LATER = {
             "interop",
             "linalg",
             "metrics",
+            "models",
             "nn",
             "optim",
             "record",

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]  # it has no stubs
 from sklearn.datasets import load_digits
 
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.interop import onnx
-from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, MaxPool2d, Module, Relu, Sequential
+from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, MaxPool2d, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams
 
 Train = Autodiff[NumPy]
@@ -44,11 +44,16 @@ def main(steps: int = 60) -> None:
     x, y = Tensor.from_data(images, device=Train), IntTensor.from_data(labels, device=Train)
     low = np.flatnonzero(labels < 5)
 
-    model: Module[Any] = Sequential(
-        *[Conv2d(1, 16, 3, padding=1, device=Train), BatchNorm(16, device=Train), Relu(), MaxPool2d(2)],
-        *[Flatten(), Linear(256, 10, device=Train)],
+    model = Sequential(
+        Conv2d(1, 16, 3, padding=1, device=Train),
+        BatchNorm(16, device=Train),
+        Relu(),
+        MaxPool2d(2),
+        Flatten(),
+        Linear(256, 10, device=Train),
     )
-    model = learn(model, *[t[IntTensor.from_data(low, device=Train)] for t in (x, y)], steps)
+    rows = IntTensor.from_data(low, device=Train)
+    model = learn(model, x[rows], y[rows], steps)
 
     path = Path(tempfile.mkdtemp()) / "digits.onnx"
     onnx.export(model.valid(), (x[:1].inner(),), path, dynamic={"x": {0: "batch"}}, outputs=("logits",))

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Key, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels
-from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.numpy_calls import run
 
 _add = np.add
 MOST_DIMS = 32
@@ -39,10 +39,7 @@ class NumPyIndexing(ArrayBackend):
     """
 
     def index_select(self, x: Any, dim: int, index: Any) -> Any:
-        try:
-            return run(x.take, index, dim)
-        except RuntimeError:
-            return quietly(x.take, index, dim)
+        return x[index] if x.ndim == 1 else x.take(index, dim)  # of a vector in half the time
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):

@@ -50,8 +50,8 @@ class ProgramLaunch:
 
     @property
     def in_place(self) -> bool:
-        """True if a result may have the memory of an input: each element depends on the same one of the inputs."""
-        return self._kernel.layout.flat
+        """True, as a row of an input is read before the same row of a result is written."""
+        return True
 
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]

@@ -39,6 +39,11 @@ def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         return f(*args, **keywords)
 
 
+def direct(function: Any) -> Any:
+    """Return a function of NumPy that looks for no other array classes, which takes a tenth of a microsecond."""
+    return getattr(function, "_implementation", function)
+
+
 _LIMIT = 512
 known: dict[DType, dict[Scalar | str, Any]] = {}
 """The cached numbers, by dtype. Zeros have their strings as keys: 0.0 and -0.0 are equal but distinct numbers."""

@@ -11,8 +11,11 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.signature import Signature
+from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+from burnpy_numpy.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
 from burnpy_numpy.launches import (
@@ -25,6 +28,7 @@ from burnpy_numpy.launches import (
     RowsLaunch,
 )
 from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.unrolled import UnrolledLaunch
 
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
@@ -145,6 +149,21 @@ class NumPyExecutor:
         if node.name in _NORMS:
             return _planes(node)
         return _lists(node) if node.name == "foreach" else None
+
+    def unrolled(
+        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Place], outputs: Sequence[Place]
+    ) -> NodeLaunch | None:
+        """Return the launch of a program of numbers; None if kernels are off."""
+        kernels = family_kernels("unrolled")
+        if kernels is None:
+            return None
+        arrays = len(operands), outputs[-1].array + 1 if outputs else 0
+        function = kernels.unrolled_kernel(program, inputs, outputs, arrays)
+        return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
+
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a convolution and the group that follows it; None for others."""
+        return finished_convolution(node, signature) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:
         """Return whether a normalization is one of planes, by a kernel."""

@@ -23,7 +23,7 @@ from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
 from burnpy_numpy.broadcasting import LARGE, broadcast, broadcast_where
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
-from burnpy_numpy.numpy_calls import known, quietly, run
+from burnpy_numpy.numpy_calls import direct, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows
 
 FUNCTION: Any = None
@@ -64,8 +64,7 @@ BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtyp
 """The int dtypes by size in bytes."""
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
-_where: Any = np.where
-_putmask: Any = np.putmask
+_where, _putmask = direct(np.where), direct(np.putmask)
 
 _PHI = (
     *(1.567257510322256e-09, -1.2525670029454741e-07, 3.873058151769855e-06, -5.478173633260026e-05),

@@ -287,11 +287,7 @@ class Backend(
 
 
 def operations() -> Mapping[str, Operation]:
-    """Return the schema: every operation by name, in the order of declaration.
-
-    >>> operations()["exp"].required
-    True
-    """
+    """Return the schema: every operation by name, in the order of declaration."""
     from burnpy.backend.entries import operation
     from burnpy.backend.schema import declarations
 

@@ -39,6 +39,7 @@ Trailing dimensions without an entry are selected whole.
 """
 DType: TypeAlias = "np.dtype[Any]"
 KindName: TypeAlias = Literal["float", "int", "bool"]
+_UNSIGNED = np.dtype(np.uint64)
 
 
 def value_range(array: Any) -> tuple[int, int]:
@@ -65,6 +66,5 @@ def below(array: Any, size: int) -> bool:
     """
     if not array.size:
         return True
-    together = array if array.flags.c_contiguous else array.copy()
-    unsigned = together.view(np.uint64)  # where negative ints are the largest
+    unsigned = array.view(_UNSIGNED)  # where negative ints are the largest
     return bool(unsigned.item(unsigned.argmax()) < size)

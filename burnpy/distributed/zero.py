@@ -28,6 +28,7 @@ from burnpy.typevars import B, M
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
+    from burnpy.backend.primitives import Shape
     from burnpy.nn.variable import Param
     from burnpy.optim.optimizer import Floats
 
@@ -84,6 +85,7 @@ class ZeroRedundancy(Optimizer):
     group: Group
     _owners: _Owners
 
+    factored: ClassVar[bool] = True  # of some optimizers
     impure: ClassVar[str] = "its ranks exchange parameters in each step"
 
     def __init__(self, optim: Optimizer, group: Group) -> None:
@@ -115,6 +117,10 @@ class ZeroRedundancy(Optimizer):
     def initial(self, device: Backend, param: Any) -> tuple[Any, ...]:
         """Return the optimizer's state tensors before the first update of a parameter."""
         return self.optim.initial(device, param)
+
+    def slot_shape(self, slot: str, shape: Shape) -> Shape:
+        """Return the shape of the optimizer's state tensor of a parameter."""
+        return self.optim.slot_shape(slot, shape)
 
     def update(
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step

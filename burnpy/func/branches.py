@@ -91,8 +91,8 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
     """Return the state after ``state = body(state)`` was repeated for as long as ``condition(state)`` is True.
 
     As ``jax.lax.while_loop``. In a function that is `compiled` both functions are recorded once, and each replay runs
-    as many steps as its values need; there it has derivatives in forward mode only. In eager mode it is a Python loop,
-    and differentiated as one.
+    as many steps as its values need; its gradient runs the steps again, and then from the last to the first. In eager
+    mode it is a Python loop, and differentiated as one.
 
     Under `vmap`, with a condition that differs between examples, it runs until the condition is False for all of them;
     the state of an example no longer changes once its own condition is False.
@@ -106,7 +106,7 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
         ArgumentError: the structure of the state changes.
         ShapeError, DTypeError, KindError: a leaf changes its shape, dtype or kind, or is no tensor; or the condition is
             no single bool.
-        RecordingError: a compiled function differentiates it in reverse mode.
+        RecordingError: a compiled function differentiates it twice, or in reverse with steps that draw random numbers.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

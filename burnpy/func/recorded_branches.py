@@ -1,4 +1,4 @@
-"""`cond` and `while_loop` inside of a compiled function: each is one operation of the recording."""
+"""A `cond` inside of a compiled function: one operation of the recording, and another for its gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.errors import RecordingError
-from burnpy.backend.plans.blocks import Choice, WhileLoop
+from burnpy.backend.plans.blocks import Choice
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
 from burnpy.func.derivative_levels import base_for
@@ -20,7 +20,6 @@ from burnpy.func.nested_calls import (
     UnsupportedLevelsError,
     beneath,
     draws,
-    is_active,
     lifted,
     lifted_to,
     recorder_of,
@@ -31,7 +30,7 @@ from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("cond")
-_SEVERAL = (
+SEVERAL = (
     "a compiled function differentiates {}() on several levels, as second derivatives do, or inside of vmap(); choose "
     "between values with burnpy.where(), or repeat with func.scan()"
 )
@@ -56,10 +55,10 @@ def recorded_cond(
     try:
         sides = [_Side(f, device, operands, structure) for f in branches]
     except UnsupportedLevelsError:
-        raise RecordingError(_SEVERAL.format("cond")) from None
+        raise RecordingError(SEVERAL.format("cond")) from None
     levels = {side.call.level for side in sides} - {None}
     if len(levels) > 1:
-        raise RecordingError(_SEVERAL.format("cond"))
+        raise RecordingError(SEVERAL.format("cond"))
     level = next(iter(levels), None)
     chosen = predicate._primitive
     outs: list[Any]
@@ -200,72 +199,3 @@ def _vjp(inner: Any, grads: Sequence[Any], block: Choice, specs: Any, *kept: Any
     ]
     values = (*[beneath(inner, x, "cond") for x in kept], *given)
     return tuple([lifted_to(inner, x) for x in recorder.nested(block, values)])
-
-
-def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
-    """Record a `while_loop` as one operation, and return the leaves of the last state.
-
-    Args:
-        condition: the function of the leaves that returns a bool.
-        step: the function of the leaves that returns those of the new state.
-        state: the leaves of the first state.
-
-    Raises:
-        RecordingError: it is differentiated in reverse, or on several levels.
-    """
-    device = base_for("while_loop", state)
-    state = [raised(x, device) for x in state]
-    forced: set[int] = set()
-    level: Any = None
-    try:
-        while True:
-            call = NestedCall(device, level)
-            inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
-            entered = list(call.entered)
-            left = call.call(lambda *leaves: step(list(leaves)), inside)
-            level = call.level
-            if level is not None and not isinstance(level, Forward):
-                if any(out.root is not None for out in left):
-                    raise RecordingError(
-                        "a compiled function differentiates while_loop() in reverse, which would have to keep the "
-                        "values of an unknown number of steps; use func.scan() with a fixed length, or forward mode"
-                    )
-                break
-            moved = {
-                k for k, (out, e) in enumerate(zip(left, entered, strict=True)) if out.tangent and not is_active(e)
-            }
-            if not moved:
-                break
-            forced |= moved
-        test = NestedCall(device, level if forced else None)
-        inside = [test.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
-        tested = list(test.entered)
-        (answer,) = test.call(lambda *leaves: [condition(list(leaves))], inside)
-    except UnsupportedLevelsError:
-        raise RecordingError(_SEVERAL.format("while_loop")) from None
-    recorder = call.recorder
-    outputs = [out.ref for out in left]
-    with_tangent = [k for k, e in enumerate(entered) if e.tangent is not None]
-    outputs += [left[k].tangent or recorder.full(left[k].ref.shape, 0.0, left[k].ref.dtype).ref for k in with_tangent]
-
-    def recording(call: NestedCall, entered: list[Entered], outputs: list[Ref]) -> Any:
-        inputs = [own.ref for own in call.recorder.captured] + [e.inside.ref for e in entered]
-        inputs += [tangent_of(e).ref for e in entered if e.tangent is not None]
-        return part(call.recorder.recording, call.recorder.recording.nodes, inputs, outputs)
-
-    block = WhileLoop(
-        recording(test, tested, [answer.ref]), recording(call, entered, outputs), len(state) + len(with_tangent)
-    )
-    first = [*[e.outside for e in entered], *[entered[k].tangent_outside for k in with_tangent]]
-    values = (*test.recorder.captures, *recorder.captures, *first)
-    results = call.outer.nested(block, values)
-    tangents = dict(zip(with_tangent, results[len(state) :], strict=True))
-    beneath: Any = None if level is None else level.inner
-    return [
-        new_tensor(
-            out.cls,
-            device,
-            lifted(device, x, out, level, lifted_to(beneath, tangents[k]) if k in tangents else None),
-        )
-        for k, (x, out) in enumerate(zip(results[: len(state)], left, strict=True))
-    ]

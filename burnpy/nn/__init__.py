@@ -16,6 +16,7 @@ from burnpy.backend.lazy import attached
 _LATER = {
     "burnpy.nn": ("functional", "init"),
     "burnpy.nn.init": ("Initializer",),
+    "burnpy.nn.empty_weights": ("init_empty_weights",),
     "burnpy.nn.buffer_updates": (
         "BufferUpdate",
         "record_update",
@@ -81,6 +82,7 @@ _LATER = {
         "FeatureAlphaDropout",
     ),
     "burnpy.nn.layers.bags": ("EmbeddingBag",),
+    "burnpy.nn.layers.lora": ("Lora", "add_lora", "merge_lora"),
     "burnpy.nn.layers.multilabel_losses": ("FocalLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),

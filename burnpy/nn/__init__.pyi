@@ -2,6 +2,7 @@
 
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
+from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.init import Initializer
 from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.activation import (
@@ -47,6 +48,7 @@ from burnpy.nn.layers.bags import EmbeddingBag
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
 from burnpy.nn.layers.dropping import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
 from burnpy.nn.layers.losses import (
     BceLoss,
     BceWithLogitsLoss,
@@ -161,6 +163,7 @@ __all__ = [
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
+    "Lora",
     "LpPool1d",
     "LpPool2d",
     "LpPool3d",
@@ -226,8 +229,11 @@ __all__ = [
     "Where",
     "YarnScaling",
     "ZeroPad",
+    "add_lora",
     "functional",
     "init",
+    "init_empty_weights",
+    "merge_lora",
     "quantization_error",
     "rebound",
     "record_update",

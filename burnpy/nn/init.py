@@ -20,9 +20,11 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.lazy import missing
+from burnpy.nn.empty_weights import inits_empty_weights, unfilled
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import fitting
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class Initializer(ABC):
         fans: Fans | None = None,
         generator: Generator | None = None,
     ) -> Tensor[B]:
-        """Return an untracked tensor of initial values.
+        """Return an untracked tensor of initial values; within `burnpy.nn.init_empty_weights`, one without values.
 
         Args:
             shape: the shape of the tensor.
@@ -124,6 +126,8 @@ class Initializer(ABC):
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
+        if inits_empty_weights():
+            return new_tensor(Tensor, place, unfilled(tuple(shape), dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
         values: Tensor[B] = self._sample(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
         return values
 

@@ -12,6 +12,7 @@ from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
+from burnpy.tensor.host_data import readonly, writer
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
@@ -80,7 +81,8 @@ class Stateful(ModuleBase[B]):
     def with_state(self, state: State, *, strict: bool = True) -> Self:
         """Return the module with the values and ids of a state, as new leaves.
 
-        Values are converted to the module's device and dtype. A shared parameter may be given under any of its paths.
+        Values are converted to the module's device and dtype; on the CPU, arrays that nobody can write to, as those of
+        a record, are not copied. A shared parameter may be given under any of its paths.
         On an error nothing is loaded.
 
         Args:
@@ -219,4 +221,6 @@ def _tensor(value: Any, variable: Variable[Any]) -> Any:
         source: Any = value.detach() if value.kind == "float" else value  # type: ignore[attr-defined]  # a Tensor
         return transfer(source, variable.device).to_dtype(variable.dtype)
     array: NDArray[Any] = value
-    return type(variable._value).from_data(array.astype(variable.dtype, copy=False), device=variable.device)
+    if array.dtype != variable.dtype:
+        array = readonly(array.astype(variable.dtype))
+    return type(variable._value).from_data(array, device=variable.device, copy=bool(writer(array)))

@@ -170,7 +170,7 @@ class Transforms(ModuleBase[B]):
         >>> model = Sequential(Linear(64, 32, device=NumPy), Relu(), Linear(32, 10, device=NumPy))
         >>> model.quantized("int8", where="0")
         Sequential()  362 parameters
-          0  QuantizedLinear(64, 32, dtype='int8')  32 parameters
+          0  QuantizedLinear(64, 32, weight_dtype='int8')  32 parameters
             weight  (32, 64) buffer
             scale  (32, 1) buffer
             bias  (32,)
@@ -189,9 +189,8 @@ class Transforms(ModuleBase[B]):
             except ArgumentError as error:
                 raise ArgumentError(f"quantized() cannot convert {path}: {error}") from None
             if layer is not None and not path:
-                raise ArgumentError(
-                    f"quantized() replaces layers of a model, got a {type(self).__name__}; write QuantizedLinear(layer)"
-                )
+                name = a(type(self).__name__)
+                raise ArgumentError(f"quantized() replaces layers of a model, got {name}; write QuantizedLinear(layer)")
             return layer
 
         model: Self = Rebuild(module=converted)(self)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.optim.accumulator import GradientsAccumulator
+from burnpy.optim.adafactor import Adafactor
 from burnpy.optim.adagrad import AdaDelta, AdaGrad, RmsProp
 from burnpy.optim.adam import Adam, Adamax, AdamW, NAdam
 from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
@@ -26,9 +27,11 @@ from burnpy.optim.ema import Ema
 from burnpy.optim.grad_scaler import GradScaler
 from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group
+from burnpy.optim.lamb import Lamb
 from burnpy.optim.layout import Layout
 from burnpy.optim.lbfgs import LBfgs
 from burnpy.optim.lion import Lion
+from burnpy.optim.muon import Muon
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
 from burnpy.optim.pure import OptimizerState
@@ -55,6 +58,7 @@ from burnpy.optim.value_trees import register_values
 __all__ = [
     "AdaDelta",
     "AdaGrad",
+    "Adafactor",
     "Adam",
     "AdamW",
     "Adamax",
@@ -69,11 +73,13 @@ __all__ = [
     "GradientsParams",
     "Group",
     "LBfgs",
+    "Lamb",
     "Layout",
     "LinearLr",
     "Lion",
     "LrSchedule",
     "MultiStepLr",
+    "Muon",
     "NAdam",
     "NoamLr",
     "OneCycleLr",

@@ -286,7 +286,7 @@ class LBfgs(Optimizer):
         sign = -1.0 if self.maximize else 1.0
         given, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
         if misfit is not None:
-            refuse(misfit, None)
+            refuse(misfit, None, self.slot_shape)
         by_id = {item.param.id: item.grad for item in given}
         grads: list[Float] = []
         for item in pending:

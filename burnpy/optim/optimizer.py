@@ -26,7 +26,7 @@ from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.primitives import Float, Shape
 
     Floats: TypeAlias = Sequence[Float]
 
@@ -102,6 +102,9 @@ class Optimizer(metaclass=Explaining):
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
 
+    factored: ClassVar[bool] = False
+    """True in a class whose state tensors have other shapes than their parameters: see `slot_shape`."""
+
     impure: ClassVar[str] = ""
     """Why the class has no `pure_step`, for its message; empty if it has one."""
 
@@ -160,7 +163,11 @@ class Optimizer(metaclass=Explaining):
 
     def initial(self, device: Backend, param: Float) -> tuple[Float, ...]:
         """Return the state tensors before the first update of a parameter: zeros, in new memory."""
-        return tuple(device.full(param.shape, 0.0, param.dtype) for _ in self.slots)
+        return tuple(device.full(self.slot_shape(slot, param.shape), 0.0, param.dtype) for slot in self.slots)
+
+    def slot_shape(self, slot: str, shape: Shape) -> Shape:
+        """Return the shape of a state tensor of a parameter of a shape: the same, unless the class is `factored`."""
+        return shape
 
     @overload
     def step(self, lr: float, model: M, grads: GradientsParams[Any] | Gradients[Any]) -> M: ...
@@ -335,7 +342,7 @@ class Optimizer(metaclass=Explaining):
         """
         states = checked_record(record, type(self).__name__, self.slots, (MASTER,) if self.master_weights else ())
         if model is not None:
-            states = rekeyed(states, model)
+            states = rekeyed(states, model, self.slot_shape)
         self._memory.load(states)
         return self
 

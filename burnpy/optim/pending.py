@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from burnpy.backend.errors import ShapeError, StateError
-from burnpy.optim.state import ParamState, placed, refuse_shape
+from burnpy.optim.state import ParamState, SlotShape, placed, refuse_shape
 from burnpy.optim.update_step import Step
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -129,7 +129,11 @@ def levels_of(device: Any) -> list[Any]:
 
 
 def pending_in(
-    model: Module[Any], grads: Mapping[str, Tensor[Any]], states: Mapping[str, ParamState], levels: Sequence[Any]
+    model: Module[Any],
+    grads: Mapping[str, Tensor[Any]],
+    states: Mapping[str, ParamState],
+    levels: Sequence[Any],
+    slot_shape: SlotShape | None = None,
 ) -> tuple[list[Pending], Pending | None]:
     """Return the parameters with a gradient that are not frozen, and the first that does not fit it or its state.
 
@@ -138,6 +142,7 @@ def pending_in(
         grads: gradients by parameter id, on the device beneath the outermost level.
         states: the optimizer's states by parameter id.
         levels: the levels of the model's device.
+        slot_shape: the shape of a state tensor: see `Optimizer.slot_shape`; None if all have the parameter's.
     """
     pending: list[Pending] = []
     misfit = None
@@ -158,14 +163,15 @@ def pending_in(
             shape, state = value.shape, states.get(ident)
             fits = grad.shape == shape and grad.dtype == value.dtype
             if fits and state is not None:
-                for x in state.values.values():
-                    fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == shape
+                for name, x in state.values.items():
+                    expected = shape if slot_shape is None else slot_shape(name, shape)
+                    fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == expected
             if not fits:
                 misfit = item
     return pending, misfit
 
 
-def refuse(item: Pending, state: ParamState | None) -> NoReturn:
+def refuse(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
     """Raise the error for a parameter that does not fit its gradient or its state.
 
     Raises:
@@ -174,7 +180,7 @@ def refuse(item: Pending, state: ParamState | None) -> NoReturn:
     """
     value, grad = item.value, item.grad
     if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):
-        refuse_shape(state, item.path, value.shape)
+        refuse_shape(state, item.path, value.shape, slot_shape)
     raise ShapeError(
         f"the gradient of {item.path} has shape {grad.shape} and dtype {grad.dtype}, but the parameter has shape "
         f"{value.shape} and dtype {value.dtype}; compute the gradients with this model"

@@ -162,7 +162,7 @@ def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | No
     known: Mapping[str, ParamState] = {}
     if record is not None:
         masters = (MASTER,) if optimizer.master_weights else ()
-        known = rekeyed(checked_record(record, name, optimizer.slots, masters), model)
+        known = rekeyed(checked_record(record, name, optimizer.slots, masters), model, optimizer.slot_shape)
     numbers: dict[int, int] = {}
     paths, shared, values = {}, [], {}
     for path, param in model.named_params().items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,8 +12,13 @@ from burnpy.backend.errors import BurnpyError, StateError, a
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from burnpy.backend.primitives import Shape
     from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.variable import Param
+
+
+SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"
+"""The shape of a state tensor by its name and the shape of its parameter: `Optimizer.slot_shape`."""
 
 
 class ParamState(NamedTuple):
@@ -68,7 +73,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
     return checked
 
 
-def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[str, ParamState]:
+def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape: SlotShape) -> dict[str, ParamState]:
     """Return the states keyed by the ids of a model's parameters, matched by id, otherwise by path.
 
     Raises:
@@ -86,7 +91,7 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[st
             strangers.append(state.path)
             continue
         path, param = known
-        refuse_shape(state, path, param.shape)
+        refuse_shape(state, path, param.shape, slot_shape)
         matched[param.id] = state._replace(path=path)
     if strangers:
         raise StateError(
@@ -96,14 +101,14 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any]) -> dict[st
     return matched
 
 
-def refuse_shape(state: ParamState, path: str, shape: tuple[int, ...]) -> None:
-    """Check that a state has the shape of its parameter.
+def refuse_shape(state: ParamState, path: str, shape: Shape, slot_shape: SlotShape) -> None:
+    """Check that a state has the shape that its parameter asks for.
 
     Raises:
         StateError: it has another shape.
     """
     for name, value in state.values.items():
-        if tuple(value.shape) != shape:
+        if tuple(value.shape) != slot_shape(name, shape):
             raise StateError(
                 f"the optimizer's {name} for {path} has shape {tuple(value.shape)}, but the parameter has {shape}; "
                 "it comes from another model"

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import int64
+from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.backend.primitives import Bool, Float, Int
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def updated(
     step: Step,
     *flags: bool,
     decoupled: bool = False,
+    elementwise: bool = True,
 ) -> tuple[list[Float], ...]:
     """Return the next parameters and each of the next states, all computed by a formula.
 
@@ -203,9 +205,19 @@ def updated(
         step: the common settings.
         flags: the flags of the formula but the last three, which `decayed` takes.
         decoupled: whether weight decay is decoupled from the gradient.
+        elementwise: False for a formula with norms or products, which is computed for one parameter after another.
     """
     numbers, flags = (*numbers, step.decay(decoupled)), (*flags, bool(step.weight_decay), step.maximize, decoupled)
-    return device.foreach(formula, lists, numbers, flags, step.owned, step.found_inf)
+    if elementwise:
+        return device.foreach(formula, lists, numbers, flags, step.owned, step.found_inf)
+    rows = [one_position(device, formula, k, row, numbers, flags) for k, row in enumerate(zip(*lists, strict=True))]
+    after = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+    return after if step.found_inf is None else unless(device, step.found_inf, (lists[0], *lists[2:]), after)
+
+
+def length(b: Any, x: Float) -> Float:
+    """Return the Euclidean norm of all elements, 0-d."""
+    return b.vector_norm(x, 2.0, tuple(range(len(x.shape))), False)
 
 
 def decayed(

@@ -114,11 +114,12 @@ def pending_of(
             f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
             " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
         )
-    pending, misfit = pending_in(model, grads._values, states, levels)
+    slot_shape = optimizer.slot_shape if optimizer.factored else None
+    pending, misfit = pending_in(model, grads._values, states, levels, slot_shape)
     if memory.has_replaced([item.param._value for item in pending]):
         raise updated_already(name, type(model).__name__, [item.path for item in pending])
     if misfit is not None:
-        refuse(misfit, states.get(misfit.param._id))
+        refuse(misfit, states.get(misfit.param._id), optimizer.slot_shape)
     return levels, levels[-1].inner if levels else outer, pending
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import dtype_of, kind_of
 from burnpy.backend.errors import (
     ArgumentError,
     DTypeError,
@@ -19,6 +19,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.nn.empty_weights import unfilled
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
@@ -26,12 +27,17 @@ from burnpy.nn.tree import Rebuild, walk
 from burnpy.nn.variable import Variable
 from burnpy.typevars import M, T
 
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import DType
+    from burnpy.tensor.host_data import DTypeLike
+
 Remap: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | Callable[[str], str | None]
 """A mapping from paths in a file to paths in a model: regular expressions with their replacements, applied one after
 another as by `re.sub`; or a function of a path, which returns the new path, or None to skip the entry."""
-DTypePolicy: TypeAlias = Literal["model", "file", "exact"]
+DTypePolicy: TypeAlias = "Literal['model', 'file', 'exact'] | DTypeLike"
 """The policy for entries whose dtype differs from the model's: "model" casts to the model's dtype, "file" takes the
-file's, "exact" raises an error. Ints out of the range of the model's dtype always raise an error."""
+file's, "exact" raises an error; a float dtype, as in "bfloat16", is the dtype of all floats of the loaded model. Ints
+out of the range of the model's dtype always raise an error."""
 
 
 def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
@@ -66,34 +72,47 @@ class Fit(NamedTuple, Generic[M]):
     kept: dict[str, Any]  #: the entries of the state that are to be loaded
 
 
-def fit(model: M, state: State, dtype: DTypePolicy) -> Fit[M]:
+def fit(model: M, state: State, dtype: DTypePolicy, refused: Mapping[str, str] | None = None) -> Fit[M]:
     """Match a state with a model, without loading anything.
+
+    Args:
+        model: the model.
+        state: the state.
+        dtype: the policy.
+        refused: paths of the model for which the source has no value that fits, with the reason.
 
     Raises:
         KindError: ``model`` is not a module.
-        ArgumentError: ``dtype`` is not one of the policies.
+        ArgumentError: ``dtype`` is neither one of the policies nor a float dtype.
     """
     refuse_no_model(model)
-    if dtype not in ("model", "file", "exact"):
-        raise ArgumentError(f"dtype= is 'model', 'file' or 'exact', got {dtype!r}")
-    if dtype == "file":
-        model = _in_dtypes_of(model, state)
+    policy = dtype if isinstance(dtype, str) and dtype in ("model", "file", "exact") else None
+    if policy is None or policy == "file":
+        model = _in_dtypes_of(model, state, None if policy else _asked(dtype))
     known = _known(model)
-    refused: dict[str, str] = {}
-    if dtype == "exact":
+    reasons = {path: f"{path} ({reason})" for path, reason in (refused or {}).items()}
+    if policy == "exact":
         for path, entry in state.items():
             value, variable = _value(entry), known.get(path)
             if variable is not None and hasattr(value, "dtype") and value.dtype != variable.dtype:
-                refused[path] = f"{path} (of dtype {value.dtype}, not {variable.dtype})"
-    kept = {path: entry for path, entry in state.items() if path not in refused}
+                reasons[path] = f"{path} (of dtype {value.dtype}, not {variable.dtype})"
+    kept = {path: entry for path, entry in state.items() if path not in reasons}
     report = model.state_report(kept)
-    if refused:
-        refused_ids = {id(known[path]) for path in refused}
+    if reasons:
+        refused_ids = {id(known[path]) for path in reasons}
         report = report._replace(
             missing=tuple(path for path in report.missing if id(known[path]) not in refused_ids),
-            mismatched=(*report.mismatched, *refused.values()),
+            mismatched=(*report.mismatched, *reasons.values()),
         )
     return Fit(model, report, kept)
+
+
+def _asked(dtype: Any) -> DType:
+    """Return the float dtype that a policy names."""
+    try:
+        return dtype_of(dtype, "float")
+    except DTypeError as error:
+        raise ArgumentError(f"dtype= is 'model', 'file', 'exact' or a float dtype, got {dtype!r:.80}") from error
 
 
 def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
@@ -112,7 +131,15 @@ def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") 
         raise KindError(f"{asked}, got {kind}; {hint}")
 
 
-def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str) -> M:
+def fitted(
+    model: M,
+    state: State,
+    *,
+    strict: bool,
+    dtype: DTypePolicy,
+    source: str,
+    refused: Mapping[str, str] | None = None,
+) -> M:
     """Return the model with the values of a state.
 
     Raises:
@@ -121,7 +148,7 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
         ArgumentError: ``dtype`` is not one of the policies.
         ModuleError: two parameters would have the same id.
     """
-    fitting, report, kept = fit(model, state, dtype)
+    fitting, report, kept = fit(model, state, dtype, refused)
     name = type(model).__name__
     if strict and not report.fits:
         raise StateError(
@@ -133,20 +160,29 @@ def fitted(model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: 
     return fitting.with_state(kept, strict=False)
 
 
-def _in_dtypes_of(model: M, state: State) -> M:
-    """Return the model cast to the dtypes of the state, for the entries that fit."""
-    known, dtypes = _known(model), dict[int, Any]()
+def _in_dtypes_of(model: M, state: State, asked: DType | None) -> M:
+    """Return the model with the dtypes of the state where that fits, or with all floats in the dtype that is asked for.
+
+    Parameters that the state has a value for get none yet.
+    """
+    known, values = _known(model), dict[int, Any]()
     for path, entry in state.items():
         value, variable = _value(entry), known.get(path)
         if variable is not None and _fits(value, variable):
-            dtypes[id(variable)] = value.dtype
+            values[id(variable)] = value
 
     def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
-        dtype = dtypes.get(id(variable), variable.dtype)
+        value, dtype = values.get(id(variable)), variable.dtype
+        if asked is not None and variable.kind == "float":
+            dtype = asked
+        elif asked is None and value is not None:
+            dtype = value.dtype
         if dtype == variable.dtype:
             return variable
-        value = variable._value.detach() if variable.kind == "float" else variable._value
-        return variable._with_value(value.to_dtype(dtype))
+        if value is not None:
+            return variable._with_primitive(variable.device, unfilled(variable.shape, dtype, variable.device))
+        own = variable._value.detach() if variable.kind == "float" else variable._value
+        return variable._with_value(own.to_dtype(dtype))
 
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
 
@@ -262,7 +298,7 @@ class Record:
             remap: a mapping from the record's paths to the model's: `{r"^encoder\.": "body."}`, or a function, which
                 returns None to skip an entry.
             dtype: for entries of another dtype than the model's: "model" casts to the model's, "file" takes the
-                record's, "exact" raises an error.
+                record's, "exact" raises an error; or the dtype of all floats, as "bfloat16".
 
         Raises:
             StateError: the record does not fit; the message and its ``report`` list every mismatch, and nothing was

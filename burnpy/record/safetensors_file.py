@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import FileIO
 from math import prod
+from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -256,8 +257,16 @@ class Contents(NamedTuple):
     checked: bool  #: whether the file has a digest (which has then been verified)
 
 
-def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+def write(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, str],
+    *,
+    digest: bool = True,
+) -> None:
     """Write a safetensors file, replacing an existing one atomically: see `burnpy.record.atomic_write`.
+
+    With ``digest``, its metadata have the SHA-256 of the file; a file without one can be mapped into memory.
 
     Raises:
         RecordNotFoundError: the folder does not exist.
@@ -267,23 +276,31 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, NDArray[Any]], met
     ordered = sorted(
         tensors.items(), key=lambda item: -item[1].dtype.itemsize
     )  # by descending item size, so that each tensor is aligned
-    header = written([(name, x.dtype, x.shape) for name, x in ordered], {DIGEST: _ZEROS.decode(), **metadata})
+    own = {DIGEST: _ZEROS.decode()} if digest else {}
+    header = written([(name, x.dtype, x.shape) for name, x in ordered], {**own, **metadata})
 
     def fill_in(file: FileIO) -> None:
         sha = hashlib.sha256(header)
         _write_all(file, memoryview(header))
         for _, x in ordered:
             for chunk in chunks(as_little_endian(x)):
-                sha.update(chunk)
+                if digest:
+                    sha.update(chunk)
                 _write_all(file, chunk)
-        file.seek(_AT)
-        _write_all(file, memoryview(sha.hexdigest().encode()))
+        if digest:
+            file.seek(_AT)
+            _write_all(file, memoryview(sha.hexdigest().encode()))
 
     replace(os.fspath(path), fill_in)
 
 
-def read(path: str | os.PathLike[str]) -> Contents:
+def read(path: str | os.PathLike[str], mapped: bool = False) -> Contents:
     """Read a safetensors file, of burnpy or another program; if it has a digest, verify it.
+
+    Args:
+        path: the file.
+        mapped: whether the tensors of a file without a digest are views of the file, mapped into memory, which are read
+            when they are used. The file must not be written to while they are; it may be replaced or removed.
 
     Raises:
         RecordNotFoundError: the file does not exist.
@@ -293,7 +310,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
     source = path_shown(path)
     try:
         with FileIO(os.fspath(path)) as file:
-            return _read(file, source)
+            return _read(file, source, mapped)
     except OSError as error:
         if raised_by_other_code(error):
             raise
@@ -322,10 +339,12 @@ def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
     return bytes(text), size - 8 - length
 
 
-def _read(file: FileIO, source: str) -> Contents:
+def _read(file: FileIO, source: str, mapped: bool) -> Contents:
     text, size = _read_header(file, source)
     header = parsed(text, size, source)
     claimed = header.metadata.get(DIGEST)
+    if mapped and claimed is None and sys.byteorder == "little":
+        return Contents(_mapped(file, header, 8 + len(text), source), header.metadata, False)
     digest = text[len(_START) : len(_START) + 64]
     in_place = text.startswith(_START) and digest.decode(errors="replace") == claimed
     sha = hashlib.sha256(len(text).to_bytes(8, "little"))
@@ -344,6 +363,20 @@ def _read(file: FileIO, source: str) -> Contents:
     if claimed is not None and not (in_place and sha.hexdigest() == claimed):
         raise damaged(source, "its SHA-256 differs from the saved one; load another copy or an earlier one")
     return Contents(tensors, header.metadata, claimed is not None)
+
+
+def _mapped(file: FileIO, header: Header, start: int, source: str) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a file as views of it; a copy where a tensor is not aligned."""
+    whole = np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_READ), np.uint8)
+    tensors = {}
+    for name, dtype, shape, begin, end in header.places:
+        data = whole[start + begin : start + end]
+        if dtype.kind == "b":
+            refuse_no_bools(data, name, source)
+        if (start + begin) % dtype.itemsize:
+            data = data.copy()
+        tensors[name] = readonly(data.view(dtype).reshape(shape))
+    return tensors
 
 
 def _write_all(file: FileIO, view: memoryview) -> None:

@@ -1,93 +1,35 @@
-"""`from_torch` and `to_torch`: weights from PyTorch into a burnpy model, and back, by PyTorch's names.
+"""`from_torch`, `to_torch` and `save_torch`: weights from PyTorch into a burnpy model, and back, by PyTorch's names.
 
-A layer whose names differ has a method or attribute ``torch_names``: a mapping from its own names, relative to the
-layer, to PyTorch's, which end in ``.T`` for a transposed parameter; as in ``{"weight": "weight.T"}``. A name may also
-refer to a whole submodule. Names that are not in the mapping are the same in PyTorch.
+`burnpy.record.torch_names` describes how a model says the names.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+import warnings
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import ArgumentError, KindError, RecordError, StateError, a, path_shown, raised_by_other_code
+from burnpy.backend.errors import StateError
+from burnpy.nn.layers.dense import Embedding
 from burnpy.nn.module import Module
-from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import joined, walk
 from burnpy.nn.variable import Variable
 from burnpy.record.atomic_write import path_of
-from burnpy.record.checkpoint_file import MARK
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
-from burnpy.record.safetensors_file import read
-from burnpy.record.torch_file import read_torch
+from burnpy.record.safetensors_file import write
+from burnpy.record.torch_names import TorchPart, assembled, disassembled, torch_names
+from burnpy.record.torch_source import TorchSource, state_of
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-TRANSPOSED = ".T"
-
-
-class TorchName(NamedTuple):
-    """PyTorch's name of a parameter or buffer, and whether PyTorch stores it transposed."""
-
-    name: str
-    transposed: bool
-
-
-def torch_names(model: Module[Any]) -> dict[str, TorchName]:
-    """Return PyTorch's name of every parameter and buffer, by path; a shared one is listed under each of its paths.
-
-    >>> from burnpy.backend import NumPy
-    >>> from burnpy.nn import Linear, Sequential
-    >>> torch_names(Sequential(Linear(2, 3, device=NumPy)))["0.weight"]
-    TorchName(name='0.weight', transposed=True)
-    """
-    modules: dict[str, ModuleBase[Any]] = {}
-    paths = []
-    for path, item in walk(model):
-        if isinstance(item, Variable):
-            paths.append(path)
-        else:
-            modules[path] = item
-    known = {path: _names(module) for path, module in modules.items()}
-    return {path: _translated(path, known) for path in paths}
-
-
-def _names(layer: ModuleBase[Any]) -> Mapping[str, str]:
-    names: Any = getattr(layer, "torch_names", None)
-    if callable(names):
-        names = names()
-    return names or {}
-
-
-def _translated(path: str, known: Mapping[str, Mapping[str, str]]) -> TorchName:
-    """Translate a path, from the outermost module inwards: the longest name that each module's mapping has first."""
-    parts = path.split(".")
-    name, transposed = "", False
-    start = 0
-    while start < len(parts):
-        names = known.get(".".join(parts[:start]), {})
-        for end in range(len(parts), start, -1):
-            torch_name = names.get(".".join(parts[start:end]))
-            if torch_name is not None:
-                transposed = torch_name.endswith(TRANSPOSED)
-                name = joined(name, torch_name.removesuffix(TRANSPOSED))
-                start = end
-                break
-        else:
-            name = joined(name, parts[start])
-            start += 1
-    return TorchName(name, transposed)
-
-
-TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def from_torch(
@@ -101,19 +43,26 @@ def from_torch(
 ) -> M:
     """Return a copy of the model with the weights of a PyTorch state dict, their names and layouts translated.
 
-    The model's ids are kept. Each layer defines PyTorch's names of its parameters and which are transposed there: see
-    `burnpy.record.torch_weights`. A tied parameter, which the file has under several names, is required under one only.
+    The model's ids are kept. Each layer says under which names PyTorch has its parameters, and which are transposed,
+    joined or split there: see `burnpy.record.torch_names`. A tied parameter, which the file has under several names, is
+    required under one only. If the file lacks one parameter, of the shape of the embedding, as in a language model with
+    tied weights, the parameter gets the values of the embedding, with a warning.
+
+    On the CPU the parameters are views of a safetensors file, mapped into memory, unless their dtype changes or several
+    tensors are joined. Do not write to the file while they are in use. A model that was made within
+    `burnpy.nn.init_empty_weights` has taken no time and memory before.
 
     Args:
         model: a model of the same architecture, on any device.
-        source: a ``.pt``, ``.pth`` or ``.safetensors`` file, for which PyTorch need not be installed; or a state dict
-            in memory, of arrays or PyTorch's tensors.
+        source: a ``.pt``, ``.pth`` or ``.safetensors`` file, for which PyTorch need not be installed; a
+            ``model.safetensors.index.json`` with the files beside it; a folder with either; or a state dict in memory,
+            of arrays or PyTorch's tensors.
         key: the key of the state dict in a checkpoint: see `read_torch`.
         strict: if False, load the entries that fit and leave the rest of the model unchanged.
         remap: a mapping from the file's names to the names that PyTorch would have for this model: as in
             `Record.apply_to`.
         dtype: for entries of another dtype than the model's: "model" casts to the model's, "file" takes the file's,
-            "exact" raises an error.
+            "exact" raises an error; or the dtype of all floats, as "bfloat16".
 
     Raises:
         StateError: the weights do not fit; the message and its ``report`` list every mismatch. Nothing was loaded.
@@ -128,54 +77,79 @@ def from_torch(
     [[1.0], [2.0]]
     """
     refuse_no_model(model)
-    theirs, shown = _read(source, key)
-    ours: dict[str, list[tuple[str, bool]]] = {}
-    for path, (name, transposed) in torch_names(model).items():
-        ours.setdefault(name, []).append((path, transposed))
-    paths = {path for targets in ours.values() for path, _ in targets}
-    state: dict[str, Any] = {}
+    theirs, shown = state_of(source, key)
+    ours = torch_names(model)
+    wanted = {part.name for parts in ours.values() for part in parts}
     arrays = {name: _array(value) for name, value in remapped(theirs, remap).items()}
-    matched = {_place(value) for name, value in arrays.items() if name in ours}
+    matched = {_place(value) for name, value in arrays.items() if name in wanted}
+    state: dict[str, Any] = {}
+    refused: dict[str, str] = {}
     for name, value in arrays.items():
-        if name not in ours and isinstance(value, np.ndarray) and _place(value) in matched:
-            continue  # a tied parameter, which the file also has under a name that the model has
-        if name not in ours:
-            state[f"{name} of PyTorch" if name in paths else name] = value
-            continue
-        for path, transposed in ours[name]:
-            state[path] = value.T if transposed and isinstance(value, np.ndarray) else value
+        if name not in wanted and _place(value) not in matched - {None}:  # else tied to a name that the model has
+            state[f"{name} of PyTorch" if name in ours else name] = value
+    unexpected = [*state]
+    for path, parts in ours.items():
+        if all(part.name in arrays for part in parts):
+            value = assembled(parts, arrays)
+            if isinstance(value, str):
+                refused[path] = value
+            else:
+                state[path] = value
+    tied = _tied_to_embedding(model, ours, arrays)
+    if tied is not None:
+        path, part, name = tied
+        state[path] = part.of(arrays[name])
+        text = f"{shown} has no {part.name}, and the model gets the values of {name} there, as of tied weights"
+        warnings.warn(text, UserWarning, stacklevel=2)
     try:
-        return fitted(model, state, strict=strict, dtype=dtype, source=shown)
+        return fitted(model, state, strict=strict, dtype=dtype, source=shown, refused=refused)
     except StateError as error:
         prefix = next(
             (p for p in ("module.", "_orig_mod.", "model.") if theirs and all(n.startswith(p) for n in theirs)), ""
         )
-        if not prefix or remap is not None:
+        report: Any = error.report
+        missing = [part.name for path in report.missing for part in ours[path] if part.name not in arrays]
+        if prefix and remap is None:
+            way_out = f"all names begin with {prefix!r}: remap={{r'^{prefix[:-1]}\\.': ''}} takes it off"
+        else:
+            way_out = _nearest(missing, unexpected)
+        if not way_out:
             raise
-        way_out = f"all names begin with {prefix!r}: remap={{r'^{prefix[:-1]}\\.': ''}} takes it off"
         raise StateError(f"{error}; {way_out}", error.report) from error
 
 
-def _read(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tuple[Mapping[str, Any], str]:
-    """Return a state dict and its name in messages."""
-    if isinstance(source, Mapping):
-        if key is not None:
-            raise ArgumentError(f"from_torch(key={key!r}) is for files; of a dict, give the part that is meant")
-        return source, "this state dict"
-    untyped: Any = source
-    if not isinstance(untyped, (str, os.PathLike)):
-        hint = "; give it model.state_dict()" if hasattr(untyped, "state_dict") else ""
-        raise KindError(f"from_torch() takes a file's path or a state dict, got {a(type(untyped).__name__)}{hint}")
-    path = path_of(source, "from_torch()")
-    if not path.endswith(".safetensors") and not _is_safetensors(path):
-        return read_torch(path, key), path_shown(path)
-    contents = read(path)
-    if MARK in contents.metadata:
-        raise RecordError(
-            f"{path_shown(path)} is a record of burnpy, whose layouts are its own, and nothing was loaded; "
-            "use burnpy.record.load(path).apply_to(model)"
-        )
-    return contents.tensors, path_shown(path)
+def _nearest(missing: Iterable[str], unexpected: list[str]) -> str:
+    """Return the sentence that names unexpected entries beside the missing ones that they may be; empty if none may."""
+    pairs = []
+    for name in missing:
+        near = get_close_matches(name, unexpected, 1, 0.8)
+        if near:
+            pairs.append(f"{near[0]} is near {name}")
+        if len(pairs) == _PAIRS:
+            break
+    return f"{', '.join(pairs)}: remap= renames entries" if pairs else ""
+
+
+_PAIRS = 3
+"""The number of near names in a message."""
+
+
+def _tied_to_embedding(
+    model: Module[Any], ours: Mapping[str, tuple[TorchPart, ...]], arrays: Mapping[str, Any]
+) -> tuple[str, TorchPart, str] | None:
+    """Return the path and part of the one matrix that is missing, and the name of the one embedding of its shape."""
+    found = {id(item) for path, item in walk(model) if path in ours and any(p.name in arrays for p in ours[path])}
+    missing = {id(item): (path, item) for path, item in walk(model) if path in ours and id(item) not in found}
+    if len(missing) != 1:
+        return None
+    ((path, variable),) = missing.values()
+    (part, *rest), shape = ours[path], variable.shape
+    if rest or part.start is not None or len(shape) != 2:
+        return None
+    shape = shape[::-1] if part.transposed else shape
+    embeddings = {ours[joined(at, "weight")][0].name for at, item in walk(model) if isinstance(item, Embedding)}
+    names = [name for name in embeddings if name in arrays and np.shape(arrays[name]) == shape]
+    return (path, part, names[0]) if len(names) == 1 else None
 
 
 def _place(value: Any) -> Any:
@@ -183,17 +157,6 @@ def _place(value: Any) -> Any:
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype
-
-
-def _is_safetensors(path: str) -> bool:
-    """Return whether a file starts like a safetensors file, whatever its name."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(9)[8:] == b"{"
-    except OSError as error:  # reported when the file is read
-        if raised_by_other_code(error):
-            raise
-        return False
 
 
 def _array(value: Any) -> Any:
@@ -214,7 +177,7 @@ def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
 
     It is the way back of `from_torch`. PyTorch loads it with ``net.load_state_dict(state)``, where state is
     ``{name: torch.from_numpy(array) for name, array in to_torch(model).items()}``, and
-    ``safetensors.numpy.save_file(to_torch(model), path)`` makes a file of it. ``torch.from_numpy`` knows no bfloat16:
+    `save_torch` makes a file of it. ``torch.from_numpy`` knows no bfloat16:
     write ``to_torch(model.astype("float32"))``, which loses nothing.
 
     Args:
@@ -235,10 +198,27 @@ def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
     """
     refuse_no_model(model, "to_torch() takes a model")
     names = torch_names(model)
-    state: dict[str, NDArray[Any]] = {}
-    for path, item in walk(model):
-        if isinstance(item, Variable):
-            name, transposed = names[path]
-            value: NDArray[Any] = item._value.to_numpy()
-            state[name] = np.array(value.T if transposed else value, order="C")
-    return state
+    variables = [(path, item) for path, item in walk(model) if isinstance(item, Variable)]
+    return disassembled((names[path], item._value.to_numpy()) for path, item in variables)
+
+
+def save_torch(path: str | os.PathLike[str], model: Module[Any], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write the parameters and buffers of a model to a safetensors file, under PyTorch's names: see `to_torch`.
+
+    ``safetensors.torch.load_file`` and transformers read it, and so does `from_torch`. An existing file is replaced at
+    once or not at all. A parameter in two places of the model is written under its first name.
+
+    Args:
+        path: the file.
+        model: a model on any device.
+        metadata: text by name for the file's header; ``{"format": "pt"}``, which transformers wants, is added.
+
+    Raises:
+        KindError: ``model`` is not a module.
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written; the old file is unchanged.
+    """
+    refuse_no_model(model, "save_torch() takes a model")
+    names = torch_names(model)
+    first = disassembled((names[at], variable._value.to_numpy()) for at, variable in model._variables().items())
+    write(path_of(path, "save_torch()"), first, {"format": "pt", **(metadata or {})}, digest=False)

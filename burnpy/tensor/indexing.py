@@ -69,9 +69,8 @@ class Indexing(TensorBase[B]):
                 return out
         keys = _keys()
         try:
-            basic, indexed = None, keys.rows(self, key)
-            if indexed is None:
-                basic, indexed = keys.parsed_key(self, key)
+            rows = keys.row_index(self, key)
+            basic, indexed = (None, None) if rows is not None else keys.parsed_key(self, key)
         except DeviceError as error:
             device = getattr(error, "device", None)
             if device is None:
@@ -80,7 +79,11 @@ class Indexing(TensorBase[B]):
         if basic is not None:
             value = backend.slice(value, basic)
         try:
-            return self._like(value if indexed is None else keys.picked(backend, value, indexed))
+            if rows is not None:
+                value = keys.selected_rows(backend, value, rows)
+            elif indexed is not None:
+                value = keys.picked(backend, value, indexed)
+            return self._like(value)
         except MemoryError as error:
             explain_memory(error, "x[...]", self)
             raise

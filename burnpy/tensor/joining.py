@@ -82,11 +82,11 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     else:
         first = tensors[0]
     shape: Shape = values[0].shape
-    for k, value in enumerate(values):
+    for value in values:
         if value.shape != shape:
             raise ShapeError(
-                f"stack() cannot join shapes {shape} and {value.shape} (the first and number {k + 1}); "
-                "they must be equal"
+                f"stack() cannot join shapes {shape} and {value.shape} (the first and number "
+                f"{[v.shape for v in values].index(value.shape) + 1}); they must be equal"
             )
     resolved, count = new_dim_of(dim, len(shape), "stack"), len(values)
     b = first._backend

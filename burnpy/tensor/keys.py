@@ -73,9 +73,9 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
         DeviceError: an index is on another device.
     """
     shape = x.shape
-    indexed_rows = rows(x, key)
-    if indexed_rows is not None:
-        return ParsedKey(None, indexed_rows)
+    index = row_index(x, key)
+    if index is not None:
+        return ParsedKey(None, _together(x, [(0, shape[0], index)], len(shape)))
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice
@@ -120,16 +120,21 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
     return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
 
 
-def rows(x: TensorBase[Any], key: Any) -> Indexed | None:
-    """Return the index of the frequent key that is one int tensor, as `parsed_key` does; None for any other key."""
+def row_index(x: TensorBase[Any], key: Any) -> Int | None:
+    """Return the index of the frequent key that is one int tensor, as non-negative int64; None for any other key."""
     shape = x._primitive.shape
     if not shape or key.__class__ is not TensorBase.kinds["int"] or not key._primitive.shape:
         return None
     check_beside("x[...]", x, key)
-    device: Any = x._device
-    index = in_range(device, key._primitive, shape[0], True, "x[...]", 0, shape)
-    flat = index if len(index.shape) == 1 else device.discrete.reshape(index, (math.prod(index.shape),))
-    return Indexed(None, 0, shape[:1], flat, index.shape)
+    return in_range(x._device, key._primitive, shape[0], True, "x[...]", 0, shape)
+
+
+def selected_rows(backend: Any, value: Value, index: Int) -> Value:
+    """Return the slices of a primitive along its first dimension at an index of any shape."""
+    if len(index.shape) == 1:
+        return backend.index_select(value, 0, index)
+    flat = backend.discrete.reshape(index, (math.prod(index.shape),))
+    return backend.reshape(backend.index_select(value, 0, flat), (*index.shape, *value.shape[1:]))
 
 
 def picked(backend: Any, value: Value, indexed: Indexed) -> Value:

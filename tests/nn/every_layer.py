@@ -211,7 +211,7 @@ EVERY: dict[str, Example] = {
     ),
 }
 
-OTHERS = ("Module", "QuantizedLinear", "Sequential", "Stateless")
+OTHERS = ("Lora", "Module", "QuantizedLinear", "Sequential", "Stateless")
 """The base classes, and the layers of other layers, which have tests of their own."""
 
 

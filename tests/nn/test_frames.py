@@ -84,10 +84,10 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 23, 26),
     "mean": (lambda x, index, mask: x.mean(), 6, 7),
     "max": (lambda x, index, mask: x.max(), 8, 9),
-    "where": (lambda x, index, mask: where(mask, x, x), 9, 10),
-    "cat": (lambda x, index, mask: cat([x, x]), 9, 12),
-    "stack": (lambda x, index, mask: stack([x, x]), 10, 14),
-    "x[index]": (lambda x, index, mask: x[index], 13, 14),
+    "where": (lambda x, index, mask: where(mask, x, x), 8, 9),
+    "cat": (lambda x, index, mask: cat([x, x]), 8, 11),
+    "stack": (lambda x, index, mask: stack([x, x]), 9, 13),
+    "x[index]": (lambda x, index, mask: x[index], 11, 12),
 }
 """Functions of a tensor, of an index and of a mask, and the most calls untracked and tracked, with kernels."""
 

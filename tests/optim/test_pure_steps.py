@@ -19,6 +19,7 @@ from burnpy.func.pytree import flatten, map_tree
 from burnpy.nn import BatchNorm, Conv2d, Embedding, LayerNorm, Linear, Module, Sequential
 from burnpy.optim import (
     AdaDelta,
+    Adafactor,
     AdaGrad,
     Adam,
     Adamax,
@@ -28,6 +29,7 @@ from burnpy.optim import (
     GradientsParams,
     GradScaler,
     Group,
+    Lamb,
     LBfgs,
     Lion,
     NAdam,
@@ -71,6 +73,9 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "radam": RAdam(betas=(0.9, 0.9)),
     "radam, decoupled": RAdam(betas=(0.9, 0.9), weight_decay=0.1, decoupled_weight_decay=True),
     "lion": Lion(weight_decay=0.1),
+    "lamb": Lamb(weight_decay=0.1, groups=BIASES),
+    "adafactor": Adafactor(weight_decay=0.1),
+    "masters of adafactor": Adafactor(master_weights=True),
     "masters": AdamW(master_weights=True),
     "masters of groups": Sgd(momentum=0.9, master_weights=True, groups=BIASES),
 }

@@ -15,6 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.nn import Linear, Module
 from burnpy.optim import (
     AdaDelta,
+    Adafactor,
     AdaGrad,
     Adam,
     Adamax,
@@ -28,6 +29,7 @@ from burnpy.optim import (
     LinearLr,
     LrSchedule,
     MultiStepLr,
+    Muon,
     NAdam,
     OneCycleLr,
     Optimizer,
@@ -151,6 +153,14 @@ for maximized, name in (
     OPTIMIZERS.append((maximized(**kwargs), reference(name, **kwargs)))
 
 
+for kwargs in (
+    {},
+    {"weight_decay": 0.1, "d": 1.5, "beta2_decay": -0.5, "eps": (1e-3, 1e-2)},
+    {"weight_decay": 0.1, "maximize": True},
+):
+    OPTIMIZERS.append((Adafactor(**kwargs), reference("Adafactor", **kwargs)))
+
+
 @pytest.fixture(autouse=True)
 def float64_by_default() -> Iterator[None]:
     """PyTorch keeps the momentum product of NAdam in the default dtype."""
@@ -162,6 +172,24 @@ def float64_by_default() -> Iterator[None]:
 @pytest.mark.parametrize(("optim", "make"), OPTIMIZERS, ids=[repr(optim) for optim, _ in OPTIMIZERS])
 def test_many_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
     compared(optim, make)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+@pytest.mark.parametrize("how", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}])
+def test_steps_of_muon(how: dict[str, Any], shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch iterates in bfloat16, and here in float64, too."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    rng = np.random.default_rng(0)
+    weight = torch.nn.Parameter(torch.tensor(rng.standard_normal(shape)))
+    other, optim = torch.optim.Muon([weight], lr=0.05, **how), Muon(**how)
+    ours: Any = Tensor[Train].from_data(transposed(weight).copy()).require_grad()
+    for _ in range(10):
+        x = rng.standard_normal(shape)
+        weight.grad = 2 * weight.detach() + torch.from_numpy(x)
+        loss = (ours.square() + ours * Tensor[Train].from_data(x.T.copy())).sum()
+        other.step()
+        ours = optim.step(0.05, ours, loss.backward())
+        np.testing.assert_allclose(ours.to_numpy(), transposed(weight), rtol=1e-10)
 
 
 def test_groups_by_path_pattern_and_predicate() -> None:

@@ -1,4 +1,4 @@
-"""exp, log, tanh … of kernels are within 2 units in the last place of the exact value, and exact at the edges."""
+"""exp, log, tanh … of kernels are within a few units in the last place of the exact value, and exact at the edges."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ pytest.importorskip("llvmlite")
 mpmath: Any = pytest.importorskip("mpmath")
 
 INF, NAN = math.inf, math.nan
-NAMES = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos")
+NAMES = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "erfinv", "sin", "cos")
 EXACT: dict[str, Any] = {
-    **{name: getattr(mpmath, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos")},
+    **{name: getattr(mpmath, name) for name in NAMES if name != "sigmoid"},
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
 }
+LIMITS = {"erfc": 3.5, "erfinv": 5.0}
+"""The units in the last place by which a function may differ, where they are not 2."""
 DTYPES: dict[str, Any] = {"float32": np.float32, "float64": np.float64}
 
 
@@ -66,13 +68,15 @@ def samples(name: str, dtype: Any) -> Any:
         x = x[np.abs(x) <= 2.0**28]  # beyond, the C library computes
     if name == "log":
         x = x[x > 0]
+    if name == "erfinv":
+        x = x[np.abs(x) < 1]
     return x[x > -1] if name == "log1p" else x
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
-def test_functions_are_within_two_units_in_the_last_place(name: str, dtype: str) -> None:
+def test_functions_are_within_few_units_in_the_last_place(name: str, dtype: str) -> None:
     x = samples(name, DTYPES[dtype])
     y = computed(name, x)
     assert y.dtype == x.dtype
@@ -89,7 +93,7 @@ def test_functions_are_within_two_units_in_the_last_place(name: str, dtype: str)
             error = float(abs(mpmath.mpf(found) - exact) / mpmath.mpf(unit)) if math.isfinite(found) else math.inf
             if error > worst:
                 worst, where = error, a
-    assert worst <= 2.0, f"{name} of {where} is wrong by {worst} units"
+    assert worst <= LIMITS.get(name, 2.0), f"{name} of {where} is wrong by {worst} units"
 
 
 def reference(name: str, x: float) -> Any:
@@ -99,6 +103,10 @@ def reference(name: str, x: float) -> Any:
     if name in ("exp", "expm1", "sigmoid") and abs(x) > 2000:
         low, high = {"exp": (0, mpmath.inf), "expm1": (-1, mpmath.inf), "sigmoid": (0, 1)}[name]
         return mpmath.mpf(low if x < 0 else high)
+    if name == "erfc" and abs(x) > 200:
+        return mpmath.mpf(0 if x > 0 else 2)
+    if name == "erfinv" and abs(x) < 1e-60:
+        return mpmath.mpf(x) * mpmath.sqrt(mpmath.pi) / 2
     if name in ("tanh", "erf") and abs(x) > 50:
         return mpmath.mpf(math.copysign(1, x))
     return EXACT[name](mpmath.mpf(x))
@@ -114,6 +122,8 @@ def reference(name: str, x: float) -> Any:
         ("log1p", [0.0, -0.0, INF, -INF, NAN, -1.0, -2.0], [0.0, -0.0, INF, NAN, NAN, -INF, NAN]),
         ("tanh", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, 1.0, -1.0, math.nan]),
         ("sigmoid", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.5, 0.5, 1.0, 0.0, math.nan]),
+        ("erfc", [0.0, -0.0, math.inf, -math.inf, math.nan], [1.0, 1.0, 0.0, 2.0, math.nan]),
+        ("erfinv", [0.0, -0.0, 1.0, -1.0, 1.5, math.nan], [0.0, -0.0, math.inf, -math.inf, math.nan, math.nan]),
         ("erf", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, 1.0, -1.0, math.nan]),
         ("sin", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, math.nan, math.nan, math.nan]),
         ("cos", [0.0, -0.0, math.inf, -math.inf, math.nan], [1.0, 1.0, math.nan, math.nan, math.nan]),

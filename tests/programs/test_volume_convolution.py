@@ -13,7 +13,7 @@ from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import convolution
+from burnpy_numpy.kernels import convolution, volume_convolution
 
 D: Any = NumPy()
 PLANES: Any = VolumeConvolution
@@ -26,16 +26,21 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
     "stride": ((1, 3, 8, 9, 17), (5, 3, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1),
     "one plane": ((2, 3, 1, 9, 17), (5, 3, 1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 1),
     "depthwise": ((1, 4, 5, 5, 20), (4, 1, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 4),
+    "planes of padding": ((2, 3, 4, 7, 16), (4, 3, 2, 3, 3), (1, 1, 1), (3, 1, 1), (1, 1, 1), 1),
     "stride beyond the window": ((1, 2, 9, 20, 20), (3, 2, 2, 3, 1), (3, 2, 3), (0, 2, 0), (2, 3, 1), 1),
 }
 
 
+@every_row("laid_out", [1, volume_convolution.LAID_OUT])
 @every_row("dtype", ["float32", "float64"])
 @every_row("case", GEOMETRIES)
 def test_kernels_agree_with_convolutions_of_planes(
-    case: str, dtype: str, noted: list[Any], monkeypatch: pytest.MonkeyPatch
+    case: str, dtype: str, laid_out: int, noted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the padded planes are laid out in several parts."""
     monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(volume_convolution, "LAID_OUT", laid_out)
+    volume_convolution.volume_windows.cache_clear()
     shape, sizes, *where = GEOMETRIES[case]
     rng = np.random.default_rng(sum(shape))
     x, weight, bias = (rng.uniform(-1, 1, size).astype(dtype) for size in (shape, sizes, sizes[:1]))

@@ -190,8 +190,10 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
             read(tmp_path / "nowhere.pt")
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "nowhere.pt")
-        with pytest.raises(errors.RecordFileError, match="cannot read"):
-            read(tmp_path)
+    with pytest.raises(errors.RecordFileError, match="cannot read"):
+        load(tmp_path)
+    with pytest.raises(errors.RecordNotFoundError, match=r"the folder .* has no model\.safetensors"):
+        from_torch(mlp(), tmp_path)
 
 
 def test_too_many_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,8 +114,15 @@ def test_dtypes(record: Record) -> None:
     partly = record.apply_to(double, dtype="exact", strict=False)
     assert partly[1].num_batches_tracked.id == record.model["1.num_batches_tracked"].id
     assert partly[0].weight is double[0].weight
-    with pytest.raises(errors.ArgumentError, match="'model', 'file' or 'exact'"):
-        record.apply_to(double, dtype="float32")  # type: ignore[arg-type]  # no policy
+    half = record.apply_to(double, dtype="float16")
+    assert (half[0].weight.dtype, half[1].num_batches_tracked.dtype) == ("float16", "int64")
+    part = type(record)({"model": {"0.bias": record.model["0.bias"]}}, "a", True).apply_to(
+        double, dtype="float16", strict=False
+    )
+    assert part[0].weight.value.tolist() == double[0].weight.value.half().tolist()
+    for wrong in ("shortest", "int64"):
+        with pytest.raises(errors.ArgumentError, match="'model', 'file', 'exact' or a float dtype"):
+            record.apply_to(double, dtype=wrong)
 
 
 def test_a_frozen_model_stays_frozen(record: Record) -> None:

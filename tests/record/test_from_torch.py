@@ -25,7 +25,7 @@ from burnpy.nn import (
     TransformerEncoderLayer,
 )
 from burnpy.record import from_torch, load, read_torch, save
-from burnpy.record.torch_weights import torch_names
+from burnpy.record.torch_names import torch_names
 from tests.record.nets import FIXTURES, Train, mlp, same
 
 CHECKPOINT = FIXTURES / "layers.pt"
@@ -140,7 +140,7 @@ def test_a_layer_brings_its_own_names() -> None:
         def __init__(self) -> None:
             self.layers = {"a": Renaming()}
 
-    found = {path: (name, transposed) for path, (name, transposed) in torch_names(Outer()).items()}
+    found = {path: (part.name, part.transposed) for path, (part,) in torch_names(Outer()).items()}
     assert found == {
         "layers.a.scale": ("layers.a.gamma", False),
         "layers.a.inner.weight": ("layers.a.net.core.weight", True),

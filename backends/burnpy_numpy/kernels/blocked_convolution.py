@@ -38,6 +38,7 @@ from burnpy_numpy.kernels.channel_blocks import (
     to_blocks,
     vector_width,
 )
+from burnpy_numpy.kernels.epilogues import Epilogue, parameters_of
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.packed_weights import packed_weights
 
@@ -51,7 +52,9 @@ _MEMBERS = 8
 """The number of members of the batch that threads do not divide, as a tile has about as many."""
 
 
-def convolve_blocks(x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool) -> bool:
+def convolve_blocks(
+    x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None = None
+) -> bool:
     """Compute a convolution, or its gradient by the input, into ``out``; return False if the weight is not finite.
 
     Products with padding are left out or not, as tiles are chosen: only products of finite numbers with 0 are nothing.
@@ -63,9 +66,10 @@ def convolve_blocks(x: Any, weight: Any, bias: Any, out: Any, where: Where, back
         out: C-contiguous memory for the result.
         where: stride, padding and dilation.
         backward: whether to compute the gradient by the input.
+        epilogue: what follows.
     """
     try:
-        return BlockedConvolution(x, weight, bias, out, where, backward).run()
+        return BlockedConvolution(x, weight, bias, out, where, backward, epilogue).run()
     except Uncompiled:
         return False
 
@@ -73,8 +77,11 @@ def convolve_blocks(x: Any, weight: Any, bias: Any, out: Any, where: Where, back
 class BlockedConvolution:
     """One convolution whose channels are lanes; the arguments are those of `convolve_blocks`."""
 
-    def __init__(self, x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool) -> None:
+    def __init__(
+        self, x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None
+    ) -> None:
         self.x, self.weight, self.out, self.where, self.backward = x, weight, out, where, backward
+        self.epilogue = epilogue
         self.dtype, self.width = x.dtype, vector_width(x.dtype)
         self.members, self.depth, *source = x.shape
         _, self.channels, *result = out.shape
@@ -95,7 +102,7 @@ class BlockedConvolution:
             self.dtype,
             (to_blocks, self.lanes),
             (to_blocks, self.source_lanes),
-            (from_blocks, self.lanes),
+            (from_blocks, self.lanes, *parameters_of(epilogue)),
             (self.template, self._tiles(min(self.step, self.members)).rows, self.vectors),
         )
 
@@ -198,7 +205,8 @@ class BlockedConvolution:
                 kernel((source, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
                 there = planes._replace(channels=self.channels - channel)
                 target = self.out[begin:, channel:]
-                self.back((memory, target), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
+                others = () if self.epilogue is None else self.epilogue.part(begin, channel).arrays
+                self.back((memory, target, *others), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
 
         divided = shared if each else _alone
         divided(work, self.blocks, each * members)

@@ -17,16 +17,19 @@ from burnpy_numpy.kernels.channel_blocks import (
     Uncompiled,
     load_vectors,
 )
+from burnpy_numpy.kernels.epilogues import Epilogue
 from burnpy_numpy.kernels.loops import Loops
 
 _APART = 4
 """The number of neighbours in a row that are added up apart."""
 
 
-def convolve_depthwise(x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool) -> bool:
+def convolve_depthwise(
+    x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None = None
+) -> bool:
     """Compute a depthwise convolution with a weight (C, 1, height, width); see `convolve_blocks`."""
     try:
-        return _DepthwiseConvolution(x, weight, bias, out, where, backward).run()
+        return _DepthwiseConvolution(x, weight, bias, out, where, backward, epilogue).run()
     except Uncompiled:
         return False
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.windows import Pair
+from burnpy_numpy.kernels.epilogues import computed, others_of
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
@@ -140,19 +141,21 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
     return w.function()
 
 
-def from_blocks(dtype: str, width: int, lanes: int) -> str:
+def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
     """Return the text of the kernel that reorders blocks of channels to an array.
 
-    The table: the blocks and the array. The sizes: those of `Planes`, and the distances of blocks, their members, rows
-    and pixels. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are not read.
+    The table: the blocks, the array, and the arrays of an epilogue. The sizes: those of `Planes`, and the distances of
+    blocks, their members, rows and pixels. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are not
+    read.
 
     Args:
         dtype: float32 or float64.
         width: the number of elements of a vector, a power of 2.
         lanes: the number of channels in a block, a multiple of the width.
+        epilogue: the parameters of an `Epilogue`, if there is one.
     """
-    w = _Squares(dtype, width, lanes, table=2, sizes=11)
-    (blocks, x), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
+    w = _Squares(dtype, width, lanes, table=2 + others_of(epilogue), sizes=11)
+    (blocks, x, *others), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel = w.sizes[7:]
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
         first = w.plus(w.times(b, lanes), w.times(group, width))
@@ -173,7 +176,8 @@ def from_blocks(dtype: str, width: int, lanes: int) -> str:
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, there):
                         place = w.plus(w.plus(line, column), w.times(x_channel, k))
-                        w.store(v, w.element(x, place, dtype), mask)
+                        out = computed(w, v, epilogue, others, place, w.plus(first, k), mask)
+                        w.store(out, w.element(x, place, dtype), mask)
     return w.function()
 
 

@@ -17,6 +17,7 @@ from burnpy_numpy.kernels.blocked_depthwise import convolve_depthwise, depthwise
 from burnpy_numpy.kernels.blocked_tables import Where
 from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.convolution_tables import row_efficiency
+from burnpy_numpy.kernels.epilogues import Epilogue
 from burnpy_numpy.kernels.target import target
 
 if TYPE_CHECKING:
@@ -30,7 +31,16 @@ _FORWARD, _WEIGHT = 1.05, 0.9
 
 
 def convolve_lanes(
-    b: ArrayBackend, x: Any, weight: Any, bias: Any, shape: Shape, where: Where, groups: int, backward: bool
+    b: ArrayBackend,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    shape: Shape,
+    where: Where,
+    groups: int,
+    backward: bool,
+    out: Any = None,
+    epilogue: Epilogue | None = None,
 ) -> Any:
     """Return a convolution, or its gradient by the input; None if another way takes less time.
 
@@ -43,16 +53,29 @@ def convolve_lanes(
         where: stride, padding and dilation.
         groups: the number of groups.
         backward: whether to compute the gradient by the input.
+        out: C-contiguous memory for the result; new memory if None.
+        epilogue: what follows.
     """
+    if not uses_lanes(x, shape, where, groups, backward):
+        return None
+    if out is None:
+        out = np.empty(shape, x.dtype)
+    convolve = convolve_depthwise if _is_depthwise(x, shape, groups) else convolve_blocks
+    return b._call(_convolve, convolve, x, weight, bias, out, where, groups, backward, epilogue)
+
+
+def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) -> bool:
+    """Return whether vectors of channels take less time; for the arguments see `convolve_lanes`."""
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
-    if channels == depth == 1:
-        many = groups >= _FEW and ((backward and strided) or _is_short(shape[3], x))
-        convolve = convolve_depthwise
-    else:
-        least = min(depth, channels)
-        many = (backward and strided and least >= _FEW) or _by_channels(least, channels, shape[3], x, _FORWARD)
-        convolve = convolve_blocks
-    return b._call(_convolve, convolve, x, weight, bias, shape, where, groups, backward) if many else None
+    if _is_depthwise(x, shape, groups):
+        return groups >= _FEW and ((backward and strided) or _is_short(shape[3], x))
+    least = min(depth, channels)
+    return (backward and strided and least >= _FEW) or _by_channels(least, channels, shape[3], x, _FORWARD)
+
+
+def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
+    """Return whether each channel is convolved by itself."""
+    return bool(shape[1] == x.shape[1] == groups)
 
 
 def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
@@ -96,18 +119,22 @@ def _convolve(
     x: Any,
     weight: Any,
     bias: Any,
-    shape: Shape,
+    out: Any,
     where: Where,
     groups: int,
     backward: bool,
+    epilogue: Epilogue | None,
 ) -> Any:
-    """Return the result of a function such as `convolve_blocks` for all groups; None if one has none."""
-    x, weight, out = np.ascontiguousarray(x), np.ascontiguousarray(weight), np.empty(shape, x.dtype)
+    """Return the result of a function such as `convolve_blocks` for all groups, ``out``; None if one has none."""
+    x, weight = np.ascontiguousarray(x), np.ascontiguousarray(weight)
     if groups == 1 or convolve is convolve_depthwise:
-        return out if convolve(x, weight, bias, out, where, backward) else None
+        return out if convolve(x, weight, bias, out, where, backward, epilogue) else None
     biases = [None] * groups if bias is None else np.split(bias, groups)
-    for parts in zip(np.split(x, groups, 1), np.split(weight, groups), biases, np.split(out, groups, 1), strict=True):
-        if not convolve(*parts, where, backward):
+    each = out.shape[1] // groups
+    for k, parts in enumerate(
+        zip(np.split(x, groups, 1), np.split(weight, groups), biases, np.split(out, groups, 1), strict=True)
+    ):
+        if not convolve(*parts, where, backward, None if epilogue is None else epilogue.part(0, k * each)):
             return None
     return out
 

@@ -17,7 +17,7 @@ Each number is summed in an order that depends on shapes and the machine alone, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +29,9 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.blocked_tables import Where
 from burnpy_numpy.kernels.channel_blocks import add_products
-from burnpy_numpy.kernels.channel_lanes import convolve_lanes, weight_gradient_lanes
+from burnpy_numpy.kernels.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
 from burnpy_numpy.kernels.convolution_tables import Tables, Windows, windows
+from burnpy_numpy.kernels.epilogues import Epilogue, computed, others_of, parameters_of
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.loops import Loops
@@ -51,7 +52,16 @@ GRADIENT_ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
 
 
-def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
+def convolve(
+    b: ArrayBackend,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    where: Where,
+    groups: int,
+    out: Any = None,
+    epilogue: Epilogue | None = None,
+) -> Any:
     """Return a convolution; None without a kernel for it.
 
     Args:
@@ -61,17 +71,32 @@ def convolve(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: Where, grou
         bias: the bias, (O,), or None.
         where: stride, padding and dilation.
         groups: the number of groups.
+        out: C-contiguous memory for the result; new memory if None.
+        epilogue: what follows.
     """
     shape = weight.shape
     counts = window_counts(x.shape, (shape[2], shape[3]), *where)
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
-    out = convolve_lanes(b, x, weight, bias, (len(x), shape[0], *counts), where, groups, False)
-    if out is not None or counts[1] < NARROW:
-        return out
+    result = (len(x), shape[0], *counts)
+    by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
+    if by_lanes is not None or counts[1] < NARROW:
+        return by_lanes
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
-    kernel = kernel_of(convolution, tables.forward, x.dtype)
-    return None if kernel is None else b._call(_forward, kernel, tables, x, weight, bias)
+    kernel = kernel_of(convolution, tables.forward, x.dtype, *parameters_of(epilogue))
+    if kernel is None:
+        return None
+    if out is None:
+        out = np.empty(result, x.dtype)
+    return b._call(_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
+
+
+def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
+    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
+    counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
+    shape = (len(x), weight.shape[0], *counts)
+    suits = _suits(x, weight, weight.shape, counts)
+    return suits and (counts[1] >= NARROW or uses_lanes(x, shape, where, groups, False))
 
 
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
@@ -201,22 +226,24 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     )
 
 
-def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any) -> TemplateKernel | None:
-    """Return the kernel of a template; None if it cannot be compiled."""
-    return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block)
+def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any, *rest: Any) -> TemplateKernel | None:
+    """Return the kernel of a template, whose last parameters are given; None if it cannot be compiled."""
+    return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block, *rest)
 
 
-def _forward(kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any) -> Any:
+def _forward(
+    kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any, out: Any, others: Sequence[Any]
+) -> Any:
     tables, members, o = windows.forward, x.shape[0], weight.shape[0]
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
-    out = np.empty((members, o, *windows.counts), x.dtype)
     far, tiles = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1]
     blocks = len(tables.channels)
 
     def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
         for start, stop, source in windows.parts(x, begin, end):
-            table = (source, weight, out[start:], added, *windows.forward_tables)
+            rest = [other[start:] if other.ndim > 1 else other for other in others]
+            table = (source, weight, out[start:], added, *windows.forward_tables, *rest)
             sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
             kernel(table, sizes, first, last)
 
@@ -257,11 +284,12 @@ def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> A
     return out.reshape(windows.weight)
 
 
-def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
+def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: Any) -> str:
     """Return the text of the kernel of convolution: out = bias + Σ weight · x over the elements of each window.
 
     The table: x, weight, out, bias, and int64: the place of each element of the window;
-    the places in x and in out of each vector; the first channel of each block, and where its x begins. The sizes: the
+    the places in x and in out of each vector; the first channel of each block, and where its x begins; and the arrays
+    of an epilogue. The sizes: the
     numbers of members, elements, and tiles of vectors; the distances of members of x and of out, and of channels of
     out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
 
@@ -270,14 +298,15 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
         width: the number of elements of a vector.
         channels: the number of channels in a block.
         vectors: the number of vectors in a tile.
+        epilogue: the parameters of an `Epilogue`, if there is one.
     """
-    w = Loops(width, 9, 6)
-    x, weight, out, bias, elements, places, targets, firsts, sources = w.table
+    w = Loops(width, 9 + others_of(epilogue), 6)
+    x, weight, out, bias, elements, places, targets, firsts, sources, *others = w.table
     members, length, tiles, x_member, out_member, out_channel = w.sizes
     with w.loop("0", members) as n, w.loop("%begin", "%end") as b:
         first = w.number(firsts, b)
         source = w.element(w.element(x, w.times(n, x_member), dtype), w.number(sources, b), dtype)
-        target = w.element(out, w.plus(w.times(n, out_member), w.times(first, out_channel)), dtype)
+        target = w.plus(w.times(n, out_member), w.times(first, out_channel))
         rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
         with w.loop("0", tiles) as t:
             at = [w.plus(w.times(t, vectors), v) for v in range(vectors)]
@@ -290,10 +319,11 @@ def convolution(dtype: str, width: int, channels: int, vectors: int) -> str:
                     add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
             for c in range(channels):
                 added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
-                channel = w.element(target, w.times(out_channel, c), dtype)
+                channel = w.plus(target, w.times(out_channel, c))
                 for total, v in zip(totals[c], at, strict=True):
-                    result = w.add(w.get(total, dtype), added)
-                    w.store(result, w.element(channel, w.number(targets, v), dtype), None)
+                    result, place = w.add(w.get(total, dtype), added), w.plus(channel, w.number(targets, v))
+                    result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
+                    w.store(result, w.element(out, place, dtype), None)
     return w.function()
 
 

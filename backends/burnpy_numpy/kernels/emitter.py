@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from burnpy.backend.programs import Extent, Instruction, Program
 from burnpy.backend.programs.schedule import Schedule
 from burnpy_numpy.kernels.entry import program_entry
+from burnpy_numpy.kernels.function_table import FUNCTIONS, definition
 from burnpy_numpy.kernels.instructions import applied
-from burnpy_numpy.kernels.vector_functions import FUNCTIONS, definition
 from burnpy_numpy.kernels.vectors import Vector, Writer
 
 CHUNK = 128

@@ -16,6 +16,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
 from burnpy_numpy.kernels.loops import Loops
+from burnpy_numpy.shape import filled
 
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
@@ -41,7 +42,8 @@ def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
     if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
     kernel = template_kernel(scatter, x.dtype, combine, _inner(x, dim) > 1)
-    out = np.array(x, order="C")
+    constant = x.size > 0 and not any(x.strides)  # expanded from one number, whose copy need not read it
+    out = filled(x.shape, x.item(0), x.dtype) if constant else np.array(x, order="C")
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burnpy.backend.programs import ProgramError
-from burnpy_numpy.kernels.vector_functions import FUNCTIONS
+from burnpy_numpy.kernels.function_table import FUNCTIONS
 from burnpy_numpy.kernels.vectors import Vector, Writer
 
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}

@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
+from burnpy_numpy.kernels.function_table import FUNCTIONS, definition
 from burnpy_numpy.kernels.instructions import applied
-from burnpy_numpy.kernels.vector_functions import FUNCTIONS, definition
 from burnpy_numpy.kernels.vectors import Vector, Writer
 
 

@@ -1,19 +1,16 @@
-"""exp, expm1, log, log1p, tanh, sigmoid, erf, sin and cos of float32 and float64 vectors, to 2 units in the last place.
+"""exp, expm1, log, log1p, tanh, sigmoid, sin and cos of float32 and float64 vectors, to 2 units in the last place.
 
 Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time
 and vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun
 (fdlibm), which has the polynomials of log, sin and cos; the polynomials of exp and tanh are from Cephes (S. L.
-Moshier), and erf's for large numbers is from W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math.
-Comp. 23, 1969.
+Moshier).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-from burnpy.backend.numerics.approximations import LARGE, LARGE_UNDER
 from burnpy_numpy.kernels.vectors import INTS, Vector, Writer, bits_of
 
 
@@ -76,22 +73,6 @@ _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 """π/2 in three parts."""
 _FAR = 2.0**28
 """Sine and cosine of larger numbers are left to the C library."""
-_ERF64_NEAR = (
-    *(-2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02),
-    *(-3.25042107247001499370e-01, 1.28379167095512558561e-01),
-)
-_ERF64_NEAR_UNDER = (
-    *(-3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03),
-    *(6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.0),
-)
-_ERF32_FAR = (
-    *(-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2),
-    *(-1.06777877e-1, -6.34846687e-1, -1.28717512e-1),
-)
-_ERF32_NEAR = (
-    *(-5.96761703e-4, 4.99119423e-3, -2.67681349e-2),
-    *(1.12819925e-1, -3.76125336e-1, 1.28379166e-1),
-)
 
 
 def exp(w: Writer, x: Vector) -> Vector:
@@ -100,15 +81,17 @@ def exp(w: Writer, x: Vector) -> Vector:
     most, least = w.constant(f.most, x.dtype), w.constant(f.least, x.dtype)
     x = w.select(w.compare("ogt", x, most), most, x)  # NaN stays
     x = w.select(w.compare("olt", x, least), least, x)
-    y, n = _exp_parts(w, x)
-    y = w.add(y, w.constant(1.0, x.dtype))
-    half = w.binary(
-        "ashr", n, w.constant(1, n.dtype)
-    )  # in two steps, as 2ⁿ may be out of range where the result is not
-    return w.mul(w.mul(y, _power(w, half, x.dtype)), _power(w, w.binary("sub", n, half), x.dtype))
+    y, n = exp_parts(w, x)
+    return scaled(w, w.add(y, w.constant(1.0, x.dtype)), n)
 
 
-def _exp_parts(w: Writer, x: Vector) -> tuple[Vector, Vector]:
+def scaled(w: Writer, y: Vector, n: Vector) -> Vector:
+    """y · 2ⁿ, in two steps, as 2ⁿ may be out of range where the result is not."""
+    half = w.binary("ashr", n, w.constant(1, n.dtype))
+    return w.mul(w.mul(y, power(w, half, y.dtype)), power(w, w.binary("sub", n, half), y.dtype))
+
+
+def exp_parts(w: Writer, x: Vector) -> tuple[Vector, Vector]:
     """Return expm1(r) and the int n, with x = n · log(2) + r and |r| <= log(2) / 2."""
     f = _FORMATS[x.dtype]
     magic = w.constant(f.magic, x.dtype)
@@ -121,7 +104,7 @@ def _exp_parts(w: Writer, x: Vector) -> tuple[Vector, Vector]:
     return y, w.binary("sub", w.bits(k, ints), w.constant(bits_of(f.magic, x.dtype), ints))
 
 
-def _power(w: Writer, n: Vector, dtype: str) -> Vector:
+def power(w: Writer, n: Vector, dtype: str) -> Vector:
     """2ⁿ of an int n that is the exponent of a normal number."""
     f = _FORMATS[dtype]
     biased = w.binary("add", n, w.constant(f.bias, n.dtype))
@@ -135,9 +118,9 @@ def expm1(w: Writer, x: Vector) -> Vector:
     given = x
     x = w.select(w.compare("ogt", x, most), most, x)
     x = w.select(w.compare("olt", x, least), least, x)
-    y, n = _exp_parts(w, x)
-    power = _power(w, w.binary("sub", n, w.constant(1, n.dtype)), dtype)  # half of 2ⁿ, which may be out of range
-    y = w.fma(power, y, w.sub(power, w.constant(0.5, dtype)))
+    y, n = exp_parts(w, x)
+    half = power(w, w.binary("sub", n, w.constant(1, n.dtype)), dtype)  # half of 2ⁿ, which may be out of range
+    y = w.fma(half, y, w.sub(half, w.constant(0.5, dtype)))
     y = w.add(y, y)
     return w.select(w.compare("olt", w.call("fabs", given), w.constant(_FORMATS[dtype].tiny, dtype)), given, y)
 
@@ -216,8 +199,8 @@ def tanh(w: Writer, x: Vector) -> Vector:
     near = w.fma(w.mul(slope, z), size, size)
     top = w.constant(10.0 if dtype == "float32" else 20.0, dtype)  # from where on the result is 1
     clipped = w.select(w.compare("ogt", size, top), top, size)
-    y, n = _exp_parts(w, w.add(clipped, clipped))
-    e = w.mul(w.add(y, one), _power(w, n, dtype))
+    y, n = exp_parts(w, w.add(clipped, clipped))
+    e = w.mul(w.add(y, one), power(w, n, dtype))
     far = w.sub(one, w.div(two, w.add(e, one)))
     return w.call("copysign", w.select(w.compare("olt", size, w.constant(0.625, dtype)), near, far), x)
 
@@ -228,41 +211,6 @@ def sigmoid(w: Writer, x: Vector) -> Vector:
     e = exp(w, w.neg(w.call("fabs", x)))
     top = w.select(w.compare("olt", x, w.constant(0.0, x.dtype)), e, one)
     return w.div(top, w.add(one, e))
-
-
-def erf(w: Writer, x: Vector) -> Vector:
-    """The error function."""
-    return w.call("copysign", (_erf32 if x.dtype == "float32" else _erf64)(w, x), x)
-
-
-def _erf32(w: Writer, x: Vector) -> Vector:
-    """erf(|x|) by a polynomial near 0, else by 1 - exp of a polynomial."""
-    size = w.call("fabs", x)
-    near = w.fma(w.polynomial(w.mul(size, size), _ERF32_NEAR), size, size)
-    top = w.constant(4.0, "float32")  # from where on the result is 1
-    t = w.select(w.compare("ogt", size, top), top, size)
-    exponent = w.fma(w.polynomial(t, _ERF32_FAR), t, w.neg(t))
-    y, n = _exp_parts(w, exponent)
-    one = w.constant(1.0, "float32")
-    far = w.sub(one, w.mul(w.add(y, one), _power(w, n, "float32")))
-    return w.select(w.compare("ogt", size, w.constant(0.927734375, "float32")), far, near)
-
-
-def _erf64(w: Writer, x: Vector) -> Vector:
-    """erf(|x|) by fdlibm's rational approximation near 0, and by Cody's of (1 - erf(x)) · exp(x²)."""
-    dtype = "float64"
-    size, one = w.call("fabs", x), w.constant(1.0, dtype)
-    z = w.mul(size, size)
-    near = w.fma(w.div(w.polynomial(z, _ERF64_NEAR), w.polynomial(z, _ERF64_NEAR_UNDER)), size, size)
-    top = w.constant(6.0, dtype)
-    t = w.select(w.compare("ogt", size, top), top, size)
-    tail = w.div(w.polynomial(t, LARGE), w.polynomial(t, LARGE_UNDER))
-    square = w.mul(t, t)
-    rest = w.fma(t, t, w.neg(square))
-    y, n = _exp_parts(w, w.neg(square))
-    e = w.mul(w.add(y, one), _power(w, n, dtype))
-    far = w.sub(one, w.mul(w.fma(w.neg(rest), e, e), tail))
-    return w.select(w.compare("ole", size, w.constant(0.84375, dtype)), near, far)
 
 
 def sin(w: Writer, x: Vector) -> Vector:
@@ -340,26 +288,3 @@ def _far(w: Writer, name: str, x: Vector, y: Vector) -> Vector:
     w.label(f"end{tag}")
     out = w.assign(f"phi {kind} [{y.text}, %begin{tag}], [%more{tag}, %loop{tag}]")
     return Vector(out, "float64")
-
-
-FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
-    "exp": exp,
-    "expm1": expm1,
-    "log": log,
-    "log1p": log1p,
-    "tanh": tanh,
-    "sigmoid": sigmoid,
-    "erf": erf,
-    "sin": sin,
-    "cos": cos,
-}
-"""The functions by the name of their operation."""
-
-
-def definition(name: str, dtype: str, width: int, declared: set[str]) -> str:
-    """Return a function of one vector as text, which programs call by the name ``@exp_float32``."""
-    w = Writer(width, declared)
-    out = FUNCTIONS[name](w, Vector("%x", dtype))
-    kind = w.type(dtype)
-    head = f"define internal {kind} @{name}_{dtype}({kind} %x) alwaysinline {{\nentry:"
-    return "\n".join([head, *w.lines, f"  ret {kind} {out.text}", "}"])

@@ -1,12 +1,14 @@
 """Convolution of volumes by the kernels for images: see `burnpy_numpy.kernels.convolution`.
 
 The planes of a result are its members: each has its windows in a volume, one plane further than the one before. So
-nothing is laid out anew but the padding, and the rows and columns that a stride skips.
+nothing is laid out anew but the padding, and the rows and columns that a stride skips: for some planes at a time, which
+stay in the cache.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,9 @@ from burnpy_numpy.kernels.target import target
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
 
+LAID_OUT = 1 << 20
+"""The size in bytes of the planes that are laid out at a time."""
+
 
 class VolumeWindows(Windows):
     """The windows of a convolution over volumes of shape (C, D, H, W), from one plane of the result to the next.
@@ -45,21 +50,33 @@ class VolumeWindows(Windows):
         groups: the number of groups.
         lanes: the number of elements of a register.
         registers: the number of registers.
+        itemsize: the size of an element in bytes.
     """
 
     def __init__(
-        self, shape: Shape, weight: Shape, where: tuple[Shape, ...], groups: int, lanes: int, registers: int
+        self,
+        shape: Shape,
+        weight: Shape,
+        where: tuple[Shape, ...],
+        groups: int,
+        lanes: int,
+        registers: int,
+        itemsize: int,
     ) -> None:
         (down, *stride), (zeros, *padding), (gap, *dilation) = where
         planes: Any = (tuple(stride), tuple(padding), tuple(dilation))
         super().__init__((shape[0], *shape[2:]), (*weight[:2], *weight[3:]), planes, groups, lanes, registers)
         self.depth = window_counts(shape, weight[2:], *where)[0]
-        self.whole_depth = max(shape[1] + 2 * zeros, (self.depth - 1) * down + (weight[2] - 1) * gap + 1)
-        self.channel = self.whole_depth * self.plane
         self.step = down * self.plane  #: the distance of the windows of a plane of the result and of the next
         self.length = math.prod(weight[1:])
-        self.in_place = self.in_place and self.whole_depth == shape[1]
-        self._front, self._taps = zeros, np.arange(weight[2]) * (gap * self.plane)
+        self.in_place = self.in_place and not zeros
+        self._down, self._front, self._reach = down, zeros, (weight[2] - 1) * gap
+        self._taps = np.arange(weight[2]) * (gap * self.plane)
+        most = (LAID_OUT // (self.member * itemsize) - self._reach - 1) // down + 1
+        least = -(-3 * self._reach // down)  # fewer planes would share too many with the next ones
+        #: the planes of the result whose windows lie in one array
+        self.chunk = self.depth if self.in_place else min(max(most, least, 1), self.depth)
+        self.channel = self.plane * (shape[1] if self.in_place else self._planes_of(self.chunk))
 
     @cached_property
     def elements(self) -> Any:
@@ -67,24 +84,33 @@ class VolumeWindows(Windows):
         channels = np.arange(self.weight[1]) * self.channel
         return np.add.outer(np.add.outer(channels, self._taps), self.window.reshape(-1)).reshape(-1)
 
-    def laid_out(self, volume: Any, memory: Any) -> Any:
-        """Return a volume as kernels read it, in one dimension: as it lies, or copied to `memory`."""
-        if self.in_place:
-            return np.ascontiguousarray(volume).reshape(-1)
-        self.lay_out(volume, memory[:, self._front : self._front + volume.shape[1]])
-        return memory.reshape(-1)
+    def _planes_of(self, count: int) -> int:
+        """Return the number of planes in the windows of some planes of the result."""
+        return (count - 1) * self._down + self._reach + 1
 
-    def memory(self, dtype: Any) -> Any:
-        """Return zeros for a volume with its padding; None if kernels read volumes as they lie."""
+    def laid_out(self, volume: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
+        """Yield planes of the result, from ``begin`` to ``end``, and what kernels read for them, in one dimension.
+
+        That is the volume as it lies, from the first window on, or a copy that is valid until the next.
+        """
         if self.in_place:
-            return None
-        return np.zeros((self.shape[0], self.whole_depth, *self.stride, *self.planes), dtype)
+            yield begin, end, np.ascontiguousarray(volume).reshape(-1)[begin * self.step :]
+            return
+        memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), volume.dtype)
+        for start in range(begin, end, self.chunk):
+            stop = min(start + self.chunk, end)
+            top = start * self._down - self._front
+            first = max(top, 0)
+            last = max(min(top + self._planes_of(stop - start), volume.shape[1]), first)
+            memory[:, : first - top], memory[:, last - top :] = 0, 0
+            self.lay_out(volume[:, first:last], memory[:, first - top : last - top])
+            yield start, stop, memory.reshape(-1)
 
 
 @lru_cache(maxsize=256)
 def volume_windows(shape: Shape, weight: Shape, where: tuple[Shape, ...], groups: int, itemsize: int) -> VolumeWindows:
     """Return the `VolumeWindows` of a convolution of elements of some size in bytes."""
-    return VolumeWindows(shape, weight, where, groups, target().vector // itemsize, target().registers)
+    return VolumeWindows(shape, weight, where, groups, target().vector // itemsize, target().registers, itemsize)
 
 
 def convolve_volumes(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: tuple[Shape, ...], groups: int) -> Any:
@@ -166,15 +192,15 @@ def _forward(kernel: Any, windows: VolumeWindows, x: Any, weight: Any, bias: Any
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     out = np.empty((len(x), o, depth, *windows.counts), x.dtype)
     area, tiles, blocks = math.prod(windows.counts), len(tables.places) // tables.block[1], len(tables.channels)
-    each, memory = area * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT, windows.memory(x.dtype)
+    each = area * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
     for volume, result in zip(x, out.reshape((len(x), o * depth * area)), strict=True):
-        source = windows.laid_out(volume, memory)
 
         def work(
-            begin: int, end: int, first: int = 0, last: int = blocks, source: Any = source, result: Any = result
+            begin: int, end: int, first: int = 0, last: int = blocks, volume: Any = volume, result: Any = result
         ) -> None:
-            table = (source[begin * windows.step :], weight, result[begin * area :], added, *windows.forward_tables)
-            kernel(table, (end - begin, windows.length, tiles, windows.step, area, depth * area), first, last)
+            for start, stop, source in windows.laid_out(volume, begin, end):
+                table = (source, weight, result[start * area :], added, *windows.forward_tables)
+                kernel(table, (stop - start, windows.length, tiles, windows.step, area, depth * area), first, last)
 
         if depth >= COUNT:
             shared(work, depth, each)
@@ -186,7 +212,7 @@ def _forward(kernel: Any, windows: VolumeWindows, x: Any, weight: Any, bias: Any
 
 def _by_weight(kernel: Any, windows: VolumeWindows, grad: Any, x: Any, shape: Shape) -> Any:
     tables, o, depth = windows.backward, shape[0], windows.depth
-    area, memory = math.prod(windows.counts), windows.memory(x.dtype)
+    area = math.prod(windows.counts)
     (size, wide), blocks = tables.block, len(tables.channels)
     columns, vectors = len(tables.elements) // wide, len(tables.places)
     sums = np.zeros((blocks, columns, size, wide), x.dtype)
@@ -194,20 +220,22 @@ def _by_weight(kernel: Any, windows: VolumeWindows, grad: Any, x: Any, shape: Sh
     most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
     grads = np.ascontiguousarray(grad).reshape((len(x), o * depth * area))
-    for volume, member in zip(x, grads, strict=True):
-        source = windows.laid_out(volume, memory)
+    pairs = zip(x, grads, strict=True)
+    parts = ((*part, member) for volume, member in pairs for part in windows.laid_out(volume, 0, depth))
+    for start, stop, source, member in parts:
+        planes, own = stop - start, member[start * area :]
 
-        def work(first: int, last: int, source: Any = source, member: Any = member) -> None:
+        def work(first: int, last: int, planes: int = planes, source: Any = source, member: Any = own) -> None:
             for begin in range(0, vectors, most):
                 end = min(begin + most, vectors)
                 places, targets = tables.places[begin:], tables.targets[begin:]
                 table = (source, member, sums, tables.elements, places, targets, rows, tables.sources)
                 whole = min(max(tables.whole - begin, 0), end - begin)
                 kernel(
-                    table, (depth, several, columns, whole, end - begin, windows.step, area, tables.left), first, last
+                    table, (planes, several, columns, whole, end - begin, windows.step, area, tables.left), first, last
                 )
 
-        shared(work, blocks, depth * area * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
+        shared(work, blocks, planes * area * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
     kernel.note()
     out = np.empty((o, windows.length), x.dtype)
     out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]

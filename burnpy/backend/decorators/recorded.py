@@ -100,7 +100,7 @@ class Recorded(Decorator[I], Generic[I]):
 
     def input(self, value: Value) -> Traced:
         """Return a primitive of the inner device as an input of the recording."""
-        ref = self.recording.new(value.shape, value.dtype)
+        ref = self.recording.given(value)
         self.recording.inputs.append(ref)
         return Traced(value, ref, self.recording)
 
@@ -255,7 +255,7 @@ class Recorded(Decorator[I], Generic[I]):
         """Return a primitive from outside of the recording as a constant of it."""
         known = self._known.get(id(value))
         if known is None:
-            known = self._known[id(value)] = self.recording.new(value.shape, value.dtype)
+            known = self._known[id(value)] = self.recording.given(value)
             self.recording.constants[known.number] = value
         return Traced(value, known, self.recording)
 

@@ -39,7 +39,7 @@ class Block:
         """Return the plans of the recordings on a device, which the first call makes."""
         plans = self._plans.get(device)
         if plans is None:
-            plans = [Plan(recording, device) for recording in self.recordings]
+            plans = [Plan(recording, device, unroll=True) for recording in self.recordings]
             self._plans[device] = plans
         return plans
 
@@ -145,16 +145,23 @@ class WhileLoop(Block):
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run steps while the condition holds."""
+        first, last = self.steps(device, values, keep=False)
+        if last is first:
+            return tuple([_copied(device, x) for x in last])
+        return tuple(self._own(device, 1, last))
+
+    def steps(self, device: Backend, values: Sequence[Value], keep: bool = True) -> list[list[Value]]:
+        """Return the carried values before the first step and after each one; or the first and last, if not all."""
         condition, step = self.plans(device)
         count = len(self.recordings[0].inputs) - self.carried
         end = len(values) - self.carried
         first, fixed, state = values[:count], values[count:end], list(values[end:])
-        initial = state
+        states = [state]
         while device.to_numpy(condition([*first, *state])[0]).item():
             state = step([*fixed, *state])
-        if state is initial:
-            return tuple([_copied(device, x) for x in state])
-        return tuple(self._own(device, 1, state))
+            if keep:
+                states.append(state)
+        return states if keep else [states[0], state]
 
     @property
     def description(self) -> str:
@@ -163,6 +170,46 @@ class WhileLoop(Block):
 
     def _settings(self) -> tuple[Any, ...]:
         return (self.carried,)
+
+
+class WhileGradient(Block):
+    """The gradient of a `WhileLoop`: the loop again, for the values before each step, and its steps from the last on.
+
+    Its values are the fixed ones of the condition, of the body and of the gradient, the carried ones, the gradients by
+    the last carried values, and zeros for the sums of gradients by fixed values.
+
+    Args:
+        loop: the loop.
+        gradient: the recording of the gradient of one step; its inputs are its own fixed values, the gradients by the
+            values after the step, the sums, and the values before the step; its outputs the gradients by these, and
+            the sums.
+        grads: the number of gradients and sums.
+    """
+
+    def __init__(self, loop: WhileLoop, gradient: Recording, grads: int) -> None:
+        super().__init__([*loop.recordings, gradient])
+        self.loop, self.grads = loop, grads
+
+    def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Run the steps forward, and then backward."""
+        *_, plan = self.plans(device)
+        begin = sum(len(recording.inputs) - self.loop.carried for recording in self.loop.recordings)
+        end = len(values) - self.loop.carried - self.grads
+        fixed, grads = values[begin:end], list(values[len(values) - self.grads :])
+        steps = self.loop.steps(device, [*values[:begin], *values[end : end + self.loop.carried]])
+        if len(steps) == 1:
+            return tuple([_copied(device, x) for x in grads])
+        for state in reversed(steps[:-1]):
+            grads = plan([*fixed, *grads, *state])
+        return tuple(self._own(device, 2, grads))
+
+    @property
+    def description(self) -> str:
+        """The words for it in explanations."""
+        return "gradient of while_loop: the condition, the body and its gradient"
+
+    def _settings(self) -> tuple[Any, ...]:
+        return self.loop.carried, self.grads
 
 
 class Choice(Block):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from burnpy.backend.plans.recording import Node, Ref
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+
+if TYPE_CHECKING:
+    from burnpy.backend.plans.signature import Signature
 
 
 class Launch(Protocol):
@@ -96,6 +99,28 @@ class Executor(Protocol):
         Args:
             node: the node.
             bounds: the least and the largest possible element of values of ints that were checked, by number.
+        """
+        ...
+
+    def unrolled(
+        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> NodeLaunch | None:
+        """Return the launch of a program of numbers; None if the backend has no kernel for it.
+
+        Args:
+            program: the program, with an input for each element.
+            operands: the arrays that it reads.
+            inputs: for each input the number of its array, and the position of its element.
+            outputs: likewise for each output and the arrays of results.
+        """
+        ...
+
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a node with the group that follows it and reads its result; None if it has none.
+
+        Args:
+            node: the node.
+            signature: the signature of a group with one result, of the shape of the node, and without numbers.
         """
         ...
 

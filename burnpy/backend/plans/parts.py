@@ -7,6 +7,7 @@ from typing import Any
 
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.plans.explain import OperationPart, PlanExplanation, ProgramPart
+from burnpy.backend.plans.finishing import Finished
 from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.graph import operations
 from burnpy.backend.plans.grouping import Group
@@ -18,6 +19,7 @@ _HELPERS = {
     "foreach": "a formula for all parameters, which has a kernel of its own",
     "defer_check": "a check of values",
     "bounded": "a check of indices",
+    "unrolled": "operations on few elements, one number at a time",
     "count_update": "counts the updates",
 }
 """Why some calls are no parts of programs."""
@@ -26,10 +28,11 @@ _HELPERS = {
 def parts_of(writer: Any) -> Iterator[ProgramPart | OperationPart]:
     """Yield the parts of a plan, given its `burnpy.backend.plans.writer.Writer`."""
     for unit in writer.units:
-        if isinstance(unit, Group):
-            signature = writer.launches[id(unit)][1]
+        if isinstance(unit, (Group, Finished)):
+            group = unit.group if isinstance(unit, Finished) else unit
+            program = writer.launches[id(group)][1].program
             names = tuple([node.name for node in unit.nodes])
-            yield ProgramPart(signature.name, names, unit.domain, unit.split, _line(unit.nodes[-1]), signature.text)
+            yield ProgramPart(program.name, names, group.domain, group.split, _line(unit.nodes[-1]), program.text)
         else:
             yield _operation(writer, unit.node)
 

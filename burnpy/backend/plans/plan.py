@@ -10,9 +10,10 @@ from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.parts import parts_of
 from burnpy.backend.plans.recording import Recording
-from burnpy.backend.plans.rewriting import activated, folded, rewritten
+from burnpy.backend.plans.rewriting import activated, folded, rewritten, turned
 from burnpy.backend.plans.step_loops import StepLoop
-from burnpy.backend.plans.writer import Writer
+from burnpy.backend.plans.unrolling import unrolled
+from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Value
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Plan:
         fuse: whether operations that follow each other become programs; otherwise the outputs have the bits that the
             operations give.
         donated: the positions of inputs whose memory outputs may take.
+        unroll: whether operations on few elements are computed one number at a time, see `unrolled`.
 
     >>> from burnpy.backend import NumPy
     >>> from burnpy.backend.decorators.recorded import Recorded
@@ -39,7 +41,12 @@ class Plan:
     """
 
     def __init__(
-        self, recording: Recording, device: Backend, fuse: bool = True, donated: Set[int] = frozenset()
+        self,
+        recording: Recording,
+        device: Backend,
+        fuse: bool = True,
+        donated: Set[int] = frozenset(),
+        unroll: bool = False,
     ) -> None:
         start = perf_counter()
         self.recording = recording
@@ -48,9 +55,11 @@ class Plan:
         constants = dict(recording.constants)
         executor = device.executor() if fuse else None
         if executor is not None:
-            nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
+            nodes, numbers = folded(rewritten(turned(nodes, recording), outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)
             constants |= numbers
+            if unroll:
+                nodes = unrolled(nodes, outputs, numbers_in(constants), executor)
         self._writer = Writer(
             device,
             executor,

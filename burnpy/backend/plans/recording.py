@@ -57,20 +57,34 @@ class Node:
 
 
 class Recording:
-    """The nodes of a computation, its inputs, constants and outputs."""
+    """The nodes of a computation, its inputs, constants and outputs.
 
-    def __init__(self) -> None:
+    Args:
+        whole: the recording whose values these are, if it is a part; new values have numbers of their own.
+    """
+
+    def __init__(self, whole: Recording | None = None) -> None:
         self.nodes: list[Node] = []
         self.inputs: list[Ref] = []  #: primitives, and generators whose shape is ()
         self.constants: dict[int, Any] = {}  #: the primitives that come from outside, by the number of the value
         self.outputs: list[Ref] = []
+        self.transposed = set[int]()  #: the inputs and constants that are matrices whose columns lie together
         self.closed = False  #: whether it is complete
-        self._count = 0
+        self._count: int = 0 if whole is None else whole._count
 
     def new(self, shape: Shape, dtype: DType) -> Ref:
         """Return a new value."""
         self._count += 1
         return Ref(self._count - 1, tuple(shape), dtype)
+
+    def given(self, value: Any) -> Ref:
+        """Return a new value that stands for a primitive from outside."""
+        ref = self.new(value.shape, value.dtype)
+        if len(ref.shape) == 2 and getattr(value, "flags", None) is not None:
+            flags = value.flags
+            if flags.f_contiguous and not flags.c_contiguous:
+                self.transposed.add(ref.number)
+        return ref
 
     def generator(self) -> Ref:
         """Return a random generator as a further input."""

@@ -10,7 +10,7 @@ from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 
 def part(whole: Recording, nodes: Sequence[Node], inputs: Iterable[Ref], outputs: Iterable[Ref]) -> Recording:
     """Return some nodes of a recording as a recording of their own, with other inputs and outputs."""
-    own = Recording()
+    own = Recording(whole)
     own.nodes, own.inputs, own.outputs, own.constants = list(nodes), list(inputs), list(outputs), whole.constants
     return own
 

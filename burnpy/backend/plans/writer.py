@@ -8,21 +8,29 @@ made by each replay.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.call_runs import CallRun
 from burnpy.backend.plans.executor import Executor, Joined, Launch, NodeLaunch, Number
+from burnpy.backend.plans.finishing import Finished, finished
 from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.results import Results
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import Source
 from burnpy.backend.plans.storage import Storage
+from burnpy.backend.plans.unrolling import UNROLLED
 from burnpy.backend.programs import ProgramError, trace
 
 _VIEWS = ("reshape", "permute", "slice", "expand", "detach")
+
+
+def numbers_in(constants: Mapping[int, Any]) -> dict[int, float]:
+    """Return the constants that are one number, by the numbers of their values."""
+    return {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
 
 
 class Writer:
@@ -50,31 +58,32 @@ class Writer:
     ) -> None:
         self.device, self.executor = device, executor
         self.inputs, self.outputs, self.constants = inputs, outputs, constants
-        self.donated = [inputs[k] for k in sorted(donated)]  #: those that nothing overwrites yet
-        self._donated = {ref.number: k for k, ref in enumerate(inputs) if k in donated}
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
-        numbers = {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
-        self.grouping = Grouping(nodes, numbers) if executor is not None else None
+        self.grouping = Grouping(nodes, numbers_in(constants)) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
         self.units: list[Any] = []
         self.launches: dict[int, tuple[Launch, Signature]] = {}
         for unit in units:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
+        if executor is not None:
+            self.units = finished(self.units, outputs, self.launches, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:
-            if isinstance(unit, Group):
+            group = unit.group if isinstance(unit, Finished) else unit
+            if group is not unit or isinstance(unit, Single):
+                flat.append(unit.node)
+            if isinstance(group, Group):
                 assert self.grouping is not None
-                parts = [Node("", tuple(self.grouping.arguments(n)), n.results, False, ()) for n in unit.nodes]
+                parts = [Node("", tuple(self.grouping.arguments(n)), n.results, False, ()) for n in group.nodes]
                 fused.update(map(id, parts))
                 flat += parts
-            else:
-                flat.append(unit.node)
         self.sharing = Sharing(flat, outputs, fused)
-        self._count = len(flat)  # which is the last use of outputs
-        self.kept: dict[int, str] = {}  #: the names of values in the plan's memory
+        self._results = Results(self.source, self.storage, self.sharing, len(flat), inputs, donated)
+        self._kept = self._results.kept
+        self._takes_free = bool(donated)
         self._bounds: dict[int, tuple[int, int]] = {}  # of checked ints
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
@@ -82,7 +91,7 @@ class Writer:
 
     def name(self, ref: Ref) -> str:
         """Return the name of a value."""
-        kept = self.kept.get(ref.number)
+        kept = self._kept.get(ref.number)
         if kept is not None:
             return kept
         constant = self.constants.get(ref.number)
@@ -94,8 +103,8 @@ class Writer:
             return [unit]
         made = self._launch(unit)
         if made is None:
-            for node in unit.nodes:
-                self.grouping.producer.pop(node.results.number, None)  # type: ignore[union-attr]  # there is one
+            for ref in refs_in([node.results for node in unit.nodes]):
+                self.grouping.producer.pop(ref.number, None)  # type: ignore[union-attr]  # there is one
             return [Single(node, k) for k, node in enumerate(unit.nodes)]
         self.launches[id(unit)] = made
         return [unit]
@@ -125,7 +134,7 @@ class Writer:
         try:
             program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
             launch = self.executor.program(program, *group.sizes)
-            signature.text = program.text
+            signature.program = program
         except ProgramError:
             return None
         return None if launch is None else (launch, signature)
@@ -153,82 +162,45 @@ class Writer:
 
     def _write(self) -> None:
         """Write all units, with the end of each value after its last use."""
-        places: dict[int, list[tuple[int, int]]] = {}
         position = 0
         ends: dict[int, list[str]] = {}
         for unit in self.units:
-            nodes = unit.nodes if isinstance(unit, Group) else [unit.node]
+            nodes = [unit.node] if isinstance(unit, Single) else unit.nodes
             stop = position + len(nodes)
-            scratch: list[tuple[int, int]] = []
             if isinstance(unit, Group):
-                self._group(unit, stop, places, scratch)
+                self._group(unit, stop)
+            elif isinstance(unit, Finished):
+                self._node_launch(unit.signature.outputs, unit.launch, position, stop)
             else:
-                self._single(unit.node, position, stop, places, scratch)
-            for place in scratch:
-                self.storage.arena.free(place)
+                self._single(unit.node, position, stop)
+            self._results.end(position, stop)
             for node in nodes:
                 for ref in refs_in(node.results):
                     if ref.number in self._made:
                         ends.setdefault(self.sharing.last[self.sharing.root(ref)], []).append(f"v{ref.number}")
             for at in range(position, stop):
-                for place in places.pop(at, ()):
-                    self.storage.arena.free(place)
                 if ends.get(at):
                     self._run.drop(ends.pop(at))
             position = stop
         self._run.end()
 
-    def _overwritable(self, ref: Ref, before: int, only: Ref | None) -> Ref | None:
-        """Return a donated input of a value's shape and dtype, which nothing needs from a position on.
-
-        It is ``only``, if that is given.
-        """
-        for given in self.donated if only is None else [given for given in self.donated if given is only]:
-            fits = given.shape == ref.shape and given.dtype == ref.dtype
-            if fits and self.sharing.last.get(self.sharing.root(given), -1) < before:
-                self.donated.remove(given)
-                return given
-        return None
-
-    def _result(
-        self, ref: Ref, before: int, stop: int, places: dict[int, list[tuple[int, int]]], only: Ref | None = None
-    ) -> str:
-        """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
-
-        Args:
-            ref: the result.
-            before: the position before which donated inputs must have been used last, to be overwritten.
-            stop: the position after the unit.
-            places: the places to free, by position.
-            only: the only donated input that may be overwritten, if not any.
-        """
-        assert self.executor is not None
-        last = self.sharing.last[self.sharing.root(ref)]
-        name = f"v{ref.number}"
-        if last >= self._count:
-            shape, dtype = self.source.bind(ref.shape), self.source.bind(ref.dtype)
-            new = f"{self.source.bind(self.executor.empty, 'f')}({shape}, {dtype})"
-            given = self._overwritable(ref, before, only)
-            choice = "" if given is None else f"v{given.number} if {self._donated[given.number]} in free else "
-            self.source.prepare(f"{name} = {choice}{new}")
+    def _result(self, ref: Ref, before: int, stop: int, only: Ref | None = None, operands: Sequence[Ref] = ()) -> str:
+        """Return the name of memory for a result, see `Results.new`."""
+        name = self._results.new(ref, before, stop, only, operands)
+        if ref.number not in self._kept:
             self._contiguous.add(ref.number)
             self._made.add(ref.number)
-            return name
-        place = self.storage.arena.take(ref.shape, ref.dtype)
-        places.setdefault(max(last, stop - 1), []).append(place)
-        self.storage.array(name, place, ref.shape, ref.dtype)
-        self.kept[ref.number] = name
         return name
 
-    def _operand(self, ref: Ref, scratch: list[tuple[int, int]]) -> str:
+    def _operand(self, ref: Ref) -> str:
         """Return the name of a value as a C-contiguous array."""
         assert self.executor is not None
         name = self.name(ref)
-        if ref.number in self.kept:
+        if ref.number in self._kept:
             if self.executor.is_contiguous(self.storage.models[name]):
                 return name
             self._run.end()
-            copy = self.storage.scratch(ref.shape, ref.dtype, scratch)
+            copy = self._results.scratch(ref.shape, ref.dtype)
             self.source.write(f"{copy}[...] = {name}")
             return copy
         convert = self.executor.contiguous if ref.shape else self.executor.number
@@ -240,41 +212,36 @@ class Writer:
             self._contiguous.add(ref.number)
         return name
 
-    def _group(
-        self, group: Group, stop: int, places: dict[int, list[tuple[int, int]]], scratch: list[tuple[int, int]]
-    ) -> None:
+    def _group(self, group: Group, stop: int) -> None:
         launch, signature = self.launches[id(group)]
         before = stop if launch.in_place else stop - len(group.nodes)
-        arrays = [self._operand(ref, scratch) for ref in signature.arrays]
+        arrays = [self._operand(ref) for ref in signature.arrays]
         for k, ref in enumerate(signature.arrays):
             if ref.number in signature.repeated:
-                arrays[k] = self._repeated(ref, arrays[k], group.sizes[0], scratch)
-        numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in signature.numbers]
-        results = [self._result(ref, before, stop, places) for ref in signature.outputs]
-        rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
+                arrays[k] = self._repeated(ref, arrays[k], group.sizes[0])
+        numbers = [Number(self._operand(ref), ref.dtype) for ref in signature.numbers]
+        operands = [ref for ref in signature.arrays if launch.in_place and ref.shape == group.domain]
+        results = [self._result(ref, before, stop, None, operands) for ref in signature.outputs]
+        rooms = [self._results.scratch(shape, dtype) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
 
-    def _repeated(self, ref: Ref, name: str, rows: int, scratch: list[tuple[int, int]]) -> str:
+    def _repeated(self, ref: Ref, name: str, rows: int) -> str:
         """Write that the elements of an array are repeated until there is one for each row, and return the name."""
         assert self.executor is not None
         launch = self.executor.program(repetition(ref.dtype.name), rows // math.prod(ref.shape), math.prod(ref.shape))
         assert launch is not None  # as the program that reads it has one
-        copy = self.storage.scratch((rows, 1), ref.dtype, scratch)
+        copy = self._results.scratch((rows, 1), ref.dtype)
         self._run.add(launch, [name], [copy])
         return copy
 
-    def _single(
-        self,
-        node: Node,
-        position: int,
-        stop: int,
-        places: dict[int, list[tuple[int, int]]],
-        scratch: list[tuple[int, int]],
-    ) -> None:
+    def _single(self, node: Node, position: int, stop: int) -> None:
         source = self.source
-        launch = None if self.executor is None else self.executor.launch(node, self._bounds)
+        if node.name == UNROLLED:
+            launch: NodeLaunch | None = node.args[0]
+        else:
+            launch = None if self.executor is None else self.executor.launch(node, self._bounds)
         if launch is not None:
-            self._node_launch(node, launch, position, stop, places, scratch)
+            self._node_launch([*refs_in(node.results)], launch, position, stop)
             return
         if node.name == "bounded":
             self._bounds[node.results.number] = node.args[1:3]
@@ -285,7 +252,7 @@ class Writer:
                 return
             self._run.end()
             if node.name == PLACED:
-                self._place(node, self._result(node.results, position, stop, places))
+                self._place(node, self._result(node.results, position, stop))
                 return
             if node.name == "accumulate_slice" and position in self.sharing.overwritten and self._add_part(node):
                 return
@@ -294,59 +261,42 @@ class Writer:
         self._run.end()
         self._made.update(ref.number for ref in refs_in(node.results))
         args = [source.expression(x, self.name) for x in node.args]
-        if node.name == "foreach" and self.donated:
-            args[4] = self._owned(node, position)
+        if node.name == "foreach" and self._results.donated:
+            args[4] = self._results.owned([ref for column in node.args[1][2:] for ref in column], position)
         if node.name.startswith("accumulate") and position not in self.sharing.overwritten:
             args[0] = f"{source.bind(self.device.mul, 'f')}({args[0]}, 1)"
         target = source.target(node.results, self.name)
         source.write(f"{target}{source.bind(getattr(self.device, node.name), 'f')}({', '.join(args)})")
 
-    def _node_launch(
-        self,
-        node: Node,
-        launch: NodeLaunch,
-        position: int,
-        stop: int,
-        places: dict[int, list[tuple[int, int]]],
-        scratch: list[tuple[int, int]],
-    ) -> None:
-        """Write a node that has a launch of its own."""
-        arrays = [self._operand(ref, scratch) for ref in launch.operands]
-        numbers = [Number(self._operand(ref, scratch), ref.dtype) for ref in launch.numbers]
+    def _node_launch(self, outputs: Sequence[Ref], launch: NodeLaunch, position: int, stop: int) -> None:
+        """Write a node that has a launch of its own, given its results."""
+        arrays = [self._operand(ref) for ref in launch.operands]
+        numbers = [Number(self._operand(ref), ref.dtype) for ref in launch.numbers]
         results = []
-        for k, ref in enumerate(refs_in(node.results)):
+        for k, ref in enumerate(outputs):
             given = launch.overwrites(k)
-            results.append(self._result(ref, position if given is None else stop, stop, places, given))
-        rooms = [self.storage.scratch(shape, dtype, scratch) for shape, dtype in launch.scratch]
+            results.append(self._result(ref, position if given is None else stop, stop, given))
+        rooms = [self._results.scratch(shape, dtype) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
 
-    def _owned(self, node: Node, position: int) -> str:
-        """Return whether a formula of lists may overwrite all lists after the second, as donated inputs."""
-        states = [ref for column in node.args[1][2:] for ref in column]
-        fits = all(r.number in self._donated and self.sharing.last[self.sharing.root(r)] == position for r in states)
-        if not states or not fits or any(ref not in self.donated for ref in states):
-            return "False"
-        for ref in states:
-            self.donated.remove(ref)
-        return " and ".join(f"{self._donated[ref.number]} in free" for ref in states)
-
     def _place(self, node: Node, name: str) -> None:
-        """Write a slice, and zeros beside it, into memory for the result."""
+        """Write slices, and zeros beside them, into memory for the result."""
         assert self.executor is not None
-        shape, key = node.results.shape, node.args[1]
-        for other in beside(key, shape):
+        keys, grads = node.args
+        for other in beside(keys, node.results.shape) or ():
             self.source.write(f"{self._part(node.results, name, other)}.fill(0.0)")
-        part = self._part(node.results, name, key)
-        self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(node.args[2])}, 0.0, {part})")
+        for key, grad in zip(keys, grads, strict=True):
+            part = self._part(node.results, name, key)
+            self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(grad)}, 0.0, {part})")
 
     def _add_part(self, node: Node) -> bool:
         """Write an addition to a slice of the plan's memory; return whether it is one."""
         assert self.executor is not None
         total, key, grad = node.args
-        name = self.kept.get(total.number)
+        name = self._kept.get(total.number)
         if name is None:
             return False
-        self.kept[node.results.number] = name
+        self._kept[node.results.number] = name
         part = self._part(total, name, key)
         self.source.write(f"{self.source.bind(self.executor.add, 'f')}({part}, {self.name(grad)}, {part})")
         return True
@@ -357,19 +307,18 @@ class Writer:
         source, (x, dim, index, src) = self.source, node.args
         if self.sharing.root(src) == self.sharing.root(x):
             return False
-        own = next((given for given in self.donated if given == x), None)
-        if own is None or self._overwritable(node.results, position + 1, own) is None:
+        own = next((given for given in self._results.donated if given == x), None)
+        if own is None or self._results.overwritable(node.results, position + 1, own) is None:
             return False
         self._made.add(node.results.number)
-        owned = f"{self._donated[own.number]} in free"
-        arguments = f"{self.name(x)}, {owned}, {dim}, {self.name(index)}, {self.name(src)}"
+        arguments = f"{self.name(x)}, {self._results.free(own)}, {dim}, {self.name(index)}, {self.name(src)}"
         source.write(f"v{node.results.number} = {source.bind(self.executor.put, 'f')}({arguments})")
         return True
 
     def _part(self, ref: Ref, name: str, key: tuple[Any, ...]) -> str:
         """Return the expression of a part of a value, which in the plan's memory is made once."""
         assert self.executor is not None
-        if ref.number not in self.kept:
+        if ref.number not in self._kept:
             return f"{self.source.bind(self.executor.part, 'f')}({name}, {self.source.bind(key)})"
         return self.storage.view(
             None, self.executor.part, name, (key,), self.executor.part(self.storage.models[name], key)
@@ -382,17 +331,17 @@ class Writer:
         """
         assert self.executor is not None
         name, method = self.name(node.args[0]), getattr(self.device, node.name)
-        if node.args[0].number in self.kept:
+        if node.args[0].number in self._kept:
             model = self.storage.models[name]
             view = method(model, *node.args[1:])
             if self.device.storage_of(view)[0] == self.device.storage_of(model)[0]:
                 own = f"v{node.results.number}"
-                self.kept[node.results.number] = self.storage.view(own, method, name, node.args[1:], view)
+                self._kept[node.results.number] = self.storage.view(own, method, name, node.args[1:], view)
                 return True
         expression = self.executor.view(node, name)
         if expression is None:
             return False
-        if node.args[0].number in self.kept or self._run.writes(name):  # which may copy what the run is to write
+        if node.args[0].number in self._kept or self._run.writes(name):  # which may copy what the run is to write
             self._run.end()
         self._made.add(node.results.number)
         self.source.write(f"{self.name(node.results)} = {expression}")
@@ -405,7 +354,7 @@ class Writer:
 
     def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
         """Return a function that makes a replay with memory of its own."""
-        parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * bool(self._donated)
+        parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * self._takes_free
         result = f"[{', '.join(self.name(ref) for ref in self.outputs)}]"
         define = self.source.definition(parameters, result, name, self.storage.names)
         self.storage.models = dict.fromkeys(self.storage.models)  # their memory is needed no longer

@@ -90,11 +90,11 @@ ELEMENTWISE = frozenset(
     (
         *("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "neg", "abs", "sign", "floor", "ceil", "round"),
-        *("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "sigmoid", "erf"),
+        *("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "sigmoid", "erf", "erfc", "erfinv"),
     )
 )
 """The elementwise operations of programs: those of `Backend` with the same name."""
-FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos"))
+FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "erfinv", "sin", "cos"))
 """Those of them that take many instructions of a machine."""
 REDUCTIONS = frozenset(("sum", "amax"))
 

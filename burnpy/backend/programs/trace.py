@@ -162,6 +162,14 @@ class Tracer(Backend):
         """The error function, an instruction of its own."""
         return self.elementwise("erf", (x,), x.dtype)
 
+    def erfc(self, x: Any) -> Any:
+        """1 - erf, an instruction of its own."""
+        return self.elementwise("erfc", (x,), x.dtype)
+
+    def erfinv(self, x: Any) -> Any:
+        """The inverse of erf, an instruction of its own."""
+        return self.elementwise("erfinv", (x,), x.dtype)
+
     def sigmoid(self, x: Any) -> Any:
         """The logistic sigmoid, an instruction of its own."""
         return self.elementwise("sigmoid", (x,), x.dtype)

@@ -101,7 +101,8 @@ class AdaptiveMethod:
         ratio = self._norm(new.error.detach(), s.y.detach(), new.y.detach())
         ok = ratio <= 1.0
         usable = ratio == ratio  # no NaN
-        factor = where(usable, (ratio.maximum(1e-30) ** (-1.0 / self.order) * SAFETY).clamp(LEAST, MOST), LEAST)
+        root = (ratio.maximum(1e-30).log() * (-1.0 / self.order)).exp()  # which kernels have, unlike powers
+        factor = where(usable, (root * SAFETY).clamp(LEAST, MOST), LEAST)
         size = h.detach() * factor.minimum(s.growth)
         t = where(last, self.end, s.t + h)
         eps = float(np.finfo(s.y.dtype).eps)

@@ -144,8 +144,8 @@ def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
         host, so that a compiled function may call the model.
 
     Raises:
-        LoadingError: the file is damaged, or has operators, attributes or data types without a counterpart, all of
-            which are named.
+        LoadingError: the file is damaged, or has operators, attributes or data types without a counterpart; all of
+            them are named.
         MissingPackageError: onnx is not installed.
 
     >>> import pytest; onnx = pytest.importorskip("onnx")

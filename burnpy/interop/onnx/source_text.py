@@ -88,8 +88,8 @@ def source(path: str | os.PathLike[str], name: str = "Model") -> str:
     >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), path)
     >>> print(interop.onnx.source(path).partition("def forward")[2])
     (self, x: Any) -> Any:
-        linear = shapes.linear(x, self.w_0_weight.value, self.w_0_bias.value)
-        output = linear.relu()
+        add_4 = shapes.linear(x, self.w_0_weight.value, self.w_0_bias.value)
+        output = add_4.relu()
         return output
     <BLANKLINE>
     """

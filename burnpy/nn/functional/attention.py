@@ -80,6 +80,12 @@ def scaled_dot_product_attention(
     name = "scaled_dot_product_attention"
     query, key, value = floats(name, 3, query=query, key=key, value=value)
     q, k, v = query.shape, key.shape, value.shape
+    if window is not None:
+        positive(name, window=window)
+        if not causal:
+            raise ArgumentError(
+                f"{name}() got window={window} without causal=True; a window is the last keys up to each query"
+            )
     for word, shape, form in (("query", q, "(…, T, E)"), ("key", k, "(…, S, E)"), ("value", v, "(…, S, F)")):
         dims_at_least(name, word, shape, 2, form)
     if enable_gqa and q[:-2] != k[:-2]:
@@ -103,8 +109,8 @@ def scaled_dot_product_attention(
         query, key, value, placed = together(name, query, key, value, mask)
         _check_mask(name, placed, scores_shape)
         refuse_wider(name, "queries", query.dtype, mask=placed)
-    if window is not None:
-        key, value, placed, first = _within(name, window, key, value, placed, first, q[-2])
+    if window is not None and first is not None:
+        key, value, placed, first = _within(window, key, value, placed, first, q[-2])
     if not dropout_p and softcap is None and not isinstance(placed, Tensor):
         device: Any = query.device
         primitives = (query._primitive, key._primitive, value._primitive)
@@ -130,25 +136,32 @@ def _grouped(
             "(…, H, T, E), (…, G, S, E) and (…, G, S, F), where G divides H"
         )
     heads, shared = q[-3], k[-3]
+    group = heads // shared
     if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
         if mask.shape[-3] not in (1, heads):
             raise ShapeError(f"{name}() got a mask of shape {mask.shape} for {heads} heads of queries")
-        split = (1, 1) if mask.shape[-3] == 1 else (shared, heads // shared)
+        split = (1, 1) if mask.shape[-3] == 1 else (shared, group)
         mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
-    groups = query.reshape((*q[:-3], shared, heads // shared, *q[-2:]))
+    groups = query.reshape((*q[:-3], shared, group, *q[-2:]))
+    if q[-2] == 1:  # the heads of a group are as many queries, and no key is read twice
+        first = _first_query(name, 1, k[-2], settings.pop("causal"), settings.pop("offset"))
+        window = settings.pop("window")
+        if first is not None:
+            seen = slice(0 if window is None else max(first - window + 1, 0), max(first + 1, 0))
+            key, value = key[..., seen, :], value[..., seen, :]
+            mask = mask[..., seen] if isinstance(mask, (BoolTensor, Tensor)) and mask.shape[-1] > 1 else mask
+        if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
+            mask = mask.squeeze(-2)
+        out = scaled_dot_product_attention(groups.squeeze(-2), key, value, mask, **settings)
+        return out.reshape((*q[:-1], v[-1]))
     out = scaled_dot_product_attention(groups, key.unsqueeze(-3), value.unsqueeze(-3), mask, **settings)
     return out.flatten(-4, -3)
 
 
 def _within(
-    name: str, window: int, key: Tensor[B], value: Tensor[B], mask: Any, first: int | None, queries: int
+    window: int, key: Tensor[B], value: Tensor[B], mask: Any, first: int, queries: int
 ) -> tuple[Tensor[B], Tensor[B], Any, int]:
     """Return the keys and values that windows of the last keys have, their mask, and the offset of the queries."""
-    positive(name, window=window)
-    if first is None:
-        raise ArgumentError(
-            f"{name}() got window={window} without causal=True; a window is the last keys up to each query"
-        )
     begin = min(max(0, first - window + 1), key.shape[-2])  # before it no query attends to a key
     if begin:
         key, value, first = key[..., begin:, :], value[..., begin:, :], first - begin

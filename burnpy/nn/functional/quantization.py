@@ -10,7 +10,6 @@ from burnpy.backend.operations.quantization import dequantized
 from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive_int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import index_of, together
-from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -138,9 +137,7 @@ def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tens
     ints = _ints("quantized_linear", scale, weight)
     _check("quantized_linear", x.shape, ints, scale.shape, None if bias is None else bias.shape)
     device: Any = x._device
-    product = new_tensor(
-        type(x), device, device.quantized_matmul(x.to_dtype(scale.dtype)._primitive, ints, scale._primitive)
-    )
+    product = x._like(device.quantized_matmul(x.to_dtype(scale.dtype)._primitive, ints, scale._primitive))
     return product if bias is None else product + bias
 
 

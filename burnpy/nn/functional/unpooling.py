@@ -156,7 +156,8 @@ def _max_unpool(
     area = prod(sizes)
     flat = in_range(device, flat, area, False, f"{operation}()", len(lead), (*lead, area))
     values = device.reshape(x._primitive, (*lead, prod(places)))
-    out = device.scatter(device.full((*lead, area), 0.0, x.dtype), len(lead), flat, values)
+    zeros = device.expand(device.full((), 0.0, x.dtype), (*lead, area))
+    out = device.scatter(zeros, len(lead), flat, values)
     return x._like(device.reshape(out, (*lead, *sizes)))
 
 

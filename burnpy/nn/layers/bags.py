@@ -8,6 +8,7 @@ from burnpy.nn.argument_checks import check_choice, positive
 from burnpy.nn.functional.bags import BagMode, embedding_bag
 from burnpy.nn.functional.dense import padding_row
 from burnpy.nn.init import Initializer, Normal
+from burnpy.nn.layers.dense import with_zero_row
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
 from burnpy.typevars import B, I
@@ -59,7 +60,7 @@ class EmbeddingBag(Module[B]):
         self.include_last_offset = include_last_offset
         self.padding_idx = padding_row(count, padding_idx)
         weight = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(weight if self.padding_idx is None else weight.at[self.padding_idx].set(0.0))
+        self.weight = Param(with_zero_row(weight, self.padding_idx))
 
     def forward(
         self, index: Ints[B], offsets: Ints[B] | None = None, *, per_sample_weights: Tensor[B] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from burnpy.nn.argument_checks import positive
+from burnpy.nn.empty_weights import is_filled
 from burnpy.nn.functional.dense import bilinear, embedding, linear, padding_row
 from burnpy.nn.functional.quantization import QuantizedDType
 from burnpy.nn.init import Initializer, Normal, around_zero
@@ -76,7 +77,7 @@ class Linear(Module[B]):
         return QuantizedLinear(self, dtype, group_size=group_size)
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
         return {"weight": "weight.T"}
 
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
@@ -178,7 +179,7 @@ class Embedding(Module[B]):
         positive("Embedding", count=count, size=size)
         self.padding_idx = padding_row(count, padding_idx)
         weight = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(weight if self.padding_idx is None else weight.at[self.padding_idx].set(0.0))
+        self.weight = Param(with_zero_row(weight, self.padding_idx))
 
     def forward(self, index: Ints[B]) -> Tensor[B]:
         """Look up ints of any shape; the output has shape (*shape, size)."""
@@ -197,3 +198,8 @@ class Embedding(Module[B]):
     def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
+
+
+def with_zero_row(weight: Tensor[B], row: int | None) -> Tensor[B]:
+    """Return initial vectors with zeros in the row of padding, if there is one and they have values."""
+    return weight if row is None or not is_filled(weight) else weight.at[row].set(0.0)

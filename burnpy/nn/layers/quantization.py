@@ -25,7 +25,7 @@ class QuantizedLinear(Module[B]):
 
     Args:
         linear: the layer, whose bias is shared.
-        dtype: "int8" or "int4".
+        weight_dtype: "int8" or "int4".
         group_size: the number of weights of an output that share a scale; by default all in 8 bits, and 32 in 4 bits.
 
     Raises:
@@ -36,7 +36,7 @@ class QuantizedLinear(Module[B]):
     >>> from burnpy.nn import Linear
     >>> layer = QuantizedLinear(Linear(64, 2, device=NumPy), "int4")
     >>> layer
-    QuantizedLinear(64, 2, dtype='int4', group_size=32)  2 parameters
+    QuantizedLinear(64, 2, weight_dtype='int4', group_size=32)  2 parameters
       weight  (2, 32) buffer
       scale  (2, 2) buffer
       bias  (2,)
@@ -44,8 +44,10 @@ class QuantizedLinear(Module[B]):
     (3, 2)
     """
 
-    def __init__(self, linear: Linear[B], dtype: QuantizedDType = "int8", *, group_size: int | None = None) -> None:
-        weight, scale = quantize(linear.weight.value, dtype, group_size=group_size)
+    def __init__(
+        self, linear: Linear[B], weight_dtype: QuantizedDType = "int8", *, group_size: int | None = None
+    ) -> None:
+        weight, scale = quantize(linear.weight.value, weight_dtype, group_size=group_size)
         self.weight, self.scale, self.bias = IntBuffer(weight), Buffer(scale), linear.bias
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
@@ -58,14 +60,14 @@ class QuantizedLinear(Module[B]):
         return dequantize(self.weight.value, self.scale.value)
 
     @property
-    def dtype(self) -> QuantizedDType:
+    def weight_dtype(self) -> QuantizedDType:
         """The size of the ints."""
         return "int8" if self.weight.dtype.name == "int8" else "int4"
 
     @property
     def in_features(self) -> int:
         """The size of the last dimension of the input."""
-        return self.weight.shape[1] * (1 if self.dtype == "int8" else 2)
+        return self.weight.shape[1] * (1 if self.weight_dtype == "int8" else 2)
 
     @property
     def out_features(self) -> int:
@@ -79,7 +81,7 @@ class QuantizedLinear(Module[B]):
 
     def extra_repr(self) -> str:
         """Return the sizes and settings."""
-        sizes = f"{self.in_features}, {self.out_features}, dtype={self.dtype!r}"
+        sizes = f"{self.in_features}, {self.out_features}, weight_dtype={self.weight_dtype!r}"
         return sizes if self.scale.shape[1] == 1 else f"{sizes}, group_size={self.group_size}"
 
     def valid(self: QuantizedLinear[Autodiff[I]]) -> QuantizedLinear[I]:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import burnpy.func as func
-from burnpy import Autodiff, IntTensor, Tensor, compiled, manual_seed, where
+from burnpy import Autodiff, IntTensor, Tensor, cat, compiled, manual_seed, stack, where
 from burnpy.autodiff import custom_vjp
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, RecordingError, ShapeError
+from burnpy.backend.plans.explain import OperationPart
 from burnpy.func import cond, scan, while_loop
 from burnpy.func.pytree import flatten
 from burnpy.nn import Linear
+from burnpy_numpy.kernels.kernel import kernels_enabled
 
 rng = np.random.default_rng(0)
 Train = Autodiff[NumPy]
@@ -234,8 +236,52 @@ def test_while_loop_runs_as_long_as_each_value_needs() -> None:
     agree(f, (x, w), (x * 20.0, w), (x * 1000.0, w))
     agree(lambda x, w: func.jvp(lambda x: f(x, w)[0], x, w), (x, w), (x * 20.0, w))
     agree(lambda x, w: func.jvp(lambda w: f(x, w)[0], w, x), (x, w), (x * 20.0, w))
-    with pytest.raises(RecordingError, match="differentiates while_loop\\(\\) in reverse"):
-        compiled(func.grad(lambda x, w: f(x, w)[0].sum()))(x, w)
+    agree(func.grad(lambda x, w: f(x, w)[0].sum(), (0, 1)), (x, w), (x * 20.0, w), (x * 1000.0, w))
+
+
+def test_gradients_of_a_while_loop() -> None:
+    """By the state, by closures, and where some leaves depend on them after some steps only."""
+
+    def f(x: Any, w: Any, start: Any) -> Any:
+        def step(s: Any) -> Any:
+            return {"x": s["x"] * w + s["lag"], "lag": s["x"].sum() * 0.1, "count": s["count"] + 1.0}
+
+        state = {"x": x, "lag": start, "count": start * 0.0}
+        last = while_loop(lambda s: (s["x"].abs() < w * 50.0).all(), step, state)
+        return last["x"].sum() * last["lag"] + last["count"]
+
+    x, w, start = x64(2).abs() + 0.5, x64(2).abs() + 1.5, x64()
+    agree(func.grad(f, (0, 1, 2)), (x, w, start), (x * 20.0, w, start), (x * 1000.0, w, start))
+    agree(lambda x, w: func.scan(lambda h, y: (f(h + y, w, y) * x, None), x, x, length=2)[0].sum(), (x, w))
+    large = x64(80).abs() + 0.5
+    agree(
+        func.grad(lambda x, w: while_loop(lambda x: x.sum() < 1e4, lambda x: x * w.sum(), x).sum(), (0, 1)), (large, w)
+    )
+    noisy = compiled(func.grad(lambda x: while_loop(lambda x: x < 9.0, lambda x: x + x.uniform_like(), x)))
+    for wrong, words in ((noisy, "draw random numbers"), (compiled(func.hessian(lambda x: f(x, w, start))), "several")):
+        with pytest.raises(RecordingError, match=words):
+            wrong(x64() if wrong is noisy else x)
+
+
+def test_steps_on_few_elements_are_one_kernel() -> None:
+    def step(state: Any, x: Any) -> Any:
+        a, mask = state
+        b = stack([a[0, 1] * x, a[1, 0].exp(), x / 3.0]).reshape(3, 1).expand(3, 2)
+        c = (cat([b.T, a.flip(0) @ a + (a @ a.T)], 1) + (a[0] @ a[1])).tanh()
+        low = c.amin(1, keepdim=True) + c.amax((0, 1)) + c.mean() + c.sum(0)[2]
+        new = where(mask & (low > 0.0).any(), low.square().sqrt() * 0.3, low.tanh()).expand(2, 2) + a.detach()
+        return (new * 0.5, ~mask | (a > 0.0).all()), c.sum()
+
+    def f(a: Any, xs: Any) -> Any:
+        return scan(step, (a, a.sum() > 0.0), xs)
+
+    a, xs = x64(2, 2), x64(5)
+    agree(f, (a, xs), (-a, xs))
+    agree(func.grad(lambda a, xs: (f(a, xs)[1] * xs).sum(), (0, 1)), (a, xs), (a + 1.0, -xs))
+    fast = compiled(f)
+    fast(a, xs)
+    (body,) = [part.inside[0] for part in fast.plans[0].parts if isinstance(part, OperationPart) and part.inside]
+    assert [part.name for part in body.parts] == ["unrolled"] or not kernels_enabled()
 
 
 def test_eager_branches() -> None:

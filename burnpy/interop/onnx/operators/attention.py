@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import burnpy
 from burnpy.interop.onnx.operators.table import Value, arange, cast, like, operator
 from burnpy.nn import functional
+from burnpy.tensor.joining import cat, stack, where
 from burnpy.tensor.tensor import BoolTensor
 
 
@@ -59,7 +59,7 @@ def attention(
         q, k, v = heads_first(q, q_num_heads), heads_first(k, kv_num_heads), heads_first(v, kv_num_heads)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None:
-        k, v = burnpy.cat([past_key, k], dim=2), burnpy.cat([past_value, v], dim=2)
+        k, v = cat([past_key, k], dim=2), cat([past_value, v], dim=2)
     keys, values = k, v
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
@@ -70,7 +70,7 @@ def attention(
     allowed = _allowed(q, k, offset, bool(is_causal), left_window_size, right_window_size, ends)
     if mask is not None and mask.shape[-1] < k.shape[2]:
         rest = (*mask.shape[:-1], k.shape[2] - mask.shape[-1])
-        mask = burnpy.cat([mask, like(mask, rest, False if isinstance(mask, BoolTensor) else -math.inf)], dim=-1)
+        mask = cat([mask, like(mask, rest, False if isinstance(mask, BoolTensor) else -math.inf)], dim=-1)
     if isinstance(mask, BoolTensor):
         allowed, mask = (mask if allowed is None else allowed & mask), None
     if outputs < 4:
@@ -95,7 +95,7 @@ def _with_scores(
     bounded = (products / softcap).tanh() * softcap if softcap else products
     masked = bounded if mask is None else bounded + cast(mask, q.dtype)
     if allowed is not None:
-        masked = burnpy.where(allowed, masked, -math.inf)
+        masked = where(allowed, masked, -math.inf)
     dead = (masked == -math.inf).all(dim=-1, keepdim=True)
     weights = masked.masked_fill(dead, 0.0).softmax(dim=-1).masked_fill(dead, 0.0)
     return weights @ v, (products, bounded, masked, weights)[mode]
@@ -123,8 +123,8 @@ def rotary_embedding(
     part, rest = heads_last[..., :size], heads_last[..., size:]
     one, two = (part[..., 0::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
     pair = [one * cosines - two * sines, one * sines + two * cosines]
-    out = burnpy.stack(pair, dim=-1).reshape(*part.shape) if interleaved else burnpy.cat(pair, dim=-1)
-    out = burnpy.cat([out, rest], dim=-1) if rest.shape[-1] else out
+    out = stack(pair, dim=-1).reshape(*part.shape) if interleaved else cat(pair, dim=-1)
+    out = cat([out, rest], dim=-1) if rest.shape[-1] else out
     return out.reshape(*packed) if packed else out.transpose(1, 2)
 
 
@@ -165,7 +165,7 @@ def linear_attention(
         state = state + key.unsqueeze(-1) * value.unsqueeze(2)
         read = state.repeat_interleave(q_num_heads // kv_num_heads, dim=1)
         outs.append((queries[:, :, t].unsqueeze(2) @ read).squeeze(2) * factor)
-    out = burnpy.stack(outs, dim=1).reshape(n, steps, -1)
+    out = stack(outs, dim=1).reshape(n, steps, -1)
     return cast(out, dtype), cast(state, kept)
 
 
@@ -174,7 +174,7 @@ def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None,
     """Convolve each channel with its last elements, and return those for the next call as well."""
     size = weight.shape[2] - 1
     before = like(x, (x.shape[0], x.shape[1], size), 0.0) if past is None else past
-    whole = burnpy.cat([before, x], dim=2)
+    whole = cat([before, x], dim=2)
     out = functional.conv1d(whole, weight, bias, groups=x.shape[1])
     out = out if activation == "none" else cast(cast(out, "float32").silu(), x.dtype)
     return out, whole.narrow(2, whole.shape[2] - size, size)

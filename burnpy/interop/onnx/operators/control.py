@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import burnpy
 from burnpy.interop.onnx.operators.table import HOST, Value, operator, tensor
+from burnpy.tensor.joining import stack
 
 Body = Callable[..., list[Value]]
 
@@ -32,7 +32,7 @@ def loop(trips: Value = None, condition: Value = None, *carried: Value, body: Bo
         state = results[: len(state)]
         rows.append(results[len(state) :])
         going, k = bool(flag.item()), k + 1
-    stacked = [burnpy.stack(list(column), dim=0) for column in zip(*rows, strict=True)]
+    stacked = [stack(list(column), dim=0) for column in zip(*rows, strict=True)]
     return (*state, *stacked)
 
 
@@ -66,7 +66,7 @@ def scan(
     out_axes = scan_output_axes or (0,) * len(columns)
     out_back = scan_output_directions or (0,) * len(columns)
     stacked = [
-        burnpy.stack(list(column[::-1] if b else column), dim=axis)
+        stack(list(column[::-1] if b else column), dim=axis)
         for column, axis, b in zip(columns, out_axes, out_back, strict=True)
     ]
     return (*state, *stacked)
@@ -78,4 +78,4 @@ def _scan_of_batch(inputs: tuple[Value, ...], body: Body, count: int, outputs: i
     for n in range(inputs[0].shape[0]):
         own = [x[n] for x in inputs]
         members.append(scan(*own, body=body, num_scan_inputs=count, opset=9, outputs=outputs))
-    return tuple([burnpy.stack(list(column), dim=0) for column in zip(*members, strict=True)])
+    return tuple([stack(list(column), dim=0) for column in zip(*members, strict=True)])

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-import burnpy
 from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.operators.table import Value, cast, onnx_dtype, operator, tensor
 from burnpy.nn import functional
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.joining import maximum as larger
+from burnpy.tensor.joining import minimum as smaller
+from burnpy.tensor.joining import where as select
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 METHODS = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Det", "Erf", "Exp", "IsNaN", "Log"),
@@ -97,13 +99,13 @@ def mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
 @operator("Max")
 def maximum(*xs: Value) -> Value:
     """Return the elementwise maximum of all."""
-    return reduce(burnpy.maximum, xs)
+    return reduce(larger, xs)
 
 
 @operator("Min")
 def minimum(*xs: Value) -> Value:
     """Return the elementwise minimum of all."""
-    return reduce(burnpy.minimum, xs)
+    return reduce(smaller, xs)
 
 
 @operator("Sum")
@@ -121,7 +123,7 @@ def mean(*xs: Value) -> Value:
 @operator("Where")
 def where(condition: Value, x: Value, y: Value) -> Value:
     """Select elements."""
-    return burnpy.where(condition, x, y)
+    return select(condition, x, y)
 
 
 @operator("Clip")
@@ -129,7 +131,7 @@ def clip(
     x: Value, low: Value = None, high: Value = None, *, min: float | None = None, max: float | None = None
 ) -> Value:
     """Limit x to bounds, which older opsets have as attributes."""
-    for bound, attribute, f in ((low, min, burnpy.maximum), (high, max, burnpy.minimum)):
+    for bound, attribute, f in ((low, min, larger), (high, max, smaller)):
         limit = attribute if bound is None else bound
         x = x if limit is None else f(x, limit)
     return x
@@ -138,7 +140,7 @@ def clip(
 @operator("PRelu")
 def prelu(x: Value, slope: Value) -> Value:
     """Return x where it is positive, else x times the slope."""
-    return burnpy.where(x < 0, x * slope, x)
+    return select(x < 0, x * slope, x)
 
 
 @operator("Elu")
@@ -168,7 +170,7 @@ def leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
 @operator("ThresholdedRelu")
 def thresholded_relu(x: Value, *, alpha: float = 1.0) -> Value:
     """Return x where it is above alpha, else 0."""
-    return burnpy.where(x > alpha, x, 0.0)
+    return select(x > alpha, x, 0.0)
 
 
 @operator("HardSigmoid")
@@ -182,7 +184,7 @@ def shrink(x: Value, *, lambd: float = 0.5, bias: float = 0.0) -> Value:
     """Move x toward 0 by ``bias``, and to 0 within ``lambd`` of it."""
     if not isinstance(x, Tensor):
         return cast(shrink(cast(x, "float64"), lambd=lambd, bias=bias), x.dtype)
-    return burnpy.where(x < -lambd, x + bias, burnpy.where(x > lambd, x - bias, 0.0))
+    return select(x < -lambd, x + bias, select(x > lambd, x - bias, 0.0))
 
 
 @operator("Gelu")
@@ -249,7 +251,7 @@ def dropout(
         raise LoadingError("the file has a Dropout for training; export the model for inference")
     if outputs == 1:
         return x
-    return x, burnpy.BoolTensor.full(x.shape, True, device=x.device)
+    return x, BoolTensor.full(x.shape, True, device=x.device)
 
 
 def gated(x: Value, name: str, alpha: float | None, beta: float | None) -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-import burnpy
 from burnpy.interop.onnx.operators.table import Value, arange, cast, operator
+from burnpy.tensor.joining import where
 
 REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
 
@@ -13,7 +13,7 @@ REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
 def wrapped(index: Value, size: int) -> Value:
     """Return an index of int64 whose negative elements count from the end."""
     index = cast(index, "int64")
-    return burnpy.where(index < 0, index + size, index)
+    return where(index < 0, index + size, index)
 
 
 @operator("Gather")

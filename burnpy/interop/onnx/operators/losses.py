@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import burnpy
 from burnpy.interop.onnx.operators.table import Value, cast, like, operator
+from burnpy.tensor.joining import where
 
 
 @operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
@@ -22,7 +22,7 @@ def nll_loss(
     """Return the weighted negative log probability of the targets, and the log probabilities too."""
     target = cast(target, "int64")
     log_p = x.log_softmax(dim=1) if kind.startswith("Softmax") else x
-    safe = target if ignore_index is None else burnpy.where(target == ignore_index, 0, target)
+    safe = target if ignore_index is None else where(target == ignore_index, 0, target)
     loss = -log_p.gather(1, safe.unsqueeze(1)).squeeze(1)
     shares = (
         like(x, target.shape, 1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import burnpy
 from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.table import Value, arange, cast, like, operator
+from burnpy.tensor.joining import stack, where
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 """The activations of one direction."""
@@ -108,8 +108,8 @@ def recurrent(
         reverse = direction == "reverse" or k == 1
         begin = [None if start is None else start[k] for start in starts]
         results.append(_run(way, x, lengths, reverse, begin))
-    states = burnpy.stack([states for states, _, _ in results], dim=1)
-    last, cells = [burnpy.stack([result[j] for result in results], dim=0) for j in (1, 2)]
+    states = stack([states for states, _, _ in results], dim=1)
+    last, cells = [stack([result[j] for result in results], dim=0) for j in (1, 2)]
     if layout:
         states, last, cells = states.permute(2, 0, 1, 3), last.transpose(0, 1), cells.transpose(0, 1)
     return (states, last, cells)[:outputs] if outputs > 1 else states
@@ -145,6 +145,6 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
             outs[t] = state
         else:
             here = inside[t].unsqueeze(1)
-            state, cell = burnpy.where(here, new, state), burnpy.where(here, new_cell, cell)
-            outs[t] = burnpy.where(here, new, 0.0)
-    return burnpy.stack(outs, dim=0), state, cell
+            state, cell = where(here, new, state), where(here, new_cell, cell)
+            outs[t] = where(here, new, 0.0)
+    return stack(outs, dim=0), state, cell

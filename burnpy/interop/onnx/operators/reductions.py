@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-import burnpy
 from burnpy.interop.onnx.operators.table import Ints, Value, cast, like, operator, tensor
+from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import BoolTensor, Tensor
 
 Reduce = Callable[[Value, tuple[int, ...], bool], Value]
@@ -99,7 +99,7 @@ def scan(x: Value, axis: Ints, *, kind: str, exclusive: int = 0, reverse: int = 
     y = cast(getattr(x, kind.lower())(dim=d), x.dtype)
     if exclusive:
         first = like(x, [1 if k == d else n for k, n in enumerate(x.shape)], 0 if kind == "CumSum" else 1)
-        y = burnpy.cat([first, y.narrow(d, 0, x.shape[d] - 1)], dim=d)
+        y = cat([first, y.narrow(d, 0, x.shape[d] - 1)], dim=d)
     return y.flip(d) if reverse else y
 
 

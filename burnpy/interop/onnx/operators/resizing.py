@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import burnpy
 from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.operators.table import Ints, Value, cast, operator, tensor
 from burnpy.nn import functional
+from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
 
 Array = NDArray[np.float64]
@@ -201,7 +201,7 @@ def roi_align(
             high = np.minimum(low + 1, size - 1)
             taps.append((number, low, high, at - low, valid))
         outs.append(_pooled(x[int(member)], taps, mode, output_height, output_width))
-    return burnpy.stack(outs, dim=0) if outs else x[:0, :, :output_height, :output_width]
+    return stack(outs, dim=0) if outs else x[:0, :, :output_height, :output_width]
 
 
 def _pooled(plane: Value, taps: Any, mode: str, height: int, width: int) -> Value:
@@ -217,7 +217,7 @@ def _pooled(plane: Value, taps: Any, mode: str, height: int, width: int) -> Valu
             corners.append(picked * tensor(share, plane.device))
     shape = (channels, height, rows, width, columns)
     if mode == "max":
-        best = burnpy.stack([corner.reshape(*shape) for corner in corners], dim=0)
+        best = stack([corner.reshape(*shape) for corner in corners], dim=0)
         return best.amax((0, 3, 5), False)
     total = corners[0] + corners[1] + corners[2] + corners[3]
     return total.reshape(*shape).mean(dim=(2, 4))

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-import burnpy
 from burnpy.interop.onnx.operators.table import Ints, Scalar, Value, arange, cast, like, onnx_dtype, operator, tensor
 from burnpy.nn import functional
+from burnpy.tensor.einsum import einsum as sum_of_products
+from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import IntTensor
 
 
@@ -106,7 +107,7 @@ def squeeze(x: Value, axes_: Ints | None = None, *, axes: tuple[int, ...] | None
 @operator("Concat")
 def concat(*xs: Value, axis: int) -> Value:
     """Concatenate."""
-    return burnpy.cat(list(xs), dim=axis)
+    return cat(list(xs), dim=axis)
 
 
 @operator("Split")
@@ -196,7 +197,7 @@ def pad(
             x = x.index_select(dim, tensor(places, x.device))
             continue
         ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], constant) for n in (before, after)]
-        x = burnpy.cat([ends[0], x, ends[1]], dim=dim)
+        x = cat([ends[0], x, ends[1]], dim=dim)
     return x
 
 
@@ -218,7 +219,7 @@ def center_crop_pad(x: Value, shape: Ints, *, axes: tuple[int, ...] | None = Non
         else:
             sizes = [extra // 2, extra - extra // 2]
             ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], 0) for n in sizes]
-            x = burnpy.cat([ends[0], x, ends[1]], dim=dim)
+            x = cat([ends[0], x, ends[1]], dim=dim)
     return x
 
 
@@ -247,7 +248,7 @@ def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis
     moved = x if batch_axis == 0 else x.transpose(0, 1)
     order = arange(moved.shape[1], x.device).unsqueeze(0)
     ends = cast(lengths, "int64").unsqueeze(1)
-    places = burnpy.where(order < ends, ends - 1 - order, order)
+    places = where(order < ends, ends - 1 - order, order)
     places = places.reshape(*places.shape, *(1,) * (x.ndim - 2)).expand(*moved.shape)
     out = moved.gather(1, places)
     return out if batch_axis == 0 else out.transpose(0, 1)
@@ -287,13 +288,13 @@ def col2im(
 def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
     """Return the on value at an index of a new dimension, and the off value elsewhere."""
     chosen = cast(index, "int64").remainder(depth[0]).unsqueeze(-1) == arange(depth[0], index.device)
-    return burnpy.where(chosen, values[1], values[0]).movedim(-1, axis)
+    return where(chosen, values[1], values[0]).movedim(-1, axis)
 
 
 @operator("Einsum")
 def einsum(*xs: Value, equation: str) -> Value:
     """Return the sum of products of an equation."""
-    return burnpy.einsum(equation, *xs)
+    return sum_of_products(equation, *xs)
 
 
 @operator("Linear")

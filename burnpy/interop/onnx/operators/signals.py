@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-import burnpy
+from burnpy.fft import transforms
+from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.interop.onnx.operators.table import HOST, Ints, Scalar, Value, cast, onnx_dtype, operator, tensor
+from burnpy.tensor.joining import stack
+from burnpy.tensor.tensor import Tensor
 
 
 @operator("DFT")
@@ -30,16 +33,16 @@ def dft(
     imag = x[..., 1] if x.shape[-1] == 2 else None
     size = length[0] if length else 2 * (x.shape[dim] - 1) if inverse and onesided else x.shape[dim]
     if inverse and onesided:
-        signal = burnpy.fft.irfft(_complex(real, imag), n=size, dim=dim)
+        signal = transforms.irfft(_complex(real, imag), n=size, dim=dim)
         return signal.unsqueeze(-1)
-    f: Any = burnpy.fft.ifft if inverse else burnpy.fft.fft
+    f: Any = transforms.ifft if inverse else transforms.fft
     spectrum = f(_complex(real, imag), n=size, dim=dim)
-    out = burnpy.stack([spectrum.real, spectrum.imag], dim=-1)
+    out = stack([spectrum.real, spectrum.imag], dim=-1)
     return out.narrow(dim, 0, size // 2 + 1) if onesided else out
 
 
 def _complex(real: Value, imag: Value) -> Any:
-    return burnpy.fft.ComplexTensor(real, real.zeros_like() if imag is None else imag)
+    return ComplexTensor(real, real.zeros_like() if imag is None else imag)
 
 
 @operator("STFT")
@@ -121,8 +124,8 @@ def random(
 
 def _drawn(normal: bool, shape: tuple[int, ...], moments: Any, ends: Any, device: Any) -> Value:
     if normal:
-        return burnpy.Tensor.normal(shape, *moments, device=device)
-    return burnpy.Tensor.uniform(shape, *ends, device=device)
+        return Tensor.normal(shape, *moments, device=device)
+    return Tensor.uniform(shape, *ends, device=device)
 
 
 @operator("RandomNormalLike", "RandomUniformLike")
@@ -145,7 +148,7 @@ def random_like(
 @operator("Bernoulli")
 def bernoulli(x: Value, *, dtype: int | None = None, seed: float = 0.0) -> Value:
     """Return ones with the probabilities x, and zeros."""
-    drawn = burnpy.Tensor.uniform(x.shape, dtype=x.dtype, device=x.device) < x
+    drawn = Tensor.uniform(x.shape, dtype=x.dtype, device=x.device) < x
     return cast(drawn, x.dtype if dtype is None else onnx_dtype(dtype))
 
 

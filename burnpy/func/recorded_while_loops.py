@@ -1,0 +1,183 @@
+"""A `while_loop` inside of a compiled function: one operation of the recording, and another for its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
+from burnpy.backend.errors import RecordingError
+from burnpy.backend.plans.blocks import WhileGradient, WhileLoop
+from burnpy.backend.plans.recording import Ref
+from burnpy.backend.plans.splitting import part
+from burnpy.func.derivative_levels import base_for
+from burnpy.func.nested_calls import (
+    Entered,
+    NestedCall,
+    UnsupportedLevelsError,
+    beneath,
+    draws,
+    is_active,
+    lifted,
+    lifted_to,
+    recorder_of,
+    tangent_of,
+)
+from burnpy.func.recorded_branches import SEVERAL
+from burnpy.tensor.levels import raised
+from burnpy.tensor.tensor_base import new_tensor
+
+_KIND = opaque_class("while_loop")
+
+
+def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
+    """Record a `while_loop` as one operation, and return the leaves of the last state.
+
+    Args:
+        condition: the function of the leaves that returns a bool.
+        step: the function of the leaves that returns those of the new state.
+        state: the leaves of the first state.
+
+    Raises:
+        RecordingError: it is differentiated on several levels, or in reverse with steps that draw random numbers.
+    """
+    device = base_for("while_loop", state)
+    state = [raised(x, device) for x in state]
+    forced: set[int] = set()
+    level: Any = None
+    try:
+        while True:
+            loop = _Repeated(device, condition, step, state, forced, level)
+            level, moved = loop.call.level, loop.reached()
+            if not moved:
+                break
+            forced |= moved
+    except UnsupportedLevelsError:
+        raise RecordingError(SEVERAL.format("while_loop")) from None
+    if isinstance(level, Forward):
+        primitives = loop.pushed(level)
+    elif any(out.root is not None for out in loop.left):
+        primitives = loop.tracked(level)
+    else:
+        primitives = [lifted(device, x, out) for x, out in zip(loop.run([]), loop.left, strict=True)]
+    return [new_tensor(out.cls, device, x) for out, x in zip(loop.left, primitives, strict=True)]
+
+
+class _Repeated:
+    """The condition and one step of a `while_loop`, recorded; the arguments are as of `scan`'s steps."""
+
+    def __init__(self, device: Any, condition: Any, step: Any, state: list[Any], forced: set[int], level: Any) -> None:
+        self.device = device
+        call = self.call = NestedCall(device, level)
+        inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
+        self.entered = list(call.entered)
+        self.left = call.call(lambda *leaves: step(list(leaves)), inside)
+        test = self.test = NestedCall(device, call.level if forced else None)
+        inside = [test.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
+        self.tested = list(test.entered)
+        (self.answer,) = test.call(lambda *leaves: [condition(list(leaves))], inside)
+
+    def reached(self) -> set[int]:
+        """Return the numbers of the leaves that depend on what is differentiated by after this step."""
+        return {
+            k
+            for k, (out, e) in enumerate(zip(self.left, self.entered, strict=True))
+            if self.call.level is not None and (out.root or out.tangent) is not None and not is_active(e)
+        }
+
+    def block(self, with_tangent: Sequence[int]) -> WhileLoop:
+        """Return the loop, with the tangents of some leaves."""
+        outputs = [out.ref for out in self.left]
+        outputs += [self.left[k].tangent or self._zeros(self.entered[k]) for k in with_tangent]
+
+        def recording(call: NestedCall, entered: list[Entered], outputs: list[Ref]) -> Any:
+            inputs = [own.ref for own in call.recorder.captured] + [e.inside.ref for e in entered]
+            inputs += [tangent_of(entered[k]).ref for k in with_tangent]
+            return part(call.recorder.recording, call.recorder.recording.nodes, inputs, outputs)
+
+        test = recording(self.test, self.tested, [self.answer.ref])
+        return WhileLoop(test, recording(self.call, self.entered, outputs), len(self.left) + len(with_tangent))
+
+    def run(self, with_tangent: Sequence[int]) -> list[Any]:
+        """Record the loop, and return the values after the last step."""
+        block = self.block(with_tangent)
+        first = [*[e.outside for e in self.entered], *[self.entered[k].tangent_outside for k in with_tangent]]
+        values = (*self.test.recorder.captures, *self.call.recorder.captures, *first)
+        return list(self.call.outer.nested(block, values))
+
+    def _zeros(self, e: Entered) -> Ref:
+        return self.call.recorder.full(e.inside.shape, 0.0, e.inside.dtype).ref  # type: ignore[no-any-return]  # a value
+
+    def pushed(self, level: Any) -> list[Any]:
+        """Record the loop with tangents, and return primitives of the device."""
+        with_tangent = [k for k, e in enumerate(self.entered) if e.tangent is not None]
+        results = self.run(with_tangent)
+        tangents = dict(zip(with_tangent, results[len(self.left) :], strict=True))
+        return [
+            lifted(self.device, x, out, level, lifted_to(level.inner, tangents[k]) if k in tangents else None)
+            for k, (x, out) in enumerate(zip(results[: len(self.left)], self.left, strict=True))
+        ]
+
+    def tracked(self, level: Any) -> list[Any]:
+        """Record the loop, and a node whose gradient runs it again; return primitives of the device."""
+        call, recorder = self.call, self.call.recorder
+        whole, own = recorder.recording, call.inside(level)
+        if any(node.effect and draws(node.args) for node in whole.nodes):
+            raise RecordingError(
+                "a compiled function differentiates while_loop() with steps that draw random numbers; draw them before"
+            )
+        active = [k for k, e in enumerate(self.entered) if e.leaf is not None]
+        captured = [e for e in call.entered[len(self.entered) :] if e.leaf is not None]
+        entries = [*[self.entered[k] for k in active], *captured]
+        grads = [recorder.input(recorder.inner.full(e.inside.shape, 1.0, e.inside.dtype)) for e in entries]
+        seeds = [
+            (self.left[k].root, lifted_to(own.inner, grad))
+            for k, grad in zip(active, grads, strict=False)
+            if self.left[k].root is not None
+        ]
+        by_leaf = own.gradients(seeds, retain_graph=False)
+        outputs: list[Ref] = []
+        for position, (e, total) in enumerate(zip(entries, grads, strict=True)):
+            found = call.lowered(own.inner, by_leaf[e.leaf]) if e.leaf in by_leaf else None
+            if position >= len(active):
+                found = total if found is None else recorder.add(total, found)
+            outputs.append(self._zeros(e) if found is None else call.ref(found))
+        results = self.run([])
+        inputs = [x.ref for x in (*recorder.captured, *grads)] + [e.inside.ref for e in self.entered]
+        gradient = WhileGradient(self.block([]), part(whole, whole.nodes, inputs, outputs), len(entries))
+        fixed = recorder.captures
+        values = [*self.test.recorder.captures, *fixed, *fixed, *[e.outside for e in self.entered]]
+        kept = [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
+        parents = [e.node for e in entries if e.node is not None]
+        specs = [(e.inside.shape, e.inside.dtype) for e in entries]
+        rule = _Rule(gradient, specs, len(active), [e.node is not None for e in entries])
+        floats = [lifted_to(level.inner, results[k]) for k in active]
+        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept))
+        on_level = dict(zip(active, recorded, strict=True))
+        return [
+            lifted(self.device, x, out, level, on_level.get(k))
+            for k, (x, out) in enumerate(zip(results, self.left, strict=True))
+        ]
+
+
+class _Rule(NamedTuple):
+    """The gradient of a while_loop, and what it takes and returns."""
+
+    block: WhileGradient
+    specs: list[Any]  #: the shapes and dtypes of the gradients of carried values, and of the sums
+    carried: int  #: how many of them are of carried values
+    needs: list[bool]  #: which of the results are gradients of tracked values
+
+
+def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
+    """Run the loop again, and the gradient of its steps."""
+    recorder = recorder_of(inner)
+    sums = [None] * (len(rule.specs) - rule.carried)
+    given = [
+        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, "while_loop")
+        for grad, (shape, dtype) in zip([*grads, *sums], rule.specs, strict=True)
+    ]
+    values = (*[beneath(inner, x, "while_loop") for x in kept], *given)
+    results = recorder.nested(rule.block, values)
+    return tuple([lifted_to(inner, x) for x, needed in zip(results, rule.needs, strict=True) if needed])
