@@ -104,7 +104,7 @@ def _names_used(proto: Any) -> Iterator[str]:
 
 
 class _Reader:
-    """The reader of one file, with a list of what is wrong in it."""
+    """The reader of one file; it collects all that the file has wrong."""
 
     def __init__(self, onnx: Any, opset: int, folder: str, shown: str) -> None:
         self.onnx, self.opset, self.folder, self.shown = onnx, opset, folder, shown
