@@ -94,7 +94,7 @@ class Transformed(Reparametrized[B]):
         return value, terms, fits
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density: the base's at f⁻¹ of the value, less the logarithm of f's derivative there."""
+        """Return the base's at f⁻¹ of the value, less the logarithm of the derivative of f there."""
         x, terms, fits = self._preimage(value)
         total = self._summed(self.base.log_prob(x), len(self.base.event_shape))
         for term in terms:
