@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import bool_, float32, float64, kind_of
 from burnpy.backend.plans.graph import operations
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.row_norms import ROW_NORMS, norm_split, normalized, sums_of
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Program, ProgramError
 from burnpy.backend.programs.schedule import Schedule
@@ -106,6 +107,9 @@ def step_of(node: Node) -> Step | None:
     >>> step_of(Node("mean", (x, (1,), False), y, False, ())).splits
     frozenset({1})
     """
+    if node.name in ROW_NORMS:
+        split = norm_split(node, LONGEST)
+        return None if split is None else Step("rows", next(refs_in(node.args)).shape, frozenset((split,)))
     results = node.results
     if results.__class__ is not Ref or node.effect or results.dtype not in DTYPES or 0 in results.shape:
         return None
@@ -177,8 +181,16 @@ def over_rows(node: Node, split: int) -> bool:
     return step is not None and any(d < split and node.args[0].shape[d] != 1 for d in step.dims)
 
 
+def summed(node: Node, domain: Shape, split: int) -> list[Ref]:
+    """Return the results of a node that are known after the last row only."""
+    if node.name in ROW_NORMS:
+        return sums_of(node)
+    over = node.name in ("sum", "mean", "sum_to") and (node.args[0].shape != domain or over_rows(node, split))
+    return [node.results] if over and node.results.shape != domain else []
+
+
 def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int, whole: bool) -> Any:
-    """Return the symbol of a node's result.
+    """Return the symbol of a node's result, or a tuple of several.
 
     Args:
         t: the tracer.
@@ -195,6 +207,8 @@ def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int
     args = [next(given) if x.__class__ is Ref else x for x in node.args]
     if node.name == "accumulate":
         return t.add(*args)
+    if node.name in ROW_NORMS:
+        return normalized(t, node, args)
     full = (t.rows, t.columns)
     if node.name in _MASKED:
         return _masked(t, node.name, *args)

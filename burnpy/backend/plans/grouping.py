@@ -13,7 +13,16 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
-from burnpy.backend.plans.fusing import Step, column_splits, columns_of_whole, over_rows, placement, step_of, traceable
+from burnpy.backend.plans.fusing import (
+    Step,
+    column_splits,
+    columns_of_whole,
+    over_rows,
+    placement,
+    step_of,
+    summed,
+    traceable,
+)
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.programs import Extent
 
@@ -145,7 +154,7 @@ class Grouping:
         domain, splits = group.domain, group.splits
         if len(group.nodes) >= MOST_NODES or len(group.inputs | {r.number for r in refs}) > MOST_ARRAYS:
             return None
-        result = node.results
+        result = next(refs_in(node.results))
         if step.kind == "elementwise" and result.shape != domain:
             return self._fit_column(group, node, refs)
         if step.shape != domain:
@@ -215,14 +224,10 @@ class Grouping:
     ) -> None:
         group.nodes.append(node)
         group.splits, group.last = splits, position
-        number = node.results.number
-        group.made[number] = by_row
+        for k, ref in enumerate(refs_in(node.results)):
+            group.made[ref.number] = by_row or k > 0
         group.inputs.update(ref.number for ref in refs if ref.number not in group.made)
-        step_over = node.name in ("sum", "mean", "sum_to") and (
-            node.args[0].shape != group.domain or over_rows(node, group.split)
-        )
-        if step_over and node.results.shape != group.domain:
-            group.summed.add(number)
+        group.summed.update(ref.number for ref in summed(node, group.domain, group.split))
         self._connect(group, node, [self.producer.get(ref.number) for ref in refs])
 
     def _connect(self, unit: Unit, node: Node, sources: list[Unit | None]) -> None:
@@ -250,7 +255,7 @@ class Grouping:
         for one, two in ((group, other), (other, group)):
             if any(u.depth <= depth for u in one.consumers.values() if u is not two and u is not one):
                 return
-        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: node.results.number)
+        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: next(refs_in(node.results)).number)
         group.splits, group.depth, group.last = splits, depth, max(group.last, other.last)
         group.made |= other.made
         group.summed |= other.summed

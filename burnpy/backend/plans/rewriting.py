@@ -16,7 +16,7 @@ from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
 from burnpy.backend.primitives import Key, Shape
 
 PLACED = "placed_slice"
-"""The name of nodes that add to a slice of zeros: they write new memory, and no zeros where the slice is."""
+"""The name of nodes that add to slices of zeros: they write new memory, and no zeros where the slices are."""
 
 
 def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
@@ -111,7 +111,7 @@ def _constant(node: Node, known: Container[int]) -> bool:
 def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[Node]], zeros: Set[int]) -> None:
     """Write a chain of additions to slices as one addition for each slice, at the end of the chain.
 
-    The first addition to zeros becomes `PLACED`.
+    Additions to zeros become `PLACED`: all if their slices do not overlap, else the first one.
     """
     sums: dict[str, tuple[Any, Ref]] = {}
     added: list[Node] = []
@@ -124,33 +124,50 @@ def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[N
         total = recording.new(grad.shape, known[1].dtype)
         added.append(Node("add", (known[1], grad), total, False, node.line))
         sums[repr(key)] = key, total
-    start, end = chain[0].args[0], chain[-1].results
+    start, end, line = chain[0].args[0], chain[-1].results, chain[-1].line
     for node in chain:
         replaced[id(node)] = []
+    parts = [*sums.values()]
+    placed = start.number in zeros and all(grad.dtype == end.dtype for _, grad in parts)
+    together = len(parts) if placed and beside([key for key, _ in parts], end.shape) is not None else int(placed)
     whole: list[Node] = added
-    for position, (key, grad) in enumerate(sums.values()):
-        result = end if position == len(sums) - 1 else recording.new(end.shape, end.dtype)
-        name = PLACED if start.number in zeros and end.dtype == grad.dtype else "accumulate_slice"
-        whole.append(Node(name, (None if name == PLACED else start, key, grad), result, False, chain[-1].line))
+    if together:
+        start = end if together == len(parts) else recording.new(end.shape, end.dtype)
+        keys, grads = [key for key, _ in parts[:together]], [grad for _, grad in parts[:together]]
+        whole.append(Node(PLACED, (keys, grads), start, False, line))
+    for position, (key, grad) in enumerate(parts[together:], together + 1):
+        result = end if position == len(parts) else recording.new(end.shape, end.dtype)
+        whole.append(Node("accumulate_slice", (start, key, grad), result, False, line))
         start = result
     replaced[id(chain[-1])] = whole
 
 
-def beside(key: Key, shape: Shape) -> list[Key]:
-    """Return the slices of a shape that a key leaves out; all of it if they are not a few.
+def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:
+    """Return the slices of a shape that keys leave out; all of it if they are not a few. None if keys may overlap.
 
-    >>> beside((slice(2, 5, 1),), (9, 4))
+    >>> beside([(slice(2, 5, 1),)], (9, 4))
     [(slice(0, 2, 1),), (slice(5, 9, 1),)]
+    >>> beside([(slice(0, 2, 1),), (slice(2, 9, 1),)], (9, 4)), beside([(slice(0, 2, 1),), (0,)], (9, 4))
+    ([], None)
     """
-    parts: list[list[Key]] = []
-    for dim, item in enumerate(key):
-        chosen = range(shape[dim])[item] if isinstance(item, slice) else range(item or 0, (item or 0) + 1)
-        if item is None or chosen.step != 1:
-            return [()]
-        ends = [slice(0, chosen.start, 1), slice(chosen.stop, shape[dim], 1)]
-        parts.append([(*(slice(None, None, 1),) * dim, end) for end in ends if len(range(shape[dim])[end])])
-    partial = [part for part in parts if part]
-    return partial[0] if len(partial) == 1 else [()] if partial else []
+    spans: list[tuple[int, range]] = []  # the only dim in which a key chooses a part, and that
+    for key in keys:
+        chosen = [range(n)[item] if isinstance(item, slice) else range(item or 0, (item or 0) + 1)
+                  for n, item in zip(shape, key, strict=False)]  # fmt: skip
+        partial = [(dim, part) for dim, part in enumerate(chosen) if len(part) != shape[dim]]
+        if None in key or len(partial) > 1 or any(part.step != 1 for part in chosen):
+            return [()] if len(keys) == 1 else None
+        spans += partial or [(0, range(shape[0] if shape else 1))]
+    if len({dim for dim, _ in spans}) > 1:
+        return None
+    gaps, at, dim = list[slice](), 0, spans[0][0]
+    for _, part in sorted(spans, key=lambda span: span[1].start):
+        if part.start < at:
+            return None
+        gaps.append(slice(at, part.start, 1))
+        at = part.stop
+    gaps.append(slice(at, shape[dim] if shape else at, 1))
+    return [(*(slice(None, None, 1),) * dim, gap) for gap in gaps if gap.start != gap.stop]
 
 
 ACTIVATED = {"normalize": "normalize_relu", "normalize_backward": "normalize_relu_backward"}

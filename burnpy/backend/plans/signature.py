@@ -37,7 +37,7 @@ class Signature:
                     continue
                 self.arrays.append(ref)
                 place = placement(ref.shape, domain)
-                by_row = node.name not in REDUCTIONS and node.results.shape == ref.shape != domain
+                by_row = node.name not in REDUCTIONS and next(refs_in(node.results)).shape == ref.shape != domain
                 extents.append(Extent.COLUMN if place is None or by_row else place.extent)
                 if place is not None and place.repeated:
                     self.repeated.add(ref.number)
@@ -45,7 +45,7 @@ class Signature:
         floats = [
             r.dtype
             for node in group.nodes
-            for r in (node.results, *refs_in(node.args))
+            for r in refs_in((node.results, node.args))
             if r.shape and r.dtype.kind == "f"
         ]
         self._float = floats[0] if floats else float32
@@ -53,7 +53,7 @@ class Signature:
         self._positions = {ref.number: k for k, ref in enumerate(order)}
         self.inputs = [Input(e, ref.dtype.name) for e, ref in zip(extents, self.arrays, strict=True)]
         self.inputs += [Input(Extent.SCALAR, self._number(ref).name) for ref in self.numbers]
-        results = {node.results.number: node.results for node in group.nodes}
+        results = {ref.number: ref for node in group.nodes for ref in refs_in(node.results)}
         self.outputs = [results[number] for number in sorted(outside)]
 
     def _number(self, ref: Ref) -> DType:
@@ -82,7 +82,9 @@ class Signature:
                 else:
                     dtype = self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
                     given.append(t.full((), number, dtype))
-            known[node.results.number] = applied(t, node, given, group.domain, group.split, group.whole)
+            made = applied(t, node, given, group.domain, group.split, group.whole)
+            results = [made] if isinstance(node.results, Ref) else made
+            known.update(zip([ref.number for ref in refs_in(node.results)], results, strict=True))
         outputs = []
         for ref in self.outputs:
             x = known[ref.number]

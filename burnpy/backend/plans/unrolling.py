@@ -18,6 +18,7 @@ from burnpy.backend.plans.executor import Executor
 from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED
+from burnpy.backend.primitives import Key
 from burnpy.backend.programs import Extent, Input, Program, ProgramError
 from burnpy.backend.programs.trace import Symbol, Tracer
 
@@ -209,14 +210,18 @@ class Numbers:
         return self.reduced("add", x, [k for k in range(x.ndim) if padded[k] != x.shape[k]], ref)
 
     def added_part(self, total: Any, key: Any, grad: Any, ref: Ref) -> Any:
-        """Return elements with others added to a part of them; without a total they are zeros."""
-        new = self.full(ref.shape, 0.0, ref.dtype, ref) if total is None else total.copy()
+        """Return elements with others added to a part of them."""
+        new = total.copy()
         part = new[(*key, ...)]
-        if total is None:
-            new[(*key, ...)] = grad.reshape(part.shape)
-        else:
-            pairs = np.stack([part.ravel(), grad.ravel()], 1)
-            new[(*key, ...)] = self.combined("add", pairs, part.shape)
+        pairs = np.stack([part.ravel(), grad.ravel()], 1)
+        new[(*key, ...)] = self.combined("add", pairs, part.shape)
+        return new
+
+    def placed(self, keys: Sequence[Key], grads: Sequence[Any], ref: Ref) -> Any:
+        """Return zeros with elements in parts of them."""
+        new = self.full(ref.shape, 0.0, ref.dtype, ref)
+        for key, grad in zip(keys, grads, strict=True):
+            new[(*key, ...)] = grad.reshape(new[(*key, ...)].shape)
         return new
 
 
@@ -241,6 +246,6 @@ _ELEMENTS: Mapping[str, Callable[..., Any]] = {
     "any": lambda s, x, dims, keepdim, ref: s.reduced("bitwise_or", x, dims, ref),
     "all": lambda s, x, dims, keepdim, ref: s.reduced("bitwise_and", x, dims, ref),
     "accumulate_slice": Numbers.added_part,
-    PLACED: Numbers.added_part,
+    PLACED: Numbers.placed,
 }
 """How operations that are not elementwise move or combine elements."""

@@ -103,8 +103,8 @@ class Writer:
             return [unit]
         made = self._launch(unit)
         if made is None:
-            for node in unit.nodes:
-                self.grouping.producer.pop(node.results.number, None)  # type: ignore[union-attr]  # there is one
+            for ref in refs_in([node.results for node in unit.nodes]):
+                self.grouping.producer.pop(ref.number, None)  # type: ignore[union-attr]  # there is one
             return [Single(node, k) for k, node in enumerate(unit.nodes)]
         self.launches[id(unit)] = made
         return [unit]
@@ -280,13 +280,14 @@ class Writer:
         self._run.add(launch, arrays, results, numbers, rooms)
 
     def _place(self, node: Node, name: str) -> None:
-        """Write a slice, and zeros beside it, into memory for the result."""
+        """Write slices, and zeros beside them, into memory for the result."""
         assert self.executor is not None
-        shape, key = node.results.shape, node.args[1]
-        for other in beside(key, shape):
+        keys, grads = node.args
+        for other in beside(keys, node.results.shape) or ():
             self.source.write(f"{self._part(node.results, name, other)}.fill(0.0)")
-        part = self._part(node.results, name, key)
-        self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(node.args[2])}, 0.0, {part})")
+        for key, grad in zip(keys, grads, strict=True):
+            part = self._part(node.results, name, key)
+            self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(grad)}, 0.0, {part})")
 
     def _add_part(self, node: Node) -> bool:
         """Write an addition to a slice of the plan's memory; return whether it is one."""
