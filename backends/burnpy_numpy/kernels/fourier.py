@@ -1,8 +1,7 @@
-"""Half the spectra of the frames of a signal, by a kernel that transforms as many frames at a time as a vector has
-elements.
+"""Half the spectra of the frames of a signal, by a kernel with another frame in each element of a vector.
 
-A real frame of even size is a complex one of half the size, its even and its odd samples, whose spectrum gives that of
-the frame. The complex transform goes from one buffer to another, pass by pass, each with a factor of its size.
+A frame of even size is transformed as complex numbers, its even and its odd samples, whose spectrum gives the frame's.
+The complex transform goes from one buffer to another, pass by pass, each with a factor of its size.
 Sources: Stockham, High-Speed Convolution and Correlation, 1966; Sorensen et al., Real-Valued Fast Fourier Transform
 Algorithms, 1987.
 """
@@ -33,8 +32,7 @@ _LINE = 64
 
 
 def spectra_of_frames(x: Any, window: Any, step: int, factor: float) -> Any:
-    """Return half the spectra of frames of x, weighted, as complex numbers (…, frames, frequencies); None without a
-    kernel for it.
+    """Return half the spectra of weighted frames, complex, (…, frames, frequencies); None without a kernel for it.
 
     Args:
         x: signals, of shape (…, samples).
@@ -194,7 +192,7 @@ class _Spectra(Loops):
                     self.set_complex(turned, goal, self.plus(target, k * stride))
 
     def transform(self, values: list[Complex]) -> list[Complex]:
-        """The transform of a few complex numbers: of the even and of the odd ones, or by its formula."""
+        """Transform a few complex numbers: the even and the odd ones on their own, or all by the formula."""
         count = len(values)
         if count == 1:
             return values
@@ -206,7 +204,7 @@ class _Spectra(Loops):
         return [self.complex_sum(a, b) for a, b in pairs] + [self.complex_difference(a, b) for a, b in pairs]
 
     def _of_odd_size(self, values: list[Complex]) -> list[Complex]:
-        """Those k and count - k have the same sums, of what is even and odd in the order of the values."""
+        """Compute results k and count - k together, which differ in the sign of their odd part."""
         count, first = len(values), values[0]
         sums = [self.complex_sum(values[j], values[-j]) for j in range(1, count // 2 + 1)]
         differences = [self.complex_difference(values[j], values[-j]) for j in range(1, count // 2 + 1)]
