@@ -52,7 +52,7 @@ class NumPyFourier(ArrayBackend):
         return self._transformed(fourier.real_ifft, complex_of(real, imag), real.dtype, dims, size, norm)
 
     def frame_spectra(self, x: Any, window: Any, step: int, norm: str) -> Any:
-        """By a kernel, or by blocks of frames, which stay in the cache while they are multiplied and transformed."""
+        """Run a kernel, or multiply and transform blocks of frames, which stay in the cache."""
         size, elements = window.shape[0], x.size * window.shape[0] // step
         if x.dtype is not window.dtype or x.dtype.itemsize == 2:
             return super().frame_spectra(x, window, step, norm)
