@@ -39,8 +39,9 @@ def test_on_the_cpu_it_grows_with_the_process() -> None:
 RETURNED = """
 from burnpy import Tensor
 from burnpy.backend import NumPy
+from burnpy_numpy.plans import NumPyExecutor
 device = NumPy()
-executor, _ = device.executor(), Tensor.full((4,), 1.0, device=device)
+executor, _ = NumPyExecutor(), Tensor.full((4,), 1.0, device=device)
 before = device.memory().used
 parts = [Tensor.full((1 << 20,), float(k), device=device) for k in range(16)]
 del parts
