@@ -160,6 +160,11 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         def __float__(self):
             raise KindError(f"float() got a ComplexTensor of shape {self.shape}; take z.real, z.imag or z.abs()")
 
+        def __lt__(self, other):
+            raise KindError("complex numbers have no order; compare z.abs(), z.real or z.imag")
+
+        __le__ = __gt__ = __ge__ = __lt__
+
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise ImmutableError("complex tensors are immutable; update the parts with z.real.at[...].set(y)")
 

@@ -227,8 +227,8 @@ def _need_samples(shape: Any, size: int, center: bool, pad_mode: str) -> None:
     if center:
         least = {"reflect": size // 2 + 1, "circular": max(size // 2, 1)}.get(pad_mode, 1)
     if samples < least:
-        why = f"center=True and pad_mode={pad_mode!r}" if center else "center=False"
-        raise ShapeError(f"stft() got shape {shape}, n_fft={size} and {why}; the signal needs {least} samples or more")
+        why = f"center=True, pad_mode={pad_mode!r}" if center else "center=False"
+        raise ShapeError(f"stft() got shape {shape} with n_fft={size}, {why}; the signal needs {least} samples or more")
 
 
 def _extended(b: Any, x: Any, size: int, center: bool, pad_mode: str) -> Any:

@@ -84,9 +84,9 @@ def _several(operation: str, ndim: int, n: Any, dim: Any) -> Shape:
 
 def _too_small(operation: str, shape: Shape, dim: int, n: Any, size: int) -> ShapeError:
     """Return the error for a transform of no elements."""
-    asked = "" if n is None else f" and size {describe(n)}"
+    asked = "" if n is None else f" with size {describe(n)}"
     return ShapeError(
-        f"{operation}() got shape {shape}{asked}, and {size} elements to transform along dim {dim}; it takes 1 or more"
+        f"{operation}() got shape {shape}{asked}: {size} elements to transform along dim {dim}; it takes 1 or more"
     )
 
 

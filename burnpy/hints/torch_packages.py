@@ -4,8 +4,8 @@ from __future__ import annotations
 
 BURNPY = """
 models | – | not yet
-quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles
-SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, which a generator scrambles
+quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
+SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
 signal | burnpy.fft.hann_window(64, device=device) | windows are in burnpy.fft
 amp | Autodiff[Mixed[NumPy]] | products of 16-bit floats; burnpy.optim.GradScaler scales losses
 autocast | Autodiff[Mixed[NumPy]] | products of 16-bit floats; burnpy.optim.GradScaler scales losses
@@ -164,6 +164,7 @@ utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.opt
 
 FUNCTIONAL = """
 one_hot | i.one_hot(3)
+focal_loss | sigmoid_focal_loss(x, target)
 upsample | interpolate(image, 4)
 upsample_nearest | interpolate(image, 4)
 upsample_bilinear | interpolate(image, 4, mode="bilinear", align_corners=True)

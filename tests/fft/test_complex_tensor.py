@@ -227,7 +227,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an array left": (lambda: np.ones(2) + Z, KindError, "pass z.to_numpy"),
     "a ufunc": (lambda: np.exp(Z), KindError, "pass z.to_numpy"),
     "maximum": (lambda: X.maximum(Z), KindError, "has no complex form"),
-    "less": (lambda: Z < X, TypeError, "not supported|no complex form"),
+    "less": (lambda: Z < X, TypeError, "no order; compare z.abs"),
     "matmul": (lambda: Z @ 2, KindError, r"z \* 2"),
     "rmatmul": (lambda: 2 @ Z, KindError, r"z \* 2"),
     "broadcast": (lambda: Z + ComplexTensor(X.expand(3, 2).mT), ShapeError, "do not broadcast"),

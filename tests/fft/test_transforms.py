@@ -250,7 +250,7 @@ Z: Any = ComplexTensor(X)
 INTS: Any = IntTensor[NumPy].ones((4,))
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "0-d": (lambda: fft.fft(X[0, 0]), ShapeError, r"fft\(\) got a 0-d tensor"),
-    "n of 0": (lambda: fft.fft(X, 0), ShapeError, r"fft\(\) got shape \(2, 4\) and size 0"),
+    "n of 0": (lambda: fft.fft(X, 0), ShapeError, r"fft\(\) got shape \(2, 4\) with size 0"),
     "n below 0": (lambda: fft.rfft(X, -1), ShapeError, "size -1"),
     "no elements": (lambda: fft.fft(X[:, :0]), ShapeError, "0 elements to transform along dim 1"),
     "one frequency": (lambda: fft.irfft(X[:, :1]), ShapeError, "0 elements to transform"),
