@@ -77,8 +77,9 @@ from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, Re
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
 from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
+from burnpy.nn.layers.reparametrization import SpectralNorm, WeightNorm
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
-from burnpy.nn.layers.rotary import RotaryEncoding
+from burnpy.nn.layers.rotary import PositionalEncoding, RotaryEncoding
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
@@ -190,6 +191,7 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "PositionalEncoding",
     "QuantizationError",
     "QuantizedLinear",
     "ReflectionPad",
@@ -212,6 +214,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SpectralNorm",
     "State",
     "StateReport",
     "Stateless",
@@ -226,6 +229,7 @@ __all__ = [
     "TripletMarginLoss",
     "Unfold",
     "Upsample",
+    "WeightNorm",
     "Where",
     "YarnScaling",
     "ZeroPad",

@@ -188,6 +188,7 @@ EVERY: dict[str, Example] = {
     "Relu": Example((), {}, ((3, 4),)),
     "Relu6": Example((), {}, ((3, 4),)),
     "Selu": Example((), {}, ((3, 4),)),
+    "PositionalEncoding": Example((), {"base": 100.0}, ((3, 4),)),
     "RotaryEncoding": Example((), {"base": 100.0, "interleaved": False, "scaling": nn.LinearScaling(2.0)}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
@@ -211,7 +212,7 @@ EVERY: dict[str, Example] = {
     ),
 }
 
-OTHERS = ("Lora", "Module", "QuantizedLinear", "Sequential", "Stateless")
+OTHERS = ("Lora", "Module", "QuantizedLinear", "Sequential", "SpectralNorm", "Stateless", "WeightNorm")
 """The base classes, and the layers of other layers, which have tests of their own."""
 
 
