@@ -88,7 +88,8 @@ _LATER = {
     "burnpy.nn.layers.reparametrization": ("SpectralNorm", "WeightNorm"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
     "burnpy.nn.layers.quantization": ("QuantizationError", "QuantizedLinear", "quantization_error"),
-    "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
+    "burnpy.nn.layers.lstm": ("Lstm", "LstmCell", "LstmState"),
+    "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Rnn", "RnnCell"),
     "burnpy.nn.layers.losses": (
         "BceLoss",
         "BceWithLogitsLoss",

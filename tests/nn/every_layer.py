@@ -154,14 +154,16 @@ EVERY: dict[str, Example] = {
     "Linear": Example((3, 2), {"bias": False}, ((4, 3),)),
     "LogSigmoid": Example((), {}, ((3, 4),)),
     "LogSoftmax": Example((1,), {}, ((3, 4),)),
-    "LstmCell": Example((3, 4), {"bias": False}, ((2, 3),)),
+    "LstmCell": Example((3, 4), {"proj_size": 2, "bias": False}, ((2, 3),)),
     "Rnn": Example(
         (3, 4),
         {"nonlinearity": "relu", "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False},
         ((2, 5, 3),),
     ),
     "RnnCell": Example((3, 4), {"nonlinearity": "relu", "bias": False}, ((2, 3), (2, 4))),
-    "Lstm": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "Lstm": Example(
+        (3, 4), {"proj_size": 2, "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)
+    ),
     "MarginRankingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), (3,), [1, -1, 1])),
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
     "Mish": Example((), {}, ((3, 4),)),
