@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from burnpy import interop as interop
     from burnpy import linalg as linalg
     from burnpy import metrics as metrics
+    from burnpy import models as models
     from burnpy import nn as nn
     from burnpy import optim as optim
     from burnpy import record as record
@@ -178,6 +179,7 @@ _LATER = {
             "interop",
             "linalg",
             "metrics",
+            "models",
             "nn",
             "optim",
             "record",

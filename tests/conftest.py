@@ -35,7 +35,11 @@ LONGEST = (
 GENERATORS = pytest.StashKey[Generators]()
 """The generators of the test modules, with their states after the imports."""
 
-HEAVY_DOCTESTS = {"burnpy/data/sources/files.py": "pyarrow", "burnpy/interop/onnx/exporting.py": "onnx"}
+HEAVY_DOCTESTS = {
+    "burnpy/data/sources/files.py": "pyarrow",
+    "burnpy/interop/onnx/exporting.py": "onnx",
+    "burnpy/models/tokenizer.py": "tokenizers",
+}
 """Modules whose doctests need what is heavy to install."""
 
 

@@ -43,11 +43,12 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
     "interop": (("burnpy.interop",), ("nn",)),
+    "models": (("burnpy.models",), ("record",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
-        ("distributed", "distributions", "fft", "interop"),
+        ("distributed", "distributions", "fft", "interop", "models"),
     ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""

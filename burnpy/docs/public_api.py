@@ -31,6 +31,7 @@ PACKAGES = (
         ".func",
         ".linalg",
         ".metrics",
+        ".models",
         ".nn",
         ".special",
     ),

@@ -21,6 +21,7 @@ from benchmarks import (
     kernels,
     learner,
     linalg,
+    models,
     networks,
     operations,
     processes,
@@ -65,6 +66,14 @@ def test_linalg(peer: str) -> None:
     linalg.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert linalg.LOGDET in notebook.values
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_models(peer: str) -> None:
+    notebook = Notebook()
+    models.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert set(notebook.values) == set(models.WORKS)
 
 
 @pytest.mark.parametrize("peer", PEERS)

@@ -1,0 +1,185 @@
+"""`generate`: an iterator of the tokens that follow prompts. Beams are in `burnpy.models.beams`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
+from burnpy.models.decoder import Decoder
+from burnpy.models.samplers import Processor, Sampler, greedy
+from burnpy.nn.argument_checks import positive_int
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.joining import cat
+from burnpy.tensor.tensor import IntTensor
+from burnpy.tensor.transfer import in_training_mode
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
+
+Prompt: TypeAlias = Sequence[int]
+Stop: TypeAlias = int | Collection[int] | None
+
+
+@overload
+def generate(
+    model: Decoder[B],
+    tokens: Sequence[int],
+    *,
+    max_new: int,
+    sampler: Sampler[B] = ...,
+    processors: Sequence[Processor[B]] = (),
+    stop: Stop = None,
+    cache: bool = True,
+) -> Iterator[int]: ...
+@overload
+def generate(
+    model: Decoder[B],
+    tokens: Sequence[Sequence[int]] | IntTensor[Any],
+    *,
+    max_new: int,
+    sampler: Sampler[B] = ...,
+    processors: Sequence[Processor[B]] = (),
+    stop: Stop = None,
+    cache: bool = True,
+) -> Iterator[tuple[int | None, ...]]: ...
+@explained
+def generate(
+    model: Decoder[Any],
+    tokens: Any,
+    *,
+    max_new: int,
+    sampler: Sampler[Any] = greedy,
+    processors: Sequence[Processor[Any]] = (),
+    stop: Stop = None,
+    cache: bool = True,
+) -> Iterator[Any]:
+    """Return an iterator of the tokens that follow a prompt; each is computed when the iterator is asked for it.
+
+    Args:
+        model: a language model on a backend that records no graph: ``model.valid()`` of one in training.
+        tokens: a prompt, at least one token; or several prompts, of any lengths. Padding goes before shorter prompts,
+            and no token attends to it, so that each prompt continues as it does alone.
+        max_new: the largest number of new tokens.
+        sampler: the function that chooses tokens by logits (N, vocabulary): `greedy`, or one of `sampling`.
+        processors: functions of logits and the tokens so far, (N, T), which change the logits before the sampler
+            sees them, in turn: `functools.partial(repetition_penalty, penalty=1.2)`, or your own.
+        stop: a token, or several, after which a prompt's text ends, such as ``model.config.eos_token_id``. It is the
+            last token of the text.
+        cache: whether to keep the keys and values of earlier tokens. Without, each token takes the time of the
+            whole text, and differs by rounding.
+
+    Returns:
+        For one prompt, tokens. For several, tuples with a token for each, None for those whose text has ended.
+
+    Raises:
+        ArgumentError: a prompt is empty, has a token outside of the model's vocabulary, or is too long for the model
+            with ``max_new`` more tokens.
+        ModuleError: the model is on a device that records a graph.
+
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.models import Gpt2, Gpt2Config
+    >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=2, n_head=2), device=NumPy)
+    >>> len(list(generate(model, [3, 1, 4], max_new=5)))
+    5
+    >>> [len(step) for step in generate(model, [[3, 1, 4], [1, 5]], max_new=2)]
+    [2, 2]
+    """
+    prompts, single = _prompts(tokens)
+    check_prompts("generate", model, prompts, positive_int("generate", "max_new", max_new))
+    steps = _steps(model, prompts, max_new, sampler, processors, stop_tokens(stop), cache)
+    return (step[0] for step in steps) if single else steps
+
+
+def stop_tokens(stop: Stop) -> frozenset[int]:
+    """Return the tokens that end a text."""
+    return frozenset() if stop is None else frozenset({stop} if isinstance(stop, int) else stop)
+
+
+def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max_new: int) -> None:
+    """Check prompts before anything is computed.
+
+    Raises:
+        ArgumentError, ModuleError: as `generate`.
+    """
+    given: Any = model
+    if not isinstance(given, Decoder):
+        raise KindError(f"{name}() takes a language model of burnpy.models, got {a(type(model).__name__)}")
+    if in_training_mode(model.device):
+        raise ModuleError(f"{name}() got a model on {model.device}, which records a graph; pass model.valid()")
+    for k, prompt in enumerate(prompts):
+        where = f"prompt {k}" if len(prompts) > 1 else "a prompt"
+        if not prompt:
+            raise ArgumentError(f"{name}() got {where} without tokens; begin with at least one")
+        outside = [token for token in prompt if not 0 <= token < model.vocabulary]
+        if outside:
+            raise ArgumentError(
+                f"{name}() got {where} with the token {outside[0]}, and {type(model).__name__} has a vocabulary of "
+                f"{model.vocabulary}; the tokenizer is of another model"
+            )
+        if len(prompt) + max_new > model.capacity:
+            raise ArgumentError(
+                f"{name}() got {where} of {len(prompt)} tokens and max_new={max_new}, and {type(model).__name__} has "
+                f"room for {model.capacity} in all"
+            )
+
+
+def _prompts(tokens: Any) -> tuple[list[list[int]], bool]:
+    """Return prompts as lists of ints, and whether it is a single prompt."""
+    if isinstance(tokens, IntTensor):
+        if tokens.ndim != 2:
+            raise ShapeError(
+                f"generate() got an IntTensor of shape {tokens.shape}; expected (N, T), or tokens.tolist() for one "
+                "prompt"
+            )
+        rows: Any = tokens.tolist()
+        return rows, False
+    try:
+        single = not any(hasattr(each, "__len__") for each in tokens)
+        return [[index(token) for token in row] for row in ([tokens] if single else tokens)], single
+    except TypeError as error:
+        raise KindError(f"generate() takes a list of tokens, or a list of such lists, got {tokens!r:.60}") from error
+
+
+def _steps(
+    model: Decoder[B],
+    prompts: list[list[int]],
+    max_new: int,
+    sampler: Sampler[B],
+    processors: Sequence[Processor[B]],
+    stop: frozenset[int],
+    cached: bool,
+) -> Iterator[tuple[int | None, ...]]:
+    width, count = max(map(len, prompts)), len(prompts)
+    texts = IntTensor.from_data([row[:1] * (width - len(row)) + row for row in prompts], device=model.device)
+    gaps = [width - len(row) for row in prompts]
+    padding = IntTensor.from_data(gaps, device=model.device) if any(gaps) else None
+    empty = cache = model.empty_cache(count, width + max_new - 1, padding=padding)
+    new, running = texts, [True] * count
+    for remaining in range(max_new, 0, -1):
+        logits, longer = model.next_logits(new, cache)
+        chosen = _chosen(logits, texts, sampler, processors)
+        values: Any = chosen.tolist()
+        yield tuple([token if runs else None for token, runs in zip(values, running, strict=True)])
+        running = [runs and token not in stop for token, runs in zip(values, running, strict=True)]
+        if remaining == 1 or not any(running):
+            return
+        new = chosen.unsqueeze(1)
+        if processors or not cached:
+            texts = cat([texts, new], 1)
+        new, cache = (new, longer) if cached else (texts, empty)
+
+
+def _chosen(
+    logits: Tensor[B], texts: IntTensor[B], sampler: Sampler[B], processors: Sequence[Processor[B]]
+) -> IntTensor[B]:
+    """Return the tokens that a sampler chooses, checked to be one for each text."""
+    for processor in processors:
+        logits = processor(logits, texts)
+    chosen: Any = sampler(logits)
+    if not isinstance(chosen, IntTensor) or chosen.shape != logits.shape[:1]:
+        got = chosen.shape if isinstance(chosen, IntTensor) else a(type(chosen).__name__)
+        raise ShapeError(f"generate() got {got} from the sampler, expected an IntTensor of shape {logits.shape[:1]}")
+    return chosen
