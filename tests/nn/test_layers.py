@@ -397,8 +397,6 @@ def test_positions_are_sines_and_cosines() -> None:
     x = Tensor[NumPy].normal((2, 7, 6), generator=Generator(0))
     angles = np.outer(np.arange(3, 10), 100.0 ** (-np.arange(3) / 3))
     table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(7, 6)
-    np.testing.assert_allclose(
-        PositionalEncoding(base=100.0)(x, offset=3).to_numpy(), x.to_numpy() + table, atol=1e-6
-    )
+    np.testing.assert_allclose(PositionalEncoding(base=100.0)(x, offset=3).to_numpy(), x.to_numpy() + table, atol=1e-6)
     with pytest.raises(ShapeError, match="E even"):
         PositionalEncoding()(x[:, :, :5])

@@ -224,7 +224,7 @@ class Lstm(Recurrent[B]):
                 final state is that after the last of them, and the reverse direction begins there.
 
         Returns:
-            Outputs of shape (N, T, directions · size), size being that of hidden states, and the final state.
+            Outputs of shape (N, T, `output_size`), and the final state.
 
         Raises:
             ShapeError: the shapes do not match.

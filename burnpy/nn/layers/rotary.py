@@ -83,7 +83,7 @@ class PositionalEncoding(Unplaced):
         self.base = base
 
     def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
-        """Return x (…, T, E) plus the sines and cosines of its positions, of which the first is ``offset``."""
+        """Return x (…, T, E) plus the sines and cosines of its positions. The first one is ``offset``."""
         return positional_encoding(x, offset=offset, base=self.base)
 
     if TYPE_CHECKING:
