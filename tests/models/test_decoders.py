@@ -82,6 +82,12 @@ MISTAKES: list[tuple[Given, type[Exception], str]] = [
 ]
 
 
+def test_a_cache_of_another_model_is_refused() -> None:
+    cache = small.llama(head_dim=8).empty_cache(1, 4)
+    with pytest.raises(ShapeError, match=r"a cache of another model, of shape \(1, 2, 4, 8\), expected \(1, 2, 4, 4\)"):
+        small.llama().next_logits(tokens([[1]]), cache)
+
+
 @every_row("given, error, message", MISTAKES)
 def test_mistakes_are_explained(given: Given, error: type[Exception], message: str) -> None:
     for name in ("gpt2", "llama"):
