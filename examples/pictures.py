@@ -1,4 +1,4 @@
-"""The pictures of the examples vae.py, gan.py, sunspots.py, gaussian_process.py, sounds.py and those of vmap."""
+"""The pictures of the examples that generate, forecast, fit and listen, and of the examples of vmap."""
 
 from __future__ import annotations
 
@@ -109,6 +109,29 @@ def draw_process(times: Array, values: Array, at: Array, mean: Array, spread: Ar
     near.set(xlim=(low, high), ylim=(seen.min() - 3, seen.max() + 6))
     whole.set(ylabel="CO₂ at Mauna Loa (ppm)")
     whole.legend(loc="upper left")
+    return saved(picture, path)
+
+
+def draw_populations(years: Array, pelts: Array, at: Array, best: Array, curves: Array, path: Path) -> Path:
+    """Draw pelts of hares and lynxes, a curve through each, and the middle 90 % of other curves.
+
+    Args:
+        years: the years of the pelts, (n,).
+        pelts: the pelts of both, (n, 2).
+        at: the times of the curves, (m,).
+        best: the curves, (m, 2).
+        curves: other curves, (samples, m, 2).
+        path: the file to write.
+    """
+    picture = figure(9, 4.5)
+    axes = picture.subplots()
+    for k, (name, color) in enumerate((("hares", "tab:blue"), ("lynxes", "tab:orange"))):
+        low, high = np.quantile(curves[..., k], (0.05, 0.95), axis=0)
+        axes.fill_between(at, low, high, color=color, alpha=0.25, lw=0)
+        axes.plot(at, best[:, k], color=color, label=name)
+        axes.plot(years, pelts[:, k], "o", color=color, ms=4)
+    axes.set(xlabel="year", ylabel="thousands of pelts", ylim=(0, None))
+    axes.legend()
     return saved(picture, path)
 
 

@@ -29,8 +29,13 @@ _LATER = {
     "burnpy.func.pytree": ("register_tree",),
     "burnpy.func.scans": ("scan",),
     "burnpy.func.branches": ("cond", "while_loop"),
+    "burnpy.func.solvers.conjugate_gradients": ("cg",),
+    "burnpy.func.solvers.fixed_points": ("fixed_point",),
+    "burnpy.func.solvers.least_squares": ("least_squares",),
+    "burnpy.func.solvers.minima": ("Minimum", "minimize"),
     "burnpy.func.solvers.odeint": ("OdeSolution", "odeint"),
-    "burnpy.func.solvers.roots": ("Solution", "root"),
+    "burnpy.func.solvers.outcomes": ("Solution",),
+    "burnpy.func.solvers.roots": ("root",),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -9,16 +9,24 @@ from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.jvps import jvp
 from burnpy.func.pytree import register_tree
 from burnpy.func.scans import scan
+from burnpy.func.solvers.conjugate_gradients import cg
+from burnpy.func.solvers.fixed_points import fixed_point
+from burnpy.func.solvers.least_squares import least_squares
+from burnpy.func.solvers.minima import Minimum, minimize
 from burnpy.func.solvers.odeint import OdeSolution, odeint
-from burnpy.func.solvers.roots import Solution, root
+from burnpy.func.solvers.outcomes import Solution
+from burnpy.func.solvers.roots import root
 from burnpy.func.vjps import linearize, vjp
 from burnpy.func.vmaps import vmap
 
 __all__ = [
+    "Minimum",
     "OdeSolution",
     "Solution",
+    "cg",
     "compiled",
     "cond",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
@@ -26,7 +34,9 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "least_squares",
     "linearize",
+    "minimize",
     "odeint",
     "register_tree",
     "root",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
     from burnpy.tensor.tensor_base import TensorBase
 
-_empty: ContextVar[bool] = ContextVar("burnpy_empty_weights", default=False)
+without_values: ContextVar[bool] = ContextVar("burnpy_without_values", default=False)
+"""Whether `init_empty_weights` is active."""
 
 
 class Unfilled:
@@ -57,16 +58,11 @@ def init_empty_weights() -> Generator[None, None, None]:
     >>> model.weight.value.tolist()
     [[1.0], [2.0]]
     """
-    token = _empty.set(True)
+    token = without_values.set(True)
     try:
         yield
     finally:
-        _empty.reset(token)
-
-
-def inits_empty_weights() -> bool:
-    """Return whether `init_empty_weights` is active."""
-    return _empty.get()
+        without_values.reset(token)
 
 
 def unfilled(shape: Shape, dtype: DType, device: Any) -> Any:

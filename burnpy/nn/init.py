@@ -20,7 +20,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.lazy import missing
-from burnpy.nn.empty_weights import inits_empty_weights, unfilled
+from burnpy.nn.empty_weights import unfilled, without_values
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import fitting
 from burnpy.tensor.tensor import Tensor
@@ -126,7 +126,7 @@ class Initializer(ABC):
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
-        if inits_empty_weights():
+        if without_values.get():
             return new_tensor(Tensor, place, unfilled(tuple(shape), dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
         values: Tensor[B] = self._sample(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
         return values

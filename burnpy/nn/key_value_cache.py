@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
 from burnpy.backend.devices import innermost
-from burnpy.backend.errors import ShapeError
+from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
@@ -169,6 +169,10 @@ class KeyValueCache(Generic[B]):
         """Return the place of the next position in its text: the length; with padding, (N,), the length less that."""
         return self.length if self.padding is None else self.length - self.padding
 
+    def longest(self, count: int) -> int:
+        """Return the number of positions with ``count`` more, or the capacity if only the device knows the length."""
+        return self.capacity if isinstance(self.length, IntTensor) else self.length + count
+
     def mask(self, queries: int, *, causal: bool, window: int | None = None) -> BoolTensor[B] | None:
         """Return the keys of `key`, of the last ``queries`` positions, that queries there may attend to.
 
@@ -178,6 +182,8 @@ class KeyValueCache(Generic[B]):
         Returns:
             It broadcasts to (N, heads, queries, keys); None for all.
         """
+        if self.padding is None and not isinstance(self.length, IntTensor):
+            return None
         keys = IntTensor.arange(0, self.key.shape[2], device=self._keys.device)
         mask = None if self.padding is None else (keys >= self.padding.unsqueeze(1))[:, None, None]
         if not isinstance(self.length, IntTensor):
@@ -244,6 +250,35 @@ class KeyValueCache(Generic[B]):
 
     def __repr__(self) -> str:
         return f"KeyValueCache(shape={self.shape}, dtype={self.dtype}, length={self.length})"
+
+
+def check_cache(cache: Any, queries: Shape, heads: int, size: int) -> None:
+    """Check that a cache is one for queries of this shape, with so many heads of keys of this size, and has room.
+
+    Raises:
+        KindError: it is no `KeyValueCache`.
+        ShapeError: it is of another layer or batch, or has no room.
+    """
+    if not isinstance(cache, KeyValueCache):
+        raise KindError(
+            f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(cache).__name__)}; begin with "
+            "attention.empty_cache(batch, capacity)"
+        )
+    check_kept("a cache", cache, queries, heads, size)
+    cache.refuse_more(queries[1])
+
+
+def check_kept(what: str, kept: KeyValueCache[Any], queries: Shape, heads: int, size: int) -> None:
+    """Check that keys and values have the batch of queries, and so many heads of this size.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    wanted = (queries[0], heads, kept.capacity, size)
+    if kept.shape != wanted:
+        raise ShapeError(
+            f"MultiHeadAttention() got queries of shape {queries} and {what} of shape {kept.shape}, expected {wanted}"
+        )
 
 
 def _plain(new: Tensor[Any], room: Tensor[Any]) -> bool:

@@ -120,3 +120,11 @@ def test_the_process_finds_its_parameters_and_foretells(run: Callable[..., str])
     assert last > first + 5
     (error,) = numbers(r"squared error ([\d.]+) ppm", output)
     assert error < 3.5, "of numbers that grow by 17 in that time"
+
+
+@pytest.mark.long
+def test_the_rates_of_hares_and_lynxes_are_the_published_ones(run: Callable[..., str]) -> None:
+    output = run("hare_and_lynx", "--samples", "30")
+    for name, fit, deviation, mean, spread in re.findall(r"(\w+) +([\d.]+) ± ([\d.]+) +([\d.]+) ± ([\d.]+)", output):
+        assert abs(float(fit) - float(mean)) < float(spread), name
+        assert 0.4 < float(deviation) / float(spread) < 1.6, name

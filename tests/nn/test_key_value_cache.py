@@ -9,7 +9,7 @@ import pytest
 
 from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled
 from burnpy.backend import NumPy, errors
-from burnpy.nn import KeyValueCache, MultiHeadAttention, RmsNorm, RotaryEncoding, TransformerEncoder
+from burnpy.nn import DynamicScaling, KeyValueCache, MultiHeadAttention, RmsNorm, RotaryEncoding, TransformerEncoder
 
 LAYERS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -80,6 +80,15 @@ def test_one_plan_serves_all_lengths_in_donated_memory() -> None:
         step(model, x[:, :1], cache)
 
 
+def test_a_dynamic_scaling_goes_by_the_positions_so_far() -> None:
+    rotary = RotaryEncoding(scaling=DynamicScaling(2.0, 4))
+    attention, x = layer(rotary=rotary), text(2, 6)
+    padded = attention.empty_cache(2, 64, padding=IntTensor[NumPy].zeros((2,)))
+    for cache in (attention.empty_cache(2, 64), padded):
+        found, _ = attention(x, causal=True, cache=cache)
+        np.testing.assert_allclose(found.to_numpy(), attention(x, causal=True).to_numpy(), atol=1e-6)
+
+
 @pytest.mark.parametrize("on_tensor", [False, True])
 @pytest.mark.parametrize("name", ["plain", "rotary, groups", "window"])
 def test_prompts_of_different_lengths(name: str, on_tensor: bool) -> None:
@@ -134,5 +143,7 @@ def test_mistakes() -> None:
         attention.empty_cache(2, 4, padding=IntTensor[NumPy].zeros((3,)))
     with pytest.raises(errors.ArgumentError, match="capacity=0"):
         attention.empty_cache(2, 0)
+    with pytest.raises(errors.ArgumentError, match=r"compiled=True\) leaves .* a DynamicScaling depends on it"):
+        layer(rotary=RotaryEncoding(scaling=DynamicScaling(2.0, 8))).empty_cache(2, 4, compiled=True)
     with pytest.raises(errors.ArgumentError, match="window=3 attends to earlier keys; pass causal=True"):
         layer(window=3)(x)

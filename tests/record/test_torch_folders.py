@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, compiled
 from burnpy.backend import NumPy, errors
 from burnpy.nn import Embedding, Linear, Module, MultiHeadAttention, Param, Sequential, init_empty_weights
+from burnpy.optim import Adam, GradientsParams
 from burnpy.record import Columns, from_torch, save_torch, to_torch
 from burnpy.record.safetensors_file import write
 from burnpy.tensor.host_data import writer
@@ -124,6 +125,27 @@ def test_parameters_are_views_of_the_file(tmp_path: Path) -> None:
     assert equal(model, state)
     tripled = model.map(lambda x: x * 3.0)
     np.testing.assert_allclose(tripled.head.weight.value.to_numpy(), 3.0 * head)
+
+
+def test_a_model_that_is_mapped_trains_and_the_file_stays(tmp_path: Path) -> None:
+    save_torch(tmp_path / "net.safetensors", Net())
+    before = (tmp_path / "net.safetensors").read_bytes()
+    optim, index = Adam(), IntTensor[NumPy].from_data([[1, 2, 3]])
+
+    def step(model: Any, state: Any, index: Any) -> Any:
+        loss = model(index).square().mean()
+        grads = GradientsParams.from_grads(loss.backward(), model)
+        return (*optim.pure_step(0.1, model, grads, state), loss.detach())
+
+    losses = []
+    for run in (step, compiled(step, donate=("model", "state"))):
+        model = from_torch(Net(Autodiff[NumPy]), tmp_path / "net.safetensors")
+        state = optim.init(model)
+        for _ in range(3):
+            model, state, loss = run(model, state, index)
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert (tmp_path / "net.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])

@@ -9,7 +9,9 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled
 from burnpy.autodiff import Forward, make_dual, unpack_dual
 from burnpy.backend import Backend, NumPy
 from burnpy.func import (
+    cg,
     cond,
+    fixed_point,
     grad,
     hessian,
     hvp,
@@ -17,7 +19,9 @@ from burnpy.func import (
     jacobian,
     jacrev,
     jvp,
+    least_squares,
     linearize,
+    minimize,
     odeint,
     root,
     scan,
@@ -280,3 +284,7 @@ assert_type(solution.y, Tensor[NumPy])
 trees = odeint(lambda t, y: {"w": -y["w"], "b": y["b"]}, params, [0.0, 1.0], method="rk4")
 assert_type(trees.y, Params)
 assert_type(root(lambda y: y * y - x, x).x, Tensor[NumPy])
+assert_type(fixed_point(lambda y: y * 0.5 + x, x).x, Tensor[NumPy])
+assert_type(minimize(lambda p: (p["w"] - p["b"]).square().sum(), params).x, Params)
+assert_type(least_squares(lambda y: y - x, x).x, Tensor[NumPy])
+assert_type(cg(lambda y: y * 2.0, x).x, Tensor[NumPy])

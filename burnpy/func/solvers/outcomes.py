@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ConvergenceError
 from burnpy.func.derivative_levels import base_for
 from burnpy.func.nested_calls import recorder_of
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import differs_between_examples
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
+X = TypeVar("X")
+
+STALLED, TOO_MANY, NON_FINITE = 1.0, 2.0, 3.0
+"""Why a search for a solution failed."""
 _DIGITS = 6
+
+
+class Solution(NamedTuple, Generic[X]):
+    """The result of `root`, `fixed_point` and `cg`."""
+
+    x: X
+    """The solution, a tree like the first guess."""
+    residual: Tensor[Any]
+    """How far the equations are from being satisfied: the largest magnitude of an element, of shape ()."""
+    steps: IntTensor[Any]
+    """The number of steps."""
+    converged: BoolTensor[Any]
+    """Whether it converged."""
+
+
+def largest(x: Any) -> Any:
+    """Return the largest magnitude of the elements of a vector; 0 if there are none."""
+    return x.abs().max() if x.shape[0] else x.sum()
 
 
 def select(condition: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:

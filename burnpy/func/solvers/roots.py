@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.func.branches import while_loop
@@ -12,31 +12,16 @@ from burnpy.func.loop_trees import loop_function
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.linear import Factors
-from burnpy.func.solvers.outcomes import refuse_failure
+from burnpy.func.solvers.outcomes import NON_FINITE, STALLED, TOO_MANY, Solution, largest, refuse_failure
 from burnpy.func.solvers.settings import count, positive
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 X = TypeVar("X")
 
-TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
+_TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
 """The default size of the last step, relative to the unknowns; the error of the result is about its square."""
-_STALLED, _TOO_MANY, _NON_FINITE = 1.0, 2.0, 3.0
 _DECREASE, _SHORTEST = 1e-4, 2.0**-30
-
-
-class Solution(NamedTuple, Generic[X]):
-    """The result of `root` and `fixed_point`."""
-
-    x: X
-    """The solution, a tree like the first guess."""
-    residual: Tensor[Any]
-    """The largest magnitude of the elements of f(x), of shape ()."""
-    steps: IntTensor[Any]
-    """The number of steps."""
-    converged: BoolTensor[Any]
-    """Whether it converged."""
 
 
 def root(
@@ -81,12 +66,12 @@ def root(
     need_flag(check_errors, "check_errors", "root")
     flat = FlatTree("root", "x0", x0)
     g = flat.function(f, "a result of f")
-    tol = positive("root", "tol", TOLERANCES[flat.dtype.name] if tol is None else tol)
+    tol = positive("root", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
     max_steps = count("root", "max_steps", max_steps)
     with no_grad():
         last = _newton(g, flat.vector.detach(), tol, max_steps)
-    status = where((last.status == 0.0) & ~last.done, _TOO_MANY, last.status)
-    residual = last.value.abs().max() if last.value.shape[0] else status * 0.0
+    status = where((last.status == 0.0) & ~last.done, TOO_MANY, last.status)
+    residual = largest(last.value)
     if check_errors:
         refuse_failure(status, _CAUSES, [residual, last.steps])
     x = implicit(g, last.x)
@@ -94,14 +79,14 @@ def root(
 
 
 _CAUSES: dict[int, Callable[..., str]] = {
-    int(_STALLED): lambda residual, steps: (
+    int(STALLED): lambda residual, steps: (
         f"root() found no step that reduces the residual of {residual} after {steps} steps; it may be at a minimum of "
         "|f| that is no root: start elsewhere"
     ),
-    int(_TOO_MANY): lambda residual, steps: (
+    int(TOO_MANY): lambda residual, steps: (
         f"root() reached max_steps={steps} with a residual of {residual}; raise max_steps, or start elsewhere"
     ),
-    int(_NON_FINITE): lambda residual, steps: (
+    int(NON_FINITE): lambda residual, steps: (
         f"root() got a NaN or an infinite value from f after {steps} steps; start where f is finite"
     ),
 }
@@ -119,7 +104,7 @@ def _newton(f: Callable[[Any], Any], x: Any, tol: float, max_steps: int) -> _Sta
     """Return the state after the last step."""
     value = f(x).detach()
     zero = x.sum().zeros_like()
-    status = where(value.isfinite().all(), zero, _NON_FINITE)
+    status = where(value.isfinite().all(), zero, NON_FINITE)
 
     def unfinished(s: _State) -> Any:
         return ~s.done & (s.status == 0.0) & (s.steps < max_steps)
@@ -129,7 +114,7 @@ def _newton(f: Callable[[Any], Any], x: Any, tol: float, max_steps: int) -> _Sta
         x, value, share = _shorter(f, s.x, s.value, move)
         small = (move.abs() <= (s.x.abs() + 1.0) * tol).all()
         stalled = (share < _SHORTEST) & ~small
-        status = where(stalled, where(move.isfinite().all(), s.status + _STALLED, _NON_FINITE), s.status)
+        status = where(stalled, where(move.isfinite().all(), s.status + STALLED, NON_FINITE), s.status)
         keep = share < _SHORTEST
         done = small | (value == 0.0).all()
         return _State(where(keep, s.x, x), where(keep, s.value, value), s.steps + 1.0, done, status)

@@ -120,7 +120,7 @@ class Writer:
             return self._number(value.values, dtype)
         key = ("constant", repr(value), dtype)
         if key not in self._known:
-            self._known[key] = self._initializer(self._name("constant"), np.asarray(value).astype(dtype))
+            self._known[key] = self._constant_array(np.asarray(value).astype(dtype))
         return str(self._known[key])
 
     def sizes(self, sizes: Sequence[Any]) -> str:
@@ -172,7 +172,16 @@ class Writer:
                 "it computes with an array of NumPy that differs with the sizes of its inputs; compute it from "
                 "tensors, as with IntTensor.arange(x.shape[0], device=x.device)"
             )
-        return self._initializer(self._name("constant"), first)
+        return self._constant_array(first)
+
+    def _constant_array(self, array: Any) -> str:
+        """Add a constant: floats as a node, since initializers of floats are parameters."""
+        name = self._name("constant")
+        if array.dtype.kind not in "fV":
+            return self._initializer(name, array)
+        value = numpy_helper.from_array(array, name)
+        self.nodes.append(helper.make_node("Constant", [], [name], name=name, value=value))
+        return name
 
     def _initializer(self, name: str, array: Any) -> str:
         self.initializers[name] = numpy_helper.from_array(array, name)
@@ -349,6 +358,8 @@ class Writer:
         kept: list[NodeProto] = []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
+                while node.output[-1] not in needed:
+                    del node.output[-1]
                 kept.append(node)
                 needed.update(node.input)
         self.nodes = kept[::-1]

@@ -92,7 +92,7 @@ def _tables_of(
                 f"rotary_encoding() got offsets of shape {offset.shape} for x of shape {x.shape}; expected () or "
                 f"{x.shape[:1]}, one for each example"
             )
-        tables = _tables(x.device, x.dtype, size, float(base), scaling, length, 0, length)
+        tables = _tables(x.device, x.dtype, size, float(base), scaling, length, 0, _room(length))
         steps = IntTensor.arange(0, count, device=offset.device)
         positions = (offset.unsqueeze(-1) + steps if offset.ndim else offset + steps).clamp(0, length - 1)
         form = (offset.shape[0], *(1,) * (x.ndim - 3), count, size // 2) if offset.ndim else (count, size // 2)
@@ -100,14 +100,15 @@ def _tables_of(
         return cos, sin
     first = whole("rotary_encoding", "offset", offset)
     known = first + count if length is None else length
-    start, stop = min(first, 0), max(_LEAST, 1 << (first + count - 1).bit_length())
-    tables = _tables(x.device, x.dtype, size, float(base), scaling, known, start, stop)
+    start = min(first, 0)
+    tables = _tables(x.device, x.dtype, size, float(base), scaling, known, start, _room(first + count))
     cos, sin = [table[first - start : first - start + count] for table in tables]
     return cos, sin
 
 
-_LEAST = 64
-"""The least number of positions of a table; larger ones are powers of 2, so that few are made while a text grows."""
+def _room(length: int) -> int:
+    """Return the number of positions of a table: a power of 2, so that few are made while a text grows."""
+    return max(64, 1 << (length - 1).bit_length())
 
 
 def _tables(

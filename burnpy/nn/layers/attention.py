@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
 from burnpy.nn.attention_masks import both_allow, joined_masks
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
-from burnpy.nn.key_value_cache import KeyValueCache
+from burnpy.nn.key_value_cache import KeyValueCache, check_cache, check_kept
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.module import Module, rebound
+from burnpy.nn.rotary_scaling import DynamicScaling
 from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -181,7 +182,12 @@ class MultiHeadAttention(Module[B]):
                 f"MultiHeadAttention() with window={self.window} attends to earlier keys; pass causal=True"
             )
         if cache is not None:
-            self._check_cache(cache, query, key, value)
+            if key is not None or value is not None:
+                raise ArgumentError(
+                    "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
+                )
+            self._check("query", query)
+            check_cache(cache, query.shape, self._key_heads, self._head_size)
         q, k, v = self._projections(query, key, value, offset, cache)
         masks = joined_masks(mask, key_mask)
         if cache is not None:
@@ -252,13 +258,18 @@ class MultiHeadAttention(Module[B]):
                 lengths.
 
         Raises:
-            ArgumentError: a size is below 1.
+            ArgumentError: a size is below 1; or ``compiled`` with a `DynamicScaling`.
             ShapeError: ``padding`` has another shape.
         """
         positive("empty_cache", batch=batch, capacity=capacity)
         if padding is not None and padding.shape != (batch,):
             raise ShapeError(
                 f"empty_cache() got padding of shape {padding.shape} for {batch} texts; expected {(batch,)}"
+            )
+        if compiled and self.rotary is not None and isinstance(self.rotary.scaling, DynamicScaling):
+            raise ArgumentError(
+                "empty_cache(compiled=True) leaves the number of positions to the device, and a DynamicScaling depends "
+                "on it; leave compiled= out, or take another scaling"
             )
         weight = self.in_proj_weight.value
         return KeyValueCache.empty(
@@ -297,34 +308,9 @@ class MultiHeadAttention(Module[B]):
         k, v = self._keys_and_values(key, value)
         return KeyValueCache.of(self._placed(k, self.k_norm, 0), v)
 
-    def _check_cache(self, cache: KeyValueCache[B], query: Tensor[B], key: object, value: object) -> None:
-        """Check that a cache is for these queries, and has room for them."""
-        argument: Any = cache
-        if not isinstance(argument, KeyValueCache):
-            raise KindError(
-                f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(argument).__name__)}; begin with "
-                "attention.empty_cache(batch, capacity)"
-            )
-        if key is not None or value is not None:
-            raise ArgumentError(
-                "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
-            )
-        self._check("query", query)
-        self._check_kept("a cache", cache, query)
-        cache.refuse_more(query.shape[1])
-
     def _check(self, name: str, x: Tensor[B]) -> None:
         """Check the shape of queries, keys or values."""
         exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {self.size})", last=self.size)
-
-    def _check_kept(self, what: str, kept: KeyValueCache[B], query: Tensor[B]) -> None:
-        """Check that the keys and values that a call kept have the batch, heads and sizes of these queries."""
-        wanted = (query.shape[0] if query.ndim else 0, self._key_heads, kept.capacity, self._head_size)
-        if kept.shape != wanted:
-            raise ShapeError(
-                f"MultiHeadAttention() got queries of shape {query.shape} and {what} of shape {kept.shape}, "
-                f"expected {wanted}"
-            )
 
     def _projections(
         self,
@@ -337,13 +323,13 @@ class MultiHeadAttention(Module[B]):
         """Return queries, keys and values in heads, the first two normed and rotated by their positions."""
         wide = self.heads * self._head_size
         first: int | IntTensor[B] = 0 if cache is None else cache.offset()
-        length = None if cache is None else cache.capacity
+        length = None if cache is None else cache.longest(query.shape[1])
         start = first if offset is None else offset
         if isinstance(key, KeyValueCache):
             self._check("query", query)
             if value is not None:
                 raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
-            self._check_kept("projected keys", key, query)
+            check_kept("projected keys", key, query.shape, self._key_heads, self._head_size)
             q = self._heads(self._projected(query, 0, wide))
             return self._placed(q, self.q_norm, start), key.key, key.value
         key = query if key is None else key
@@ -351,7 +337,12 @@ class MultiHeadAttention(Module[B]):
         for name, x in (("query", query), ("key", key), ("value", value)):
             self._check(name, x)
         if query is key and key is value:
-            q, k, v = self._split(self._projected(query), wide)
+            every, both = self._heads(self._projected(query)), self.heads + self._key_heads
+            v = every[:, both:]
+            if start is first and self.q_norm is None and self.k_norm is None:
+                turned = self._placed(every[:, :both], None, first, length)
+                return turned[:, : self.heads], turned[:, self.heads :], v
+            q, k = every[:, : self.heads], every[:, self.heads : both]
         else:
             q = self._heads(self._projected(query, 0, wide))
             k, v = self._keys_and_values(key, value)
@@ -397,26 +388,17 @@ class MultiHeadAttention(Module[B]):
 
     def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
         """Project keys and values; a single product if both are the same tensor."""
-        wide, narrow = self.heads * self._head_size, self._narrow
+        wide, narrow = self.heads * self._head_size, self._key_heads * self._head_size
         if key is value:
-            k, v = self._split(self._projected(key, wide))
-            return k, v
+            both, count = self._heads(self._projected(key, wide)), self._key_heads
+            return both[:, :count], both[:, count:]
         k, v = self._projected(key, wide, wide + narrow), self._projected(value, wide + narrow)
         return self._heads(k), self._heads(v)
 
-    def _split(self, projections: Tensor[B], *first: int) -> list[Tensor[B]]:
-        """Split projections into parts of ``first`` sizes, keys and values, each in heads."""
-        return [self._heads(x) for x in projections.split([*first, self._narrow, self._narrow], 2)]
-
     def _heads(self, x: Tensor[B]) -> Tensor[B]:
         """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
-        n, length, size = x.shape
-        return x.reshape(n, length, size // self._head_size, self._head_size).transpose(1, 2)
-
-    @property
-    def _narrow(self) -> int:
-        """The size of the projections of keys and of values."""
-        return self._key_heads * self._head_size
+        (n, length, size), each = x.shape, self._head_size
+        return x.reshape(n, length, size // each, each).transpose(1, 2)
 
     @property
     def _key_heads(self) -> int:

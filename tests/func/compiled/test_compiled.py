@@ -22,7 +22,9 @@ from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled,
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Relu, Sequential, Tanh
+from burnpy.nn.functional import linear
 from burnpy.optim import Adam
+from burnpy.tensor.host_data import readonly
 
 Train = Autodiff[NumPy]
 
@@ -386,6 +388,24 @@ class TestRandomness:
         expected = [layer(x).tolist() for _ in range(2)]
         manual_seed(3)
         assert [f(x).tolist() for _ in range(2)] == expected
+
+
+class TestLayouts:
+    def test_products_by_matrices_whose_columns_lie_together_read_them_as_they_are(self) -> None:
+        rng = np.random.default_rng(0)
+        weight = Tensor[NumPy].from_data(readonly(rng.normal(size=(5, 3))).T, copy=False)
+        x, bias = (Tensor[NumPy].from_data(rng.normal(size=shape)) for shape in ((2, 4, 3), (5,)))
+
+        def layer(x: Any, w: Any, b: Any) -> Any:
+            hidden = linear(x, w, b)
+            return hidden, hidden @ w.T, x[0] @ w
+
+        f = compiled(layer)
+        for found, expected in zip(f(x, weight, bias), layer(x, weight, bias), strict=True):
+            np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
+        assert "matmul_nt" in str(f.plans[0])
+        for found, expected in zip(f(x, weight + 0.0, bias), layer(x, weight, bias), strict=True):
+            np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
 
 
 class TestDonation:
