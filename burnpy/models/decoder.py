@@ -116,12 +116,6 @@ class Decoder(Pretrained[B]):
                 f"{type(self).__name__} takes a tuple of {layers} caches, one for each layer, got "
                 f"{a(type(cache).__name__)}; begin with model.empty_cache(batch, capacity)"
             )
-        for attention, layer in zip(self.attentions(), cache, strict=True):
-            expected = (layer.shape[0], attention.key_heads, layer.capacity, attention.head_size)
-            if layer.shape != expected:
-                raise ShapeError(
-                    f"{type(self).__name__} got a cache of another model, of shape {layer.shape}, expected {expected}"
-                )
         length = cache[0].length
         return length if isinstance(length, int) else 0
 
