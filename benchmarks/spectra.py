@@ -110,7 +110,7 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
             budget = 1.2 if name.startswith("stft of") and what == "forward" else None
             lines.append(Line.of(key, figures, dict.fromkeys(PEERS, key), 1e3, ratio, budget))
     how = (
-        "float32, one thread, processor time. burnpy calls SciPy's pocketfft where SciPy is installed, else NumPy's; "
-        "PyTorch's wheel has MKL."
+        "float32, one thread, processor time. burnpy has a kernel for spectra of frames; else it calls SciPy's "
+        "pocketfft where SciPy is installed, or NumPy's. PyTorch's wheel has MKL."
     )
     return [Section("Fourier transforms and spectra", how, "ms", PEERS, lines)]

@@ -38,6 +38,8 @@ GENERATORS = pytest.StashKey[Generators]()
 HEAVY_DOCTESTS = {
     "burnpy/data/sources/files.py": "pyarrow",
     "burnpy/interop/onnx/exporting.py": "onnx",
+    "burnpy/interop/onnx/model.py": "onnx",
+    "burnpy/interop/onnx/source_text.py": "onnx",
     "burnpy/models/tokenizer.py": "tokenizers",
 }
 """Modules whose doctests need what is heavy to install."""

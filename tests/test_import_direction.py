@@ -42,7 +42,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "distributions": (("burnpy.distributions",), ("nn", "special")),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
-    "interop": (("burnpy.interop",), ("nn",)),
+    "interop": (("burnpy.interop",), ("nn", "fft")),
     "models": (("burnpy.models",), ("record",)),
     "train": (("burnpy.train",), ("record", "metrics")),
     "distributed": (("burnpy.distributed",), ("train", "data")),

@@ -1,4 +1,4 @@
-"""Fourier transforms: SciPy's pocketfft where SciPy is installed and faster, else NumPy's."""
+"""Fourier transforms: SciPy's pocketfft where SciPy is installed and faster, else NumPy's; of frames, a kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import burnpy.backend.numerics.fourier as fourier
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import COUNT
+from burnpy_numpy.kernels.kernel import family_kernels
 
+MANY_FRAMED = 1 << 15
+"""The elements of all frames from which a kernel computes their spectra; each size of a frame has one."""
 _BLOCK = COUNT << 17
 """The number of elements of frames that are multiplied and transformed at a time."""
 _NAMES = ("fft", "ifft", "fftn", "ifftn", "rfft", "rfftn", "irfft", "irfftn")
@@ -49,9 +52,16 @@ class NumPyFourier(ArrayBackend):
         return self._transformed(fourier.real_ifft, complex_of(real, imag), real.dtype, dims, size, norm)
 
     def frame_spectra(self, x: Any, window: Any, step: int, norm: str) -> Any:
-        """Multiply and transform blocks of frames, which stay in the cache."""
-        size = window.shape[0]
-        if x.dtype is not window.dtype or x.dtype.itemsize == 2 or x.size * size < step * _BLOCK:
+        """Run a kernel, or multiply and transform blocks of frames, which stay in the cache."""
+        size, elements = window.shape[0], x.size * window.shape[0] // step
+        if x.dtype is not window.dtype or x.dtype.itemsize == 2:
+            return super().frame_spectra(x, window, step, norm)
+        if elements >= MANY_FRAMED and (kernels := family_kernels("fourier")):
+            factor = {"backward": 1.0, "ortho": size**-0.5, "forward": 1.0 / size}[norm]
+            spectra = self._call(kernels.spectra_of_frames, x, window, step, factor)
+            if spectra is not None:
+                return spectra.real, spectra.imag
+        if elements < _BLOCK:
             return super().frame_spectra(x, window, step, norm)
         frames = self.frames(x, size, step)
         out: Any = np.empty((*frames.shape[:-1], size // 2 + 1), np.result_type(x.dtype, np.complex64))

@@ -160,10 +160,10 @@ class Loops(Writer):
         half, rows = len(xs) // 2, [*xs]
         for _ in range(len(xs).bit_length() - 1):
             pairs = zip(rows[:half], rows[half:], strict=True)
-            rows = [merged for x, y in pairs for merged in (self._merged(x, y, 0), self._merged(x, y, self.width // 2))]
+            rows = [merged for x, y in pairs for merged in (self.merged(x, y, 0), self.merged(x, y, self.width // 2))]
         return rows
 
-    def _merged(self, x: Vector, y: Vector, start: int) -> Vector:
+    def merged(self, x: Vector, y: Vector, start: int) -> Vector:
         """Return the elements of two vectors from ``start`` on, in turns."""
         turns = ", ".join(f"i32 {start + k // 2 + k % 2 * self.width}" for k in range(self.width))
         kind = self.type(x.dtype)

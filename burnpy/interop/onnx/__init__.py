@@ -1,7 +1,7 @@
 """ONNX files, in which a model runs anywhere.
 
-`export` writes a model, and `verify` compares the results of a file, run by onnxruntime, with those of its model. They
-need the package onnx: ``pip install burnpy[onnx]``.
+`export` writes a model, `verify` compares the results of a file, run by onnxruntime, with those of its model, and
+`load` reads a file as a module, which can be trained. They need the package onnx: ``pip install burnpy[onnx]``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from burnpy.backend.lazy import attached
 
 _LATER = {
     "burnpy.interop.onnx.exporting": ("export",),
+    "burnpy.interop.onnx.model": ("OnnxModel", "load"),
+    "burnpy.interop.onnx.source_text": ("source", "weights"),
     "burnpy.interop.onnx.verification": ("Difference", "verify"),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""

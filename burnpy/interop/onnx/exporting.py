@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -16,6 +17,9 @@ from burnpy.interop.onnx.tracing import Inputs, inputs_of, symbols_of, traces
 
 OLDEST = 18
 """The first opset that has the operators of all rules."""
+
+BUFFERS = "burnpy.buffers"
+"""The key of the metadata that names the initializers that are buffers."""
 
 LARGE = 2**30
 """The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
@@ -123,7 +127,9 @@ def export(
         producer_name="burnpy",
         producer_version=version("burnpy"),
     )
-    onnx.helper.set_model_props(proto, {**(metadata or {})})
+    buffers = [path for path in getattr(model, "named_buffers", dict)() if path in writer.initializers]
+    kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
+    onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, os.fspath(path))
 
 

@@ -35,23 +35,22 @@ class Trace(NamedTuple):
     device: Any  #: the plain device
 
 
-def inputs_of(model: Callable[..., Any], inputs: tuple[Any, ...]) -> Inputs:
+def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
     """Return the inputs of a call of a model.
 
     Raises:
         ArgumentError: the model's device differentiates, or there are more inputs than parameters.
         KindError: an input holds something else than tensors.
     """
-    device = getattr(model, "device", None)
-    if device is not None and device.differentiates:
-        raise ArgumentError(f"export() got a model on {device}, which records gradients; pass model.valid()")
+    tensors = _variables(model)
+    if tensors and model.device.differentiates:
+        raise ArgumentError(f"export() got a model on {model.device}, which records gradients; pass model.valid()")
     given: Any = inputs
     if not isinstance(given, tuple):
         raise KindError(f"export() takes a tuple of inputs, got {type(given).__name__}; write (x,) for one input")
     function = getattr(type(model), "forward", None) or model
     names = [name for name in signature(function).parameters if name != "self"]
     call = Call((model, *inputs), {})
-    tensors = _variables(model)
     parameters = {k: tensors[id(leaf)] for k, leaf in enumerate(call.leaves) if id(leaf) in tensors}
     start = call.structure.children[0].children[0].size
     named: dict[str, int] = {}

@@ -1,0 +1,164 @@
+"""`load`: an ONNX file as a module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
+from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.table import Bound
+from burnpy.interop.onnx.reading import read
+from burnpy.nn.module import Module, rebound
+from burnpy.nn.variable import Buffer, Param
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+
+class OnnxModel(Module[B]):
+    """A model read from an ONNX file, whose float initializers are parameters: the result of `load`.
+
+    ``weights`` has them by name, and names with dots in nested dicts, so that a parameter of the file that is called
+    ``layers.0.weight`` has the path ``weights.layers.0.weight``.
+    """
+
+    def __init__(self, graph: Graph, arrays: Mapping[str, Any], fixed: Set[str], device: B | type[B]) -> None:
+        self.graph = graph
+        self.paths = _paths(arrays)
+        self.weights: dict[str, Any] = {}
+        for name, array in arrays.items():
+            value = Tensor.from_data(array, dtype=array.dtype, device=device)
+            place = self.weights
+            *folders, last = self.paths[name]
+            for part in folders:
+                place = place.setdefault(part, {})
+            place[last] = Buffer(value) if name in fixed else Param(value)
+
+    def forward(self, *inputs: TensorBase[B]) -> Any:
+        """Compute the graph; a tuple if it has several outputs.
+
+        Raises:
+            ArgumentError: the number of inputs is another one than the graph's.
+            LoadingError: an operator cannot be computed; the message names the node.
+        """
+        graph = self.graph
+        if len(inputs) != len(graph.inputs):
+            raise ArgumentError(
+                f"the model takes {len(graph.inputs)} inputs, {', '.join(graph.inputs)}, got {len(inputs)}"
+            )
+        values: dict[str, Any] = dict(graph.constants)
+        for name, path in self.paths.items():
+            place: Any = self.weights
+            for part in path:
+                place = place[part]
+            values[name] = place.value
+        values.update(zip(graph.inputs, inputs, strict=True))
+        results = run(graph, values)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def valid(self: OnnxModel[Autodiff[I]]) -> OnnxModel[I]:
+        """Return the model on the inner backend."""
+        return rebound(self)
+
+
+def _paths(names: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the path of each name: its parts between dots, unless another name is a part of it.
+
+    >>> _paths({"a.weight": 0, "b": 0, "b.c": 0})
+    {'a.weight': ('a', 'weight'), 'b': ('b',), 'b.c': ('b_c',)}
+    """
+    split = {name: tuple(name.split(".")) for name in names}
+    folders = {path[:k] for path in split.values() for k in range(1, len(path))}
+    taken = set(split.values())
+    return {
+        name: path
+        if not any(path[:k] in taken for k in range(1, len(path))) and path not in folders and all(path)
+        else (name.replace(".", "_"),)
+        for name, path in split.items()
+    }
+
+
+def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
+    """Compute a graph, and return its outputs.
+
+    Args:
+        graph: the graph.
+        values: its inputs, constants and the values of the graphs around it; gets those of its nodes.
+
+    Raises:
+        LoadingError: an operator cannot be computed.
+    """
+    for node in graph.nodes:
+        try:
+            inputs = [values[name] if name else None for name in node.inputs]
+        except KeyError as error:
+            raise LoadingError(f"the input {error.args[0]!r} of {_shown(node)} does not exist") from None
+        try:
+            out = (node.call or _with_graphs(node, values))(inputs)
+        except BurnpyError as error:
+            error.add_note(f"in {_shown(node)} of the ONNX file")
+            raise
+        except TypeError as error:
+            raise LoadingError(f"{_shown(node)} lacks an input or an attribute: {error}") from error
+        if out.__class__ is not tuple:
+            values[node.outputs[0]] = out
+            continue
+        for name, result in zip(node.outputs, out, strict=False):
+            values[name] = result
+    return [values[name] for name in graph.outputs]
+
+
+def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
+    """Return the operator of a node whose attributes have graphs, which read the values around them."""
+    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
+    return Bound(node.kind, attributes)
+
+
+def _bound(graph: Graph, values: dict[str, Any]) -> Any:
+    """Return a nested graph as a function of its inputs."""
+
+    def function(*inputs: Any) -> list[Any]:
+        return run(graph, {**values, **graph.constants, **dict(zip(graph.inputs, inputs, strict=True))})
+
+    return function
+
+
+def _shown(node: GraphNode) -> str:
+    return f"{node.kind} ({node.name or ', '.join(node.outputs)})"
+
+
+def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
+    """Read an ONNX file as a module.
+
+    Args:
+        path: of the file. Data in other files must be in its folder.
+        device: where the parameters are placed; on a device that differentiates the model can be trained.
+
+    Returns:
+        A module whose inputs are those of the file, in order. What the file computes from shapes is computed on the
+        host, so that a compiled function may call the model.
+
+    Raises:
+        LoadingError: the file is damaged, or has operators, attributes or data types without a counterpart; all of
+            them are named.
+        MissingPackageError: onnx is not installed.
+
+    >>> import pytest; onnx = pytest.importorskip("onnx")
+    >>> from burnpy import Autodiff, Tensor, interop
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> path = getfixture("tmp_path") / "model.onnx"
+    >>> interop.onnx.export(Linear(4, 2, device=NumPy), (Tensor[NumPy].zeros((1, 4)),), path)
+    >>> model = interop.onnx.load(path, Autodiff[NumPy])
+    >>> list(model.named_params())
+    ['weights.weight', 'weights.bias']
+    >>> model(Tensor[Autodiff[NumPy]].ones((1, 4))).shape
+    (1, 2)
+    """
+    graph, arrays, fixed = read(path)
+    return OnnxModel(graph, arrays, fixed, device)

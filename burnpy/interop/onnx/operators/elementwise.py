@@ -1,0 +1,280 @@
+"""Elementwise operators, casts and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from burnpy.backend.errors import LoadingError
+from burnpy.interop.onnx.operators.table import Value, cast, onnx_dtype, operator, tensor
+from burnpy.nn import functional
+from burnpy.tensor.joining import maximum as larger
+from burnpy.tensor.joining import minimum as smaller
+from burnpy.tensor.joining import where as select
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+METHODS = (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Det", "Erf", "Exp", "IsNaN", "Log"),
+    *("Reciprocal", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Tan", "Tanh"),
+)
+"""Operators that are methods of tensors, in lower case."""
+
+
+def _method(name: str) -> Callable[[Value], Value]:
+    return lambda x: getattr(x, name.lower())()
+
+
+def _rounding(name: str) -> Callable[[Value], Value]:
+    return lambda x: getattr(x, name.lower())() if isinstance(x, Tensor) else x
+
+
+UNARY: dict[str, Callable[[Value], Value]] = {
+    **{name: _method(name) for name in METHODS},
+    **{name: _rounding(name) for name in ("Floor", "Ceil", "Round")},
+    "Neg": lambda x: -x,
+    "Not": lambda x: ~x,
+    "BitwiseNot": lambda x: ~x,
+    "Identity": lambda x: x,
+    "Relu": lambda x: x.relu() if isinstance(x, Tensor) else x.clamp(0, None),
+    "Softsign": functional.softsign,
+    "Mish": functional.mish,
+    "HardSwish": functional.hardswish,
+}
+BINARY: dict[str, Callable[[Value, Value], Value]] = {
+    "Add": lambda x, y: x + y,
+    "Sub": lambda x, y: x - y,
+    "Mul": lambda x, y: x * y,
+    "And": lambda x, y: x & y,
+    "Or": lambda x, y: x | y,
+    "Xor": lambda x, y: x ^ y,
+    "BitwiseAnd": lambda x, y: x & y,
+    "BitwiseOr": lambda x, y: x | y,
+    "BitwiseXor": lambda x, y: x ^ y,
+    "Equal": lambda x, y: x == y,
+    "Less": lambda x, y: x < y,
+    "LessOrEqual": lambda x, y: x <= y,
+    "Greater": lambda x, y: x > y,
+    "GreaterOrEqual": lambda x, y: x >= y,
+    "MatMul": lambda x, y: x @ y,
+}
+
+
+@operator(*UNARY)
+def unary(x: Value, *, kind: str) -> Value:
+    """Compute a function of one tensor."""
+    return UNARY[kind](x)
+
+
+@operator(*BINARY)
+def binary(x: Value, y: Value, *, kind: str) -> Value:
+    """Compute a function of two tensors."""
+    return BINARY[kind](x, y)
+
+
+@operator("Div")
+def div(x: Value, y: Value) -> Value:
+    """Divide; of ints the quotient is rounded toward zero."""
+    if isinstance(x, Tensor):
+        return x / y
+    quotient = x.floor_divide(y)
+    inexact = (x - quotient * y) != 0
+    return quotient + cast(inexact & ((x < 0) != (y < 0)), x.dtype)
+
+
+@operator("Pow")
+def pow_(x: Value, y: Value) -> Value:
+    """Raise to a power; the result has the dtype of x."""
+    if isinstance(x, IntTensor) and isinstance(y, Tensor):
+        return cast(cast(x, y.dtype) ** y, x.dtype)
+    return cast(x ** cast(y, x.dtype), x.dtype)
+
+
+@operator("Mod")
+def mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
+    """Return the remainder with the sign of y, or with ``fmod`` the sign of x."""
+    return x.fmod(y) if fmod else x.remainder(y)
+
+
+@operator("Max")
+def maximum(*xs: Value) -> Value:
+    """Return the elementwise maximum of all."""
+    return reduce(larger, xs)
+
+
+@operator("Min")
+def minimum(*xs: Value) -> Value:
+    """Return the elementwise minimum of all."""
+    return reduce(smaller, xs)
+
+
+@operator("Sum")
+def total(*xs: Value) -> Value:
+    """Return the elementwise sum of all."""
+    return reduce(lambda x, y: x + y, xs)
+
+
+@operator("Mean")
+def mean(*xs: Value) -> Value:
+    """Return the elementwise mean of all."""
+    return total(*xs) / len(xs)
+
+
+@operator("Where")
+def where(condition: Value, x: Value, y: Value) -> Value:
+    """Select elements."""
+    return select(condition, x, y)
+
+
+@operator("Clip")
+def clip(
+    x: Value, low: Value = None, high: Value = None, *, min: float | None = None, max: float | None = None
+) -> Value:
+    """Limit x to bounds, which older opsets have as attributes."""
+    for bound, attribute, f in ((low, min, larger), (high, max, smaller)):
+        limit = attribute if bound is None else bound
+        x = x if limit is None else f(x, limit)
+    return x
+
+
+@operator("PRelu")
+def prelu(x: Value, slope: Value) -> Value:
+    """Return x where it is positive, else x times the slope."""
+    return select(x < 0, x * slope, x)
+
+
+@operator("Elu")
+def elu(x: Value, *, alpha: float = 1.0) -> Value:
+    """Exponential linear unit."""
+    return functional.elu(x, alpha)
+
+
+@operator("Celu")
+def celu(x: Value, *, alpha: float = 1.0) -> Value:
+    """Continuously differentiable exponential linear unit."""
+    return functional.celu(x, alpha)
+
+
+@operator("Selu")
+def selu(x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Value:
+    """Scaled exponential linear unit."""
+    return (x.clamp(0, None) + x.clamp(None, 0).expm1() * alpha) * gamma
+
+
+@operator("LeakyRelu")
+def leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
+    """Leaky rectified linear unit."""
+    return functional.leaky_relu(x, alpha)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(x: Value, *, alpha: float = 1.0) -> Value:
+    """Return x where it is above alpha, else 0."""
+    return select(x > alpha, x, 0.0)
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    """Return alpha · x + beta, limited to [0, 1]."""
+    return (x * alpha + beta).clamp(0, 1)
+
+
+@operator("Shrink")
+def shrink(x: Value, *, lambd: float = 0.5, bias: float = 0.0) -> Value:
+    """Move x toward 0 by ``bias``, and to 0 within ``lambd`` of it."""
+    if not isinstance(x, Tensor):
+        return cast(shrink(cast(x, "float64"), lambd=lambd, bias=bias), x.dtype)
+    return select(x < -lambd, x + bias, select(x > lambd, x - bias, 0.0))
+
+
+@operator("Gelu")
+def gelu(x: Value, *, approximate: str = "none") -> Value:
+    """Gaussian error linear unit."""
+    return x.gelu(approximate=approximate)
+
+
+@operator("Swish")
+def swish(x: Value, *, alpha: float = 1.0) -> Value:
+    """Return x · sigmoid(alpha · x)."""
+    return x * (x * alpha).sigmoid()
+
+
+@operator("SwiGLU")
+def swiglu(gate: Value, x: Value, *, alpha: float = 1.0) -> Value:
+    """Return x times the swish of the gate."""
+    return swish(gate, alpha=alpha) * x
+
+
+@operator("IsInf")
+def isinf(x: Value, *, detect_positive: int = 1, detect_negative: int = 1) -> Value:
+    """Test for infinity."""
+    found = x.isinf()
+    if not detect_negative:
+        found = found & (x > 0)
+    return found if detect_positive else found & (x < 0)
+
+
+@operator("BitShift")
+def bit_shift(x: Value, y: Value, *, direction: str) -> Value:
+    """Shift the bits of x by y places."""
+    return x << y if direction == "LEFT" else x >> y
+
+
+@operator("Cast")
+def cast_(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """Convert to another dtype."""
+    return cast(x, onnx_dtype(to))
+
+
+@operator("CastLike")
+def cast_like(x: Value, y: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    """Convert to the dtype of y."""
+    return cast(x, y.dtype)
+
+
+@operator("BitCast")
+def bit_cast(x: Value, *, to: int) -> Value:
+    """Return a tensor whose bits are those of x."""
+    return tensor(x.to_numpy().view(onnx_dtype(to)), x.device)
+
+
+@operator("Dropout")
+def dropout(
+    x: Value, ratio: Value = None, training: Value = None, *, seed: int = 0, ratio_: float = 0.5, outputs: int = 1
+) -> Any:
+    """Return x, as an imported model is for inference.
+
+    Raises:
+        LoadingError: the node says that it is for training.
+    """
+    if training is not None and bool(training.item()) and (ratio is None or ratio.item() > 0):
+        raise LoadingError("the file has a Dropout for training; export the model for inference")
+    if outputs == 1:
+        return x
+    return x, BoolTensor.full(x.shape, True, device=x.device)
+
+
+def gated(x: Value, name: str, alpha: float | None, beta: float | None) -> Value:
+    """Return an activation of a recurrent network, by its name in ONNX.
+
+    Raises:
+        LoadingError: it is unknown.
+    """
+    activations: dict[str, Callable[[], Value]] = {
+        "sigmoid": x.sigmoid,
+        "tanh": x.tanh,
+        "relu": x.relu,
+        "leakyrelu": lambda: leaky_relu(x, alpha=0.01 if alpha is None else alpha),
+        "thresholdedrelu": lambda: thresholded_relu(x, alpha=1.0 if alpha is None else alpha),
+        "hardsigmoid": lambda: hard_sigmoid(
+            x, alpha=0.2 if alpha is None else alpha, beta=0.5 if beta is None else beta
+        ),
+        "elu": lambda: elu(x, alpha=1.0 if alpha is None else alpha),
+        "softsign": lambda: functional.softsign(x),
+        "softplus": x.softplus,
+        "affine": lambda: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
+        "scaledtanh": lambda: (x * (1.0 if beta is None else beta)).tanh() * (1.0 if alpha is None else alpha),
+    }
+    if name.lower() not in activations:
+        raise LoadingError(f"the activation {name!r} has no counterpart in burnpy")
+    return activations[name.lower()]()

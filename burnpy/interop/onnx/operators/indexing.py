@@ -1,0 +1,96 @@
+"""Operators at indices."""
+
+from __future__ import annotations
+
+import math
+
+from burnpy.interop.onnx.operators.table import Value, arange, cast, operator
+from burnpy.tensor.joining import where
+
+REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
+
+
+def wrapped(index: Value, size: int) -> Value:
+    """Return an index of int64 whose negative elements count from the end."""
+    index = cast(index, "int64")
+    return where(index < 0, index + size, index)
+
+
+@operator("Gather")
+def gather(x: Value, index: Value, *, axis: int = 0) -> Value:
+    """Select slices at an index of any shape."""
+    dim = axis % x.ndim
+    places = wrapped(index, x.shape[dim])
+    return x.index_select(dim, places.reshape(-1)).reshape(*x.shape[:dim], *places.shape, *x.shape[dim + 1 :])
+
+
+@operator("GatherElements")
+def gather_elements(x: Value, index: Value, *, axis: int = 0) -> Value:
+    """Select elements along an axis."""
+    dim = axis % x.ndim
+    return x.gather(dim, wrapped(index, x.shape[dim]))
+
+
+def flat_index(index: Value, sizes: tuple[int, ...]) -> Value:
+    """Return the row-major place of index tuples, which are the last dimension of ``index``."""
+    flat = wrapped(index[..., 0], sizes[0])
+    for k in range(1, index.shape[-1]):
+        flat = flat * sizes[k] + wrapped(index[..., k], sizes[k])
+    return flat
+
+
+@operator("GatherND")
+def gather_nd(x: Value, index: Value, *, batch_dims: int = 0) -> Value:
+    """Select slices at tuples of indices."""
+    b, k = batch_dims, index.shape[-1]
+    lead, inner = math.prod(x.shape[:b]), x.shape[b : b + k]
+    rest, size = x.shape[b + k :], math.prod(inner)
+    flat = flat_index(index.reshape(lead, -1, k), inner) + arange(lead, x.device).unsqueeze(1) * size
+    picked = x.reshape(lead * size, *rest).index_select(0, flat.reshape(-1))
+    return picked.reshape(*index.shape[:-1], *rest)
+
+
+@operator("ScatterElements", "Scatter")
+def scatter_elements(x: Value, index: Value, updates: Value, *, axis: int = 0, reduction: str = "none") -> Value:
+    """Write or combine elements along an axis."""
+    dim = axis % x.ndim
+    places = wrapped(index, x.shape[dim])
+    if reduction == "none":
+        return x.scatter(dim, places, updates)
+    return x.scatter_reduce(dim, places, updates, {"add": "sum", **REDUCTIONS}[reduction])
+
+
+@operator("ScatterND")
+def scatter_nd(x: Value, index: Value, updates: Value, *, reduction: str = "none") -> Value:
+    """Write or combine slices at tuples of indices."""
+    k = index.shape[-1]
+    lead, rest = math.prod(x.shape[:k]), x.shape[k:]
+    flat = flat_index(index.reshape(-1, k), x.shape[:k])
+    whole, values = x.reshape(lead, *rest), updates.reshape(flat.shape[0], *rest)
+    if reduction == "none":
+        out = whole.index_copy(0, flat, values)
+    elif reduction == "add":
+        out = whole.index_add(0, flat, values)
+    else:
+        out = whole.index_reduce(0, flat, values, REDUCTIONS[reduction])
+    return out.reshape(*x.shape)
+
+
+@operator("TensorScatter")
+def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: str = "linear") -> Value:
+    """Write an update into a cache, at a start for each member of the batch."""
+    dim = axis % cache.ndim
+    moved, part = cache.movedim(dim, 1), update.movedim(dim, 1)
+    steps = arange(part.shape[1], cache.device).unsqueeze(0)
+    first = steps * 0 if starts is None else cast(starts, "int64").unsqueeze(1)
+    places = (first + steps).remainder(moved.shape[1]) if mode == "circular" else first + steps
+    places = places.reshape(*places.shape, *(1,) * (moved.ndim - 2)).expand(*part.shape)
+    return moved.scatter(1, places, part).movedim(1, dim)
+
+
+@operator("Compress")
+def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
+    """Select the slices whose mask is true."""
+    flat = x.reshape(-1) if axis is None else x
+    dim = 0 if axis is None else axis % x.ndim
+    return flat.index_select(dim, mask.nonzero().reshape(-1))

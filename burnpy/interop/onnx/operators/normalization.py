@@ -1,0 +1,118 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.interop.onnx.operators.table import Value, cast, operator
+from burnpy.nn import functional
+
+
+def _channels(x: Value, value: Value) -> Value:
+    return value.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+@operator("BatchNormalization")
+def batch_norm(
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    spatial: int = 1,
+    outputs: int = 1,
+) -> Any:
+    """Normalize by given statistics; in training mode by those of the batch, with the running averages."""
+    if not training_mode:
+        factor = scale * (var + epsilon).rsqrt()
+        return x * _channels(x, factor) + _channels(x, bias - mean * factor)
+    dims = tuple(k for k in range(x.ndim) if k != 1)
+    own, spread = x.mean(dim=dims), x.var(dim=dims, correction=0)
+    factor = scale * (spread + epsilon).rsqrt()
+    out = x * _channels(x, factor) + _channels(x, bias - own * factor)
+    averages = [old * momentum + new * (1.0 - momentum) for old, new in ((mean, own), (var, spread))]
+    return (out, *averages)[:outputs] if outputs > 1 else out
+
+
+@operator("InstanceNormalization")
+def instance_norm(x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+    """Normalize each channel of each example."""
+    return functional.group_norm(x, x.shape[1], scale, bias, eps=epsilon)
+
+
+@operator("GroupNormalization")
+def group_norm(
+    x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1, opset: int
+) -> Value:
+    """Normalize groups of channels; before opset 21 scale and bias are of groups."""
+    if opset < 21:
+        each = x.shape[1] // num_groups
+        scale, bias = scale.repeat_interleave(each, dim=0), bias.repeat_interleave(each, dim=0)
+    return functional.group_norm(x, num_groups, scale, bias, eps=epsilon)
+
+
+def _wide(x: Value, shape: tuple[int, ...]) -> Value:
+    return x if x is None or x.shape == shape else x.expand(*shape)
+
+
+@operator("LayerNormalization")
+def layer_norm(
+    x: Value,
+    scale: Value,
+    bias: Value = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+    outputs: int = 1,
+) -> Any:
+    """Normalize the last dimensions, from an axis on; the mean and the inverse deviation are further results."""
+    first = axis % x.ndim
+    shape = x.shape[first:]
+    if outputs == 1:
+        return functional.layer_norm(
+            x, shape, scale.expand(*shape), None if bias is None else bias.expand(*shape), eps=epsilon
+        )
+    dims = tuple(range(first, x.ndim))
+    wide = cast(x, "float32") if x.dtype.itemsize == 2 and stash_type == 1 else x
+    mean = wide.mean(dim=dims, keepdim=True)
+    inverse = (wide.var(dim=dims, correction=0, keepdim=True) + epsilon).rsqrt()
+    out = cast((wide - mean) * inverse, x.dtype) * scale
+    return (out if bias is None else out + bias), mean, inverse
+
+
+@operator("RMSNormalization")
+def rms_norm(x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Value:
+    """Divide by the root mean square of the last dimensions, from an axis on."""
+    shape = x.shape[axis % x.ndim :]
+    return functional.rms_norm(x, shape, _wide(scale, shape), eps=epsilon)
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_norm(x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
+    """Normalize over axes."""
+    centred = x - x.mean(dim=axes, keepdim=True)
+    return centred / ((centred * centred).mean(dim=axes, keepdim=True).sqrt() + 1e-9)
+
+
+@operator("LpNormalization")
+def lp_norm(x: Value, *, axis: int = -1, p: int = 2) -> Value:
+    """Divide by the p-norm along an axis; zeros stay."""
+    norm = (x.abs() ** p).sum(dim=axis, keepdim=True) ** (1.0 / p)
+    return x / norm.masked_fill(norm == 0, 1.0)
+
+
+@operator("LRN")
+def local_response_norm(x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
+    """Normalize across neighbouring channels."""
+    low, high = (size - 1) // 2, math.ceil((size - 1) / 2)
+    squares = functional.pad(x * x, [*(0, 0) * (x.ndim - 2), low, high])
+    sums = squares[:, 0 : x.shape[1]]
+    for k in range(1, size):
+        sums = sums + squares[:, k : k + x.shape[1]]
+    return x / (bias + alpha / size * sums) ** beta

@@ -1,0 +1,150 @@
+"""Recurrent networks: RNN, GRU and LSTM with any activations, lengths, peepholes and clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from burnpy.interop.onnx.operators.elementwise import gated
+from burnpy.interop.onnx.operators.table import Value, arange, cast, like, operator
+from burnpy.tensor.joining import stack, where
+
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+"""The activations of one direction."""
+
+
+class Direction:
+    """One direction of a recurrent network: its weights, activations and settings."""
+
+    def __init__(
+        self, kind: str, weights: Sequence[Value], activations: Sequence[Any], settings: dict[str, Any]
+    ) -> None:
+        self.kind, self.settings = kind, settings
+        self.activations = activations
+        w, r, b, self.peepholes = weights
+        self.size = r.shape[-1]
+        self.input_weight, self.weight = w.T, r.T
+        gates = w.shape[0]
+        self.input_bias: Any = 0.0 if b is None else b[:gates]
+        self.bias: Any = 0.0 if b is None else b[gates:]
+
+    def activated(self, k: int, x: Value) -> Value:
+        """Return the k-th activation of x, after clipping."""
+        clip = self.settings["clip"]
+        name, alpha, beta = self.activations[k]
+        return gated(x if clip is None else x.clamp(-clip, clip), name, alpha, beta)
+
+    def parts(self, x: Value) -> list[Value]:
+        """Return the gates of a row of sums."""
+        return list(x.split(self.size, dim=-1))
+
+    def step(self, sums: Value, state: Value, cell: Value) -> tuple[Value, Value]:
+        """Return the next state and cell, from the sums of the input."""
+        if self.kind == "RNN":
+            return self.activated(0, sums + state @ self.weight + self.bias), cell
+        if self.kind == "GRU":
+            return self._gru(sums, state), cell
+        return self._lstm(self.parts(sums + state @ self.weight + self.bias), cell)
+
+    def _gru(self, sums: Value, state: Value) -> Value:
+        by_state = self.parts(state @ self.weight + self.bias)
+        z, r, n = self.parts(sums)
+        update, reset = self.activated(0, z + by_state[0]), self.activated(0, r + by_state[1])
+        if self.settings["linear_before_reset"]:
+            inner = n + reset * by_state[2]
+        else:
+            bias = 0.0 if isinstance(self.bias, float) else self.bias[2 * self.size :]
+            inner = n + (reset * state) @ self.weight[:, 2 * self.size :] + bias
+        new = self.activated(1, inner)
+        return (1.0 - update) * new + update * state
+
+    def _lstm(self, gates: list[Value], cell: Value) -> tuple[Value, Value]:
+        i, o, f, c = gates
+        peep = None if self.peepholes is None else self.parts(self.peepholes)
+        if peep is not None:
+            i, f = i + peep[0] * cell, f + peep[2] * cell
+        entered = self.activated(0, i)
+        kept = 1.0 - entered if self.settings["input_forget"] else self.activated(0, f)
+        cell = kept * cell + entered * self.activated(1, c)
+        if peep is not None:
+            o = o + peep[1] * cell
+        return self.activated(0, o) * self.activated(2, cell), cell
+
+
+@operator("RNN", "GRU", "LSTM")
+def recurrent(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    lengths: Value = None,
+    initial_h: Value = None,
+    initial_c: Value = None,
+    peepholes: Value = None,
+    *,
+    kind: str,
+    activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (),
+    activations: tuple[str, ...] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    outputs: int = 1,
+) -> Any:
+    """Return the states at all steps, and the last states and cells."""
+    x = x.transpose(0, 1) if layout else x
+    starts = [None if start is None else start.transpose(0, 1) if layout else start for start in (initial_h, initial_c)]
+    settings = {"clip": clip, "input_forget": input_forget, "linear_before_reset": linear_before_reset}
+    count = len(DEFAULTS[kind])
+    names = activations or DEFAULTS[kind] * w.shape[0]
+    triples = [_with_numbers(names, k, activation_alpha, activation_beta) for k in range(len(names))]
+    results = []
+    for k in range(w.shape[0]):
+        weights = [None if part is None else part[k] for part in (w, r, b, peepholes)]
+        way = Direction(kind, weights, triples[count * k : count * (k + 1)], settings)
+        reverse = direction == "reverse" or k == 1
+        begin = [None if start is None else start[k] for start in starts]
+        results.append(_run(way, x, lengths, reverse, begin))
+    states = stack([states for states, _, _ in results], dim=1)
+    last, cells = [stack([result[j] for result in results], dim=0) for j in (1, 2)]
+    if layout:
+        states, last, cells = states.permute(2, 0, 1, 3), last.transpose(0, 1), cells.transpose(0, 1)
+    return (states, last, cells)[:outputs] if outputs > 1 else states
+
+
+def _with_numbers(
+    names: Sequence[str], k: int, alphas: Sequence[float], betas: Sequence[float]
+) -> tuple[str, Any, Any]:
+    """Return an activation with its alpha and beta, which only some activations have in the lists."""
+    with_alpha = ("leakyrelu", "thresholdedrelu", "hardsigmoid", "elu", "affine", "scaledtanh")
+    with_beta = ("hardsigmoid", "affine", "scaledtanh")
+    before = [name.lower() for name in names[:k]]
+    name = names[k].lower()
+    a, b = sum(n in with_alpha for n in before), sum(n in with_beta for n in before)
+    alpha = alphas[a] if name in with_alpha and a < len(alphas) else None
+    return names[k], alpha, betas[b] if name in with_beta and b < len(betas) else None
+
+
+def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequence[Value]) -> tuple[Value, Value, Value]:
+    """Return the states at all steps, the last one and the last cell of one direction."""
+    steps, n, _ = x.shape
+    zeros = like(x, (n, way.size), 0.0)
+    state, cell = [zeros if start is None else start for start in begin]
+    sums = x @ way.input_weight + way.input_bias
+    inside = None
+    if lengths is not None:
+        inside = arange(steps, x.device).unsqueeze(1) < cast(lengths, "int64").unsqueeze(0)
+    outs: list[Value] = [zeros] * steps
+    for t in range(steps)[::-1] if reverse else range(steps):
+        new, new_cell = way.step(sums[t], state, cell)
+        if inside is None:
+            state, cell = new, new_cell
+            outs[t] = state
+        else:
+            here = inside[t].unsqueeze(1)
+            state, cell = where(here, new, state), where(here, new_cell, cell)
+            outs[t] = where(here, new, 0.0)
+    return stack(outs, dim=0), state, cell

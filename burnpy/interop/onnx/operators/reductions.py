@@ -1,0 +1,145 @@
+"""Reductions, scans, orders and softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from burnpy.interop.onnx.operators.table import Ints, Value, cast, like, operator, tensor
+from burnpy.tensor.joining import cat
+from burnpy.tensor.tensor import BoolTensor, Tensor
+
+Reduce = Callable[[Value, tuple[int, ...], bool], Value]
+
+
+def _sum(x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+    return cast(x.sum(dim=dims, keepdim=keepdim), x.dtype) if dims else x
+
+
+def _extreme(name: str) -> Reduce:
+    def reduce(x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+        if not dims:
+            return x
+        if isinstance(x, BoolTensor):
+            return x.any(dim=dims, keepdim=keepdim) if name == "amax" else x.all(dim=dims, keepdim=keepdim)
+        if any(x.shape[d] == 0 for d in dims):
+            kept = [1 if k in dims else n for k, n in enumerate(x.shape) if keepdim or k not in dims]
+            limits = (-math.inf, math.inf) if isinstance(x, Tensor) else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+            return like(x, kept, limits[name == "amin"])
+        return getattr(x, name)(dims, keepdim)
+
+    return reduce
+
+
+def _prod(x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+    for d in sorted(dims, reverse=True):
+        x = cast(x.prod(dim=d, keepdim=keepdim), x.dtype)
+    return x
+
+
+def _l2(x: Value, dims: tuple[int, ...], keepdim: bool) -> Value:
+    wide = x if isinstance(x, Tensor) else cast(x, "float64")
+    return cast(_sum(wide * wide, dims, keepdim).sqrt(), x.dtype)
+
+
+def _through_floats(f: Reduce) -> Reduce:
+    """Return a reduction that computes ints in float64."""
+    return lambda x, dims, keepdim: cast(f(x if isinstance(x, Tensor) else cast(x, "float64"), dims, keepdim), x.dtype)
+
+
+REDUCTIONS: dict[str, Reduce] = {
+    "ReduceSum": _sum,
+    "ReduceMean": _through_floats(lambda x, dims, keepdim: x.mean(dim=dims, keepdim=keepdim) if dims else x),
+    "ReduceMax": _extreme("amax"),
+    "ReduceMin": _extreme("amin"),
+    "ReduceProd": _prod,
+    "ReduceSumSquare": lambda x, dims, keepdim: _sum(x * x, dims, keepdim),
+    "ReduceL1": lambda x, dims, keepdim: _sum(x.abs(), dims, keepdim),
+    "ReduceL2": _l2,
+    "ReduceLogSum": _through_floats(lambda x, dims, keepdim: _sum(x, dims, keepdim).log()),
+    "ReduceLogSumExp": _through_floats(lambda x, dims, keepdim: x.logsumexp(dim=dims, keepdim=keepdim) if dims else x),
+}
+
+
+@operator(*REDUCTIONS)
+def reduce(
+    x: Value,
+    axes_: Ints | None = None,
+    *,
+    kind: str,
+    axes: tuple[int, ...] | None = None,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:
+    """Reduce over axes, which older opsets have as an attribute; over all if there are none."""
+    chosen = axes_ or axes or ()
+    if not chosen and not noop_with_empty_axes:
+        chosen = tuple(range(x.ndim))
+    dims = tuple(sorted({d % max(x.ndim, 1) for d in chosen})) if x.ndim else ()
+    return REDUCTIONS[kind](x, dims, bool(keepdims))
+
+
+@operator("ArgMax", "ArgMin")
+def arg_extreme(x: Value, *, kind: str, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+    """Return the index of an extreme, the first or the last one of equal elements."""
+    name = kind.lower()
+    if select_last_index:
+        return (x.shape[axis] - 1) - getattr(x.flip(axis), name)(dim=axis, keepdim=bool(keepdims))
+    return getattr(x, name)(dim=axis, keepdim=bool(keepdims))
+
+
+@operator("CumSum", "CumProd")
+def scan(x: Value, axis: Ints, *, kind: str, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Return cumulative sums or products."""
+    d = axis[0] % x.ndim
+    x = x.flip(d) if reverse else x
+    y = cast(getattr(x, kind.lower())(dim=d), x.dtype)
+    if exclusive:
+        first = like(x, [1 if k == d else n for k, n in enumerate(x.shape)], 0 if kind == "CumSum" else 1)
+        y = cat([first, y.narrow(d, 0, x.shape[d] - 1)], dim=d)
+    return y.flip(d) if reverse else y
+
+
+@operator("TopK")
+def topk(x: Value, k: Ints = (), *, k_: int | None = None, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+    """Return the largest or smallest elements and their indices."""
+    return tuple(x.topk(k[0] if k else k_, dim=axis, largest=bool(largest)))
+
+
+@operator("Softmax", "LogSoftmax", "Hardmax")
+def softmax(x: Value, *, kind: str, opset: int, axis: int | None = None) -> Value:
+    """Return the softmax along an axis; before opset 13 along all from it on."""
+    if opset < 13:
+        first = (1 if axis is None else axis) % max(x.ndim, 1)
+        flat = x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
+        return _softmax(flat, kind, 1).reshape(*x.shape)
+    return _softmax(x, kind, -1 if axis is None else axis)
+
+
+def _softmax(x: Value, kind: str, dim: int) -> Value:
+    if kind == "Hardmax":
+        return cast(x.argmax(dim=dim).one_hot(x.shape[dim]), x.dtype).movedim(-1, dim)
+    return x.softmax(dim=dim) if kind == "Softmax" else x.log_softmax(dim=dim)
+
+
+@operator("Unique")
+def unique(x: Value, *, axis: int | None = None, sorted: int = 1) -> Any:
+    """Return the unique elements or slices, their first indices, the inverse and the counts."""
+    values, *rest = np.unique(x.to_numpy(), return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    first, inverse, counts = [part.reshape(-1).astype(np.int64) for part in rest]
+    if not sorted:
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        values = np.take(values, order, axis=0 if axis is None else axis)
+        first, counts, inverse = first[order], counts[order], place[inverse]
+    return tuple([tensor(np.ascontiguousarray(part), x.device) for part in (values, first, inverse, counts)])
+
+
+@operator("NonZero")
+def nonzero(x: Value) -> Value:
+    """Return the indices of the elements that are not zero, by dimension."""
+    return (x if isinstance(x, BoolTensor) else x != 0).nonzero().T

@@ -1,0 +1,315 @@
+"""Operators that make, reshape, join and cut tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy.interop.onnx.operators.table import Ints, Scalar, Value, arange, cast, like, onnx_dtype, operator, tensor
+from burnpy.nn import functional
+from burnpy.tensor.einsum import einsum as sum_of_products
+from burnpy.tensor.joining import cat, where
+from burnpy.tensor.tensor import IntTensor
+
+
+@operator("Shape")
+def shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
+    """Return the shape of x, or a part of it, on the host."""
+    return tensor(np.array(x.shape[slice(start, end)], np.int64))
+
+
+@operator("Size")
+def size(x: Value) -> Value:
+    """Return the number of elements, on the host."""
+    return tensor(np.array(x.numel(), np.int64))
+
+
+@operator("Constant")
+def constant(
+    *,
+    value: Any = None,
+    value_float: float | None = None,
+    value_int: int | None = None,
+    value_floats: tuple[float, ...] | None = None,
+    value_ints: tuple[int, ...] | None = None,
+) -> Value:
+    """Return a constant, on the host."""
+    if value is not None:
+        return tensor(value)
+    floats = value_floats if value_float is None else value_float
+    if floats is not None:
+        return tensor(np.array(floats, np.float32))
+    return tensor(np.array(value_ints if value_int is None else value_int, np.int64))
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(shape: Ints, *, value: Any = None) -> Value:
+    """Return a tensor filled with one value, on the host."""
+    return tensor(np.full(shape, np.float32(0) if value is None else value.reshape(-1)[0]))
+
+
+@operator("Range")
+def range_(start: Value, limit: Value, delta: Value) -> Value:
+    """Return start, start + delta, … below the limit, on the host."""
+    first, end, step = start.item(), limit.item(), delta.item()
+    count = max(math.ceil((end - first) / step), 0)
+    return tensor((first + np.arange(count) * step).astype(start.dtype))
+
+
+@operator("EyeLike")
+def eye_like(x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+    """Return a matrix of x's shape with ones on a diagonal."""
+    rows, columns = x.shape
+    ones = arange(columns, x.device) == (arange(rows, x.device) + k).unsqueeze(1)
+    return cast(ones, x.dtype if dtype is None else onnx_dtype(dtype))
+
+
+@operator("Reshape")
+def reshape(x: Value, shape: Ints = (), *, shape_: tuple[int, ...] | None = None, allowzero: int = 0) -> Value:
+    """Return x with another shape; 0 stands for x's size, unless ``allowzero``."""
+    sizes = shape if shape_ is None else shape_
+    return x.reshape(*[x.shape[k] if n == 0 and not allowzero else n for k, n in enumerate(sizes)])
+
+
+@operator("Flatten")
+def flatten(x: Value, *, axis: int = 1) -> Value:
+    """Return a matrix of the sizes before an axis and of the others."""
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+@operator("Transpose")
+def transpose(x: Value, *, perm: tuple[int, ...] | None = None) -> Value:
+    """Permute the dimensions, by default in reverse."""
+    return x.permute(*(range(x.ndim)[::-1] if perm is None else perm))
+
+
+@operator("Unsqueeze")
+def unsqueeze(x: Value, axes_: Ints | None = None, *, axes: tuple[int, ...] | None = None) -> Value:
+    """Insert dimensions of size 1."""
+    given = (axes_ if axes is None else axes) or ()
+    ndim = x.ndim + len(given)
+    for dim in sorted([axis % ndim for axis in given]):
+        x = x.unsqueeze(dim)
+    return x
+
+
+@operator("Squeeze")
+def squeeze(x: Value, axes_: Ints | None = None, *, axes: tuple[int, ...] | None = None) -> Value:
+    """Remove dimensions of size 1, by default all."""
+    given = axes_ if axes is None else axes
+    dims = [k for k, n in enumerate(x.shape) if n == 1] if given is None else [axis % x.ndim for axis in given]
+    return x.reshape(*[n for k, n in enumerate(x.shape) if k not in dims])
+
+
+@operator("Concat")
+def concat(*xs: Value, axis: int) -> Value:
+    """Concatenate."""
+    return cat(list(xs), dim=axis)
+
+
+@operator("Split")
+def split(
+    x: Value,
+    sizes: Ints | None = None,
+    *,
+    axis: int = 0,
+    split: tuple[int, ...] | None = None,
+    num_outputs: int | None = None,
+    outputs: int,
+) -> Any:
+    """Cut into parts of given sizes, or into equal ones, where the last may be smaller."""
+    given = split if sizes is None else sizes
+    if given is None:
+        total, count = x.shape[axis], num_outputs or outputs
+        each = -(-total // count)
+        given = tuple([max(min(each, total - k * each), 0) for k in range(count)])
+    return tuple(x.split(list(given), dim=axis))
+
+
+@operator("Expand")
+def expand(x: Value, shape: Ints) -> Value:
+    """Broadcast x with a shape."""
+    return x.expand(*np.broadcast_shapes(x.shape, shape)) if shape else x
+
+
+@operator("Tile")
+def tile(x: Value, repeats: Ints) -> Value:
+    """Repeat x along each dimension."""
+    return x.repeat(*repeats)
+
+
+@operator("Slice")
+def slice_(
+    x: Value,
+    starts_: Ints | None = None,
+    ends_: Ints | None = None,
+    axes_: Ints | None = None,
+    steps: Ints | None = None,
+    *,
+    starts: tuple[int, ...] = (),
+    ends: tuple[int, ...] = (),
+    axes: tuple[int, ...] | None = None,
+) -> Value:
+    """Cut a part out of x; bounds beyond its ends are its ends."""
+    first, last = starts if starts_ is None else starts_, ends if ends_ is None else ends_
+    chosen = axes if axes_ is None else axes_
+    dims = range(len(first)) if chosen is None else chosen
+    key = [slice(None)] * x.ndim
+    for k, dim in enumerate(dims):
+        step, stop = 1 if steps is None else steps[k], last[k]
+        size = x.shape[dim]
+        key[dim % x.ndim] = slice(first[k], None if step < 0 and stop < -size else stop, step)
+    return x[tuple(key)] if key else x
+
+
+@operator("Pad")
+def pad(
+    x: Value,
+    pads_: Ints | None = None,
+    value_: Scalar | None = None,
+    axes: Ints | None = None,
+    *,
+    pads: tuple[int, ...] = (),
+    value: float = 0.0,
+    mode: str = "constant",
+) -> Value:
+    """Pad, or cut for negative numbers."""
+    numbers = pads if pads_ is None else pads_
+    count = len(numbers) // 2
+    dims = list(range(count)) if axes is None else [axis % x.ndim for axis in axes]
+    low, high = [0] * x.ndim, [0] * x.ndim
+    for k, dim in enumerate(dims):
+        low[dim], high[dim] = numbers[k], numbers[count + k]
+    inside = [slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, x.shape, strict=True)]
+    if any(a < 0 or b < 0 for a, b in zip(low, high, strict=True)):
+        x = x[tuple(inside)]
+    constant = value if value_ is None else value_
+    for dim in range(x.ndim):
+        before, after = max(low[dim], 0), max(high[dim], 0)
+        if not before and not after:
+            continue
+        if mode != "constant":
+            how: Any = mode
+            places = np.pad(np.arange(x.shape[dim]), (before, after), how)
+            x = x.index_select(dim, tensor(places, x.device))
+            continue
+        ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], constant) for n in (before, after)]
+        x = cat([ends[0], x, ends[1]], dim=dim)
+    return x
+
+
+@operator("Trilu")
+def trilu(x: Value, k: Ints = (0,), *, upper: int = 1) -> Value:
+    """Return a triangle of matrices."""
+    diagonal = k[0] if k else 0
+    return x.triu(diagonal) if upper else x.tril(diagonal)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(x: Value, shape: Ints, *, axes: tuple[int, ...] | None = None) -> Value:
+    """Cut or pad to a shape, the same on both sides."""
+    for axis, target in zip(range(x.ndim) if axes is None else axes, shape, strict=True):
+        dim = axis % x.ndim
+        extra = target - x.shape[dim]
+        if extra <= 0:
+            x = x.narrow(dim, (-extra) // 2, target)
+        else:
+            sizes = [extra // 2, extra - extra // 2]
+            ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], 0) for n in sizes]
+            x = cat([ends[0], x, ends[1]], dim=dim)
+    return x
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Move blocks of channels to squares of pixels."""
+    if mode == "CRD":
+        return functional.pixel_shuffle(x, blocksize)
+    n, c, h, w = x.shape
+    b = blocksize
+    return x.reshape(n, b, b, c // b // b, h, w).permute(0, 3, 4, 1, 5, 2).reshape(n, c // b // b, h * b, w * b)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Move squares of pixels to blocks of channels."""
+    n, c, h, w = x.shape
+    b = blocksize
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return x.reshape(n, c, h // b, b, w // b, b).permute(*order).reshape(n, c * b * b, h // b, w // b)
+
+
+@operator("ReverseSequence")
+def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
+    """Reverse the first elements of each sequence."""
+    moved = x if batch_axis == 0 else x.transpose(0, 1)
+    order = arange(moved.shape[1], x.device).unsqueeze(0)
+    ends = cast(lengths, "int64").unsqueeze(1)
+    places = where(order < ends, ends - 1 - order, order)
+    places = places.reshape(*places.shape, *(1,) * (x.ndim - 2)).expand(*moved.shape)
+    out = moved.gather(1, places)
+    return out if batch_axis == 0 else out.transpose(0, 1)
+
+
+@operator("Col2Im")
+def col2im(
+    x: Value,
+    image: Ints,
+    block: Ints,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Value:
+    """Sum blocks into an image of any number of dimensions."""
+    n = len(image)
+    dilation, stride = dilations or (1,) * n, strides or (1,) * n
+    padding = pads or (0,) * 2 * n
+    whole = [size + padding[d] + padding[n + d] for d, size in enumerate(image)]
+    counts = [(whole[d] - dilation[d] * (block[d] - 1) - 1) // stride[d] + 1 for d in range(n)]
+    places = np.zeros((*block, *counts), np.int64)
+    for d in range(n):
+        taps = np.arange(block[d]).reshape(-1, 1) * dilation[d] + np.arange(counts[d]) * stride[d]
+        sizes = [1] * (2 * n)
+        sizes[d], sizes[n + d] = taps.shape
+        places = places * whole[d] + taps.reshape(sizes)
+    channels = x.shape[1] // math.prod(block)
+    columns = x.reshape(x.shape[0], channels, places.size)
+    index = tensor(places.reshape(-1), x.device)
+    out = like(x, (x.shape[0], channels, math.prod(whole)), 0).index_add(2, index, columns)
+    out = out.reshape(x.shape[0], channels, *whole)
+    return out[(slice(None), slice(None), *[slice(padding[d], padding[d] + image[d]) for d in range(n)])]
+
+
+@operator("OneHot")
+def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
+    """Return the on value at an index of a new dimension, and the off value elsewhere."""
+    chosen = cast(index, "int64").remainder(depth[0]).unsqueeze(-1) == arange(depth[0], index.device)
+    return where(chosen, values[1], values[0]).movedim(-1, axis)
+
+
+@operator("Einsum")
+def einsum(*xs: Value, equation: str) -> Value:
+    """Return the sum of products of an equation."""
+    return sum_of_products(equation, *xs)
+
+
+@operator("Linear")
+def linear(x: Value, weight: Value, bias: Value) -> Value:
+    """Return x @ weight + bias: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins two."""
+    return functional.linear(x, weight, bias)
+
+
+@operator("Gemm")
+def gemm(
+    a: Value, b: Value, c: Value = None, *, alpha: float = 1.0, beta: float = 1.0, trans_a: int = 0, trans_b: int = 0
+) -> Value:
+    """Return alpha · a @ b + beta · c, of matrices that may be transposed."""
+    out = (a.T if trans_a else a) @ (b.T if trans_b else b)
+    out = out if alpha == 1.0 else out * (alpha if not isinstance(out, IntTensor) else int(alpha))
+    if c is None:
+        return out
+    return out + (c if beta == 1.0 else c * (beta if not isinstance(out, IntTensor) else int(beta)))

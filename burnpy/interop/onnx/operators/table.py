@@ -1,0 +1,199 @@
+"""The table of operators, and the conversion of a node's inputs and attributes to the arguments of a function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Sequence
+from inspect import Parameter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import bool_, dtype_of, kind_of
+from burnpy.backend.errors import LoadingError
+from burnpy.backend.functions import signature
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+Value: TypeAlias = Any
+"""A tensor of any kind."""
+Ints: TypeAlias = tuple[int, ...]
+"""An input whose ints are read, such as a shape."""
+Scalar: TypeAlias = Any
+"""An input whose number is read."""
+
+CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
+
+
+class Operator(NamedTuple):
+    """One of ONNX's operators."""
+
+    function: Callable[..., Any]
+    inputs: tuple[tuple[str, str], ...]  #: the names and annotations of its inputs
+    variadic: bool  #: whether it takes any number of inputs
+    attributes: frozenset[str]
+    open: bool  #: whether it takes further attributes
+
+
+OPERATORS: dict[str, Operator] = {}
+"""The operators by name; the modules of this package add theirs."""
+
+
+def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function to the table.
+
+    Its positional parameters are the inputs, those after ``*`` the attributes in lower case, with underscores. Among
+    these, ``opset`` is the version of the operators, ``outputs`` the number of results and ``kind`` the name.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = signature(function).parameters.values()
+        inputs = tuple([(p.name, str(p.annotation)) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
+        variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
+        attributes = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        further = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
+        for name in names:
+            OPERATORS[name] = Operator(function, inputs, variadic, attributes, further)
+        return function
+
+    return add
+
+
+def snake(name: str) -> str:
+    """Return the name of a parameter for an attribute.
+
+    >>> snake("transA"), snake("kernel_shape")
+    ('trans_a', 'kernel_shape')
+    """
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
+
+
+def parameter_of(found: Operator, attribute: str) -> str | None:
+    """Return the parameter of an operator for an attribute; None if there is none.
+
+    Where older opsets have an input as an attribute, its parameter has an underscore, or the input's has.
+    """
+    name = snake(attribute)
+    inputs = {given for given, _ in found.inputs}
+    for candidate in (name, f"{name}_"):
+        if candidate in found.attributes or (found.open and candidate not in inputs):
+            return candidate
+    return None
+
+
+class Bound:
+    """An operator with its attributes, as a function of a list of its inputs.
+
+    Inputs are tensors, and None for absent ones. If they are on several devices, constants are moved.
+    """
+
+    __slots__ = ("attributes", "function", "kind", "read")
+
+    def __init__(self, kind: str, attributes: dict[str, Any]) -> None:
+        self.kind, self.attributes = kind, attributes
+        found = OPERATORS[kind]
+        self.function = found.function
+        annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
+        self.read = {k: name for k, name in annotations.items() if name.startswith(("Ints", "Scalar"))}
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Compute the operator."""
+        for x in inputs:
+            if x is not None and x.device is not HOST:
+                inputs = _together(inputs, self.read)
+                break
+        if self.read:
+            inputs = [_read(x, self.read.get(k, "")) for k, x in enumerate(inputs)]
+        return self.function(*inputs, **self.attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bound, (self.kind, self.attributes)
+
+
+def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
+    """Return inputs on one device, but for those that are read: the device of floats, as ints may be beneath it."""
+    away = [x for x in inputs if x is not None and x.device is not HOST]
+    floats = [x for x in away if isinstance(x, Tensor)]
+    place = (floats or away)[0].device
+    return [x if x is None or k in read or x.device is place else x.to_device(place) for k, x in enumerate(inputs)]
+
+
+def _read(x: Any, annotation: str) -> Any:
+    """Return an input as a function takes it: ints and numbers are read."""
+    if x is None or not annotation:
+        return x
+    values = x.to_numpy().reshape(-1)
+    return tuple([int(n) for n in values]) if annotation.startswith("Ints") else values[0].item()
+
+
+def _host() -> Any:
+    from burnpy.backend import NumPy
+
+    return device_of(NumPy)
+
+
+HOST: Any = _host()
+"""The device of constants and shapes, whose values can be read."""
+
+
+def tensor(array: Any, device: Any = HOST) -> Value:
+    """Return a NumPy array as a tensor.
+
+    Raises:
+        LoadingError: its dtype is one of text or complex numbers.
+    """
+    array = np.asarray(array)
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise LoadingError(f"ONNX tensors of dtype {array.dtype} have no counterpart in burnpy")
+    return CLASSES[kind_of(array.dtype)].from_data(array, dtype=array.dtype, device=device)
+
+
+def cast(x: Value, dtype: Any) -> Value:
+    """Return a tensor as one of any dtype."""
+    target = np.dtype(dtype) if isinstance(dtype, np.dtype) else dtype_of(dtype)
+    if x.dtype == target:
+        return x
+    if target == bool_:
+        return x.bool()
+    if kind_of(target) == "int":
+        return (x if isinstance(x, IntTensor) else x.int()).to_dtype(target)
+    return (x if isinstance(x, Tensor) else x.float()).to_dtype(target)
+
+
+DTYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    16: "bfloat16",
+}
+"""The dtypes by their numbers in ``TensorProto.DataType``."""
+
+
+def onnx_dtype(number: int) -> Any:
+    """Return the dtype of a number of ``TensorProto.DataType``.
+
+    Raises:
+        LoadingError: burnpy does not have it.
+    """
+    if number not in DTYPES:
+        raise LoadingError(f"ONNX's data type {number} has no counterpart in burnpy")
+    return dtype_of(DTYPES[number])
+
+
+def like(x: Value, shape: Sequence[int], value: Any) -> Value:
+    """Return a tensor of a shape filled with a value, of the class, dtype and device of x."""
+    return type(x).full(tuple(shape), value, dtype=x.dtype, device=x.device)
+
+
+def arange(stop: int, device: Any) -> Value:
+    """Return the ints from 0 to below ``stop``."""
+    return IntTensor.arange(0, stop, device=device)

@@ -1,0 +1,307 @@
+"""Convolutions and pools in 1, 2 and 3 dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from burnpy.interop.onnx.operators.shapes import pad
+from burnpy.interop.onnx.operators.table import Value, cast, like, operator, tensor
+from burnpy.nn import functional
+from burnpy.tensor.joining import stack
+from burnpy.tensor.tensor import Tensor
+
+Sizes = tuple[int, ...] | None
+
+
+class Windows:
+    """The windows of a convolution or pool over the dimensions after the first two."""
+
+    def __init__(
+        self, x: Value, kernel: Sequence[int], strides: Sizes, dilations: Sizes, pads: Sizes, auto_pad: str
+    ) -> None:
+        n = len(kernel)
+        self.kernel = tuple(kernel)
+        self.stride, self.dilation = strides or (1,) * n, dilations or (1,) * n
+        spans = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        self.spans = spans
+        if auto_pad.startswith("SAME"):
+            counts = [-(-size // s) for size, s in zip(x.shape[2:], self.stride, strict=True)]
+            totals = [
+                max((count - 1) * s + span - size, 0)
+                for count, s, span, size in zip(counts, self.stride, spans, x.shape[2:], strict=True)
+            ]
+            smaller = [total // 2 for total in totals]
+            larger = [total - half for total, half in zip(totals, smaller, strict=True)]
+            self.low, self.high = (larger, smaller) if auto_pad == "SAME_LOWER" else (smaller, larger)
+        else:
+            given = list(pads) if pads is not None and auto_pad == "NOTSET" else [0] * 2 * n
+            self.low, self.high = given[:n], given[n:]
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """All pads, as ONNX orders them."""
+        return (*self.low, *self.high)
+
+    def padded(self, x: Value, value: float = 0.0) -> Value:
+        """Return x with its padding."""
+        n = len(self.kernel)
+        return pad(x, self.pads, value, tuple(range(2, 2 + n)), mode="constant") if any(self.pads) else x
+
+    def one(self, sizes: Sequence[int]) -> Any:
+        """Return sizes as functions take them."""
+        return sizes[0] if len(sizes) == 1 else tuple(sizes)
+
+
+@operator("Conv")
+def conv(
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes = None,
+    group: int = 1,
+    kernel_shape: Sizes = None,
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Convolve."""
+    w = Windows(x, weight.shape[2:], strides, dilations, pads, auto_pad)
+    f = (functional.conv1d, functional.conv2d, functional.conv3d)[len(w.kernel) - 1]
+    same = w.low == w.high
+    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": group}
+    return f(x if same else w.padded(x), weight, bias, padding=w.one(w.low if same else [0] * len(w.low)), **settings)
+
+
+@operator("ConvTranspose")
+def conv_transpose(
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes = None,
+    group: int = 1,
+    kernel_shape: Sizes = None,
+    output_padding: Sizes = None,
+    output_shape: Sizes = None,
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Convolve transposed: the result is cut by the pads, or to a shape."""
+    n = x.ndim - 2
+    w = Windows(x, weight.shape[2:], strides, dilations, pads, "NOTSET")
+    extra = output_padding or (0,) * n
+    whole = [s * (size - 1) + e + span for s, size, e, span in zip(w.stride, x.shape[2:], extra, w.spans, strict=True)]
+    low, high = w.low, w.high
+    if output_shape is not None or auto_pad.startswith("SAME"):
+        grown = [size * s for size, s in zip(x.shape[2:], w.stride, strict=True)]
+        target = grown if output_shape is None else list(output_shape)[-n:]
+        cut = [a - b for a, b in zip(whole, target, strict=True)]
+        low = [c - c // 2 if auto_pad == "SAME_LOWER" else c // 2 for c in cut]
+        high = [c - a for c, a in zip(cut, low, strict=True)]
+    f = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)[n - 1]
+    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": group}
+    out = f(x, weight, None, **settings)
+    ends = [e - b for e, b in zip(extra, high, strict=True)]
+    out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, 2 + n)), mode="constant")
+    return out if bias is None else out + bias.reshape(1, -1, *(1,) * n)
+
+
+@operator("MaxPool")
+def max_pool(
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sizes = None,
+    kernel_shape: tuple[int, ...],
+    pads: Sizes = None,
+    storage_order: int = 0,
+    strides: Sizes = None,
+    outputs: int = 1,
+) -> Any:
+    """Return the maxima of windows, and the places of the maxima in the whole tensor."""
+    n = len(kernel_shape)
+    w = Windows(x, kernel_shape, strides, dilations, pads, auto_pad)
+    floats = x if isinstance(x, Tensor) else cast(x, "float64")
+    cut = _counts(w, x.shape[2:], bool(ceil_mode))
+    whole = _fitted(w, floats, cut, -math.inf)
+    f: Any = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[n - 1]
+    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation)}
+    if outputs == 1:
+        return cast(f(whole, w.one(w.kernel), **settings), x.dtype)
+    out, index = f(whole, w.one(w.kernel), return_indices=True, **settings)
+    padded_sizes, sizes = whole.shape[2:], x.shape[2:]
+    places = np.zeros(padded_sizes, np.int64)
+    for d in range(n):
+        along = np.clip(np.arange(padded_sizes[d]) - w.low[d], 0, sizes[d] - 1)
+        later = [*range(d + 1, n)] if not storage_order else [*range(d)]
+        places = places + (along * math.prod(sizes[k] for k in later)).reshape([-1 if k == d else 1 for k in range(n)])
+    local = tensor(places.reshape(-1), x.device).index_select(0, index.reshape(-1)).reshape(*index.shape)
+    planes = tensor(np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *(1,) * n), x.device)
+    return cast(out, x.dtype), local + planes * math.prod(sizes)
+
+
+def _counts(w: Windows, sizes: Sequence[int], ceil_mode: bool) -> list[int]:
+    """Return the number of windows along each dimension; with ``ceil_mode`` the last one may go beyond the padding."""
+    counts = []
+    for size, low, high, span, stride in zip(sizes, w.low, w.high, w.spans, w.stride, strict=True):
+        room = size + low + high - span
+        count = (-(-room // stride) if ceil_mode else room // stride) + 1
+        if ceil_mode and (count - 1) * stride >= size + low:  # a window that begins in the padding
+            count -= 1
+        counts.append(count)
+    return counts
+
+
+def _fitted(w: Windows, x: Value, counts: Sequence[int], value: float) -> Value:
+    """Return x padded, or cut, to what the windows cover."""
+    n = len(counts)
+    ends = [
+        (count - 1) * stride + span - size - low
+        for count, stride, span, size, low in zip(counts, w.stride, w.spans, x.shape[2:], w.low, strict=True)
+    ]
+    return pad(x, (*w.low, *ends), value, tuple(range(2, 2 + n)), mode="constant")
+
+
+def _window_sums(w: Windows, x: Value, counts: Sequence[int]) -> Value:
+    """Return the sums of windows, whose elements may be apart."""
+    n, channels = len(counts), x.shape[1]
+    whole = _fitted(w, x, counts, 0.0)
+    ones = like(x, (channels, 1, *w.kernel), 1.0)
+    f = (functional.conv1d, functional.conv2d, functional.conv3d)[n - 1]
+    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": channels}
+    return f(whole, ones, **settings)
+
+
+@operator("AveragePool")
+def average_pool(
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sizes = None,
+    kernel_shape: tuple[int, ...],
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Return the means of windows, of their elements in x or in x and its padding."""
+    w = Windows(x, kernel_shape, strides, dilations, pads, auto_pad)
+    counts = _counts(w, x.shape[2:], bool(ceil_mode))
+    counted = like(x, (1, 1, *x.shape[2:]), 1.0)
+    if count_include_pad:
+        counted = pad(counted, w.pads, 1.0, tuple(range(2, x.ndim)), mode="constant")
+        inner = Windows(counted, kernel_shape, strides, dilations, None, "NOTSET")
+        return _window_sums(w, x, counts) / _window_sums(inner, counted, counts)
+    return _window_sums(w, x, counts) / _window_sums(w, counted, counts)
+
+
+@operator("LpPool")
+def lp_pool(
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sizes = None,
+    kernel_shape: tuple[int, ...],
+    p: int = 2,
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Return the p-norms of windows."""
+    w = Windows(x, kernel_shape, strides, dilations, pads, auto_pad)
+    return _window_sums(w, x.abs() ** p, _counts(w, x.shape[2:], bool(ceil_mode))) ** (1.0 / p)
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(x: Value) -> Value:
+    """Return the mean of each channel."""
+    return x.mean(dim=tuple(range(2, x.ndim)), keepdim=True)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(x: Value) -> Value:
+    """Return the maximum of each channel."""
+    return x.amax(tuple(range(2, x.ndim)), True)
+
+
+@operator("GlobalLpPool")
+def global_lp_pool(x: Value, *, p: int = 2) -> Value:
+    """Return the p-norm of each channel."""
+    return (x.abs() ** p).sum(dim=tuple(range(2, x.ndim)), keepdim=True) ** (1.0 / p)
+
+
+@operator("MaxUnpool")
+def max_unpool(
+    x: Value,
+    index: Value,
+    shape: Value = None,
+    *,
+    kernel_shape: tuple[int, ...],
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Put elements at the places that `max_pool` gave, and zeros elsewhere."""
+    w = Windows(x, kernel_shape, strides, None, pads, "NOTSET")
+    sizes = [
+        (count - 1) * s - low - high + k
+        for count, s, low, high, k in zip(x.shape[2:], w.stride, w.low, w.high, w.kernel, strict=True)
+    ]
+    target = [*x.shape[:2], *sizes]
+    asked = target if shape is None else [int(k) for k in shape.to_numpy()]
+    flat = cast(index, "int64").reshape(-1)
+    if asked != target:
+        places = np.arange(math.prod(target)).reshape(target)
+        grown = np.ravel_multi_index(np.unravel_index(places.reshape(-1), target), asked)
+        flat = tensor(grown, x.device).index_select(0, flat)
+    out = like(x, (math.prod(asked),), 0).scatter(0, flat, x.reshape(-1))
+    return out.reshape(*asked)
+
+
+@operator("DeformConv")
+def deform_conv(
+    x: Value,
+    weight: Value,
+    offset: Value,
+    bias: Value = None,
+    mask: Value = None,
+    *,
+    dilations: Sizes = None,
+    group: int = 1,
+    kernel_shape: Sizes = None,
+    offset_group: int = 1,
+    pads: Sizes = None,
+    strides: Sizes = None,
+) -> Value:
+    """Convolve at places moved by offsets, with interpolation."""
+    w = Windows(x, weight.shape[2:], strides, dilations, pads, "NOTSET")
+    n, c, height, width = x.shape
+    kh, kw = w.kernel
+    oh, ow = offset.shape[2:]
+    rows = (
+        np.arange(oh).reshape(1, 1, oh, 1) * w.stride[0] - w.low[0] + np.arange(kh).reshape(kh, 1, 1, 1) * w.dilation[0]
+    )
+    columns = (
+        np.arange(ow).reshape(1, 1, 1, ow) * w.stride[1] - w.low[1] + np.arange(kw).reshape(1, kw, 1, 1) * w.dilation[1]
+    )
+    moved = offset.reshape(n, offset_group, kh, kw, 2, oh, ow)
+    y = moved[:, :, :, :, 0] + tensor(np.broadcast_to(rows, (kh, kw, oh, ow)).astype(x.dtype), x.device)
+    z = moved[:, :, :, :, 1] + tensor(np.broadcast_to(columns, (kh, kw, oh, ow)).astype(x.dtype), x.device)
+    grid = stack([z * (2.0 / max(width - 1, 1)) - 1.0, y * (2.0 / max(height - 1, 1)) - 1.0], dim=-1)
+    grid = grid.reshape(n * offset_group, kh * kw * oh, ow, 2)
+    parts = x.reshape(n * offset_group, c // offset_group, height, width)
+    taken = functional.grid_sample(parts, grid, align_corners=True).reshape(
+        n, offset_group, c // offset_group, kh, kw, oh, ow
+    )
+    if mask is not None:
+        taken = taken * mask.reshape(n, offset_group, 1, kh, kw, oh, ow)
+    out_channels = weight.shape[0]
+    taken = taken.reshape(n, group, c // group * kh * kw, oh * ow)
+    out = (weight.reshape(group, out_channels // group, -1) @ taken).reshape(n, out_channels, oh, ow)
+    return out if bias is None else out + bias.reshape(1, -1, 1, 1)

@@ -1,0 +1,257 @@
+"""`source`: an ONNX file as the text of a burnpy module."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from burnpy.backend.errors import LoadingError
+from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
+from burnpy.interop.onnx.operators.table import OPERATORS
+from burnpy.interop.onnx.reading import read
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+SIGNS = {
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "MatMul": "@",
+    "And": "&",
+    "Or": "|",
+    "Xor": "^",
+    "Equal": "==",
+    "Less": "<",
+    "LessOrEqual": "<=",
+    "Greater": ">",
+    "GreaterOrEqual": ">=",
+}
+"""The operators that Python has signs for."""
+
+HOST = frozenset(("Constant", "ConstantOfShape", "Range", "Shape", "Size"))
+"""The operators whose results are on the host, whatever their inputs."""
+
+TUPLES = ("CausalConvWithState", "DynamicQuantizeLinear", "LinearAttention", "TopK", "Unique")
+"""The operators that give all their results, also those that are not used."""
+
+SMALL = 8
+"""The number of elements up to which a constant is written as numbers."""
+
+TEMPLATE = '''\
+"""{title}, which has the weights; made by burnpy.interop.onnx.source."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+{imports}
+
+B = TypeVar("B", bound=Backend)
+
+
+class {name}(Module[B]):
+    """{title}."""
+
+    def __init__(self, path: str | os.PathLike[str], device: B | type[B]) -> None:
+        values = weights(path, device)
+{fields}
+
+    def forward(self, {inputs}) -> Any:
+{lines}
+'''
+
+
+def source(path: str | os.PathLike[str], name: str = "Model") -> str:
+    """Return the text of a Python module that defines an ONNX file's model as a class.
+
+    The class reads the weights from the file, ``Model(path, device)``. Its ``forward`` has one line for each node, in
+    the words of burnpy where it has them.
+
+    Args:
+        path: of the file.
+        name: of the class.
+
+    Raises:
+        LoadingError: as of `load`; or the file has branches or loops, which `load` computes.
+
+    >>> import pytest; onnx = pytest.importorskip("onnx")
+    >>> from burnpy import Tensor, interop
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> path = getfixture("tmp_path") / "model.onnx"
+    >>> model = Sequential(Linear(4, 2, device=NumPy), Relu())
+    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), path)
+    >>> print(interop.onnx.source(path).partition("def forward")[2])
+    (self, x: Any) -> Any:
+        add_4 = shapes.linear(x, self.w_0_weight.value, self.w_0_bias.value)
+        output = add_4.relu()
+        return output
+    <BLANKLINE>
+    """
+    graph, floats, fixed = read(path)
+    writer = _Source(graph, floats)
+    lines = [f"        {line}" for line in writer.lines()]
+    kinds = {key: "Buffer" if key in fixed else "Param" for key in floats}
+    kinds |= {key: "IntBuffer" if graph.constants[key].kind == "int" else "BoolBuffer" for key in writer.large}
+    fields = [f"        self.{writer.fields[key]} = {kind}(values[{key!r}])" for key, kind in kinds.items()]
+    rooms = sorted(writer.rooms)
+    imports = [
+        *["import numpy as np\n"] * any("np.array(" in line for line in lines),
+        "from burnpy.backend import Backend",
+        "from burnpy.interop.onnx import weights",
+        *[f"from burnpy.interop.onnx.operators import {', '.join(rooms)}"] * bool(rooms),
+        *["from burnpy.interop.onnx.operators.table import tensor"] * writer.uses_tensor,
+        f"from burnpy.nn import {', '.join(sorted({'Module', *kinds.values()}))}",
+    ]
+    return TEMPLATE.format(
+        title=f"The model of {os.path.basename(os.fspath(path))}".replace("\\", "/").replace('"', "'"),
+        imports="\n".join(imports),
+        name=name,
+        fields="\n".join(fields) or "        del values",
+        inputs=", ".join(f"{writer.names[value]}: Any" for value in graph.inputs),
+        lines="\n".join(lines),
+    )
+
+
+class _Source:
+    """The lines of a forward pass.
+
+    Args:
+        graph: the graph.
+        floats: the parameters by name.
+    """
+
+    def __init__(self, graph: Graph, floats: Mapping[str, Any]) -> None:
+        self.graph = graph
+        self.names: dict[str, str] = {}
+        self.rooms: set[str] = set()  # the modules of operators that are called
+        self.uses_tensor = False
+        self.large: list[str] = []  # the constants of the host that are too large to be written as numbers
+        self._taken: set[str] = {"self", "tensor", "Tensor", "Any"}
+        self.fields = {key: self._named(f"w_{key}" if key[:1].isdigit() else key) for key in floats}
+        for value in graph.inputs:
+            self.names[value] = self._named(value)
+        self._values: dict[str, str] = {key: f"self.{field}.value" for key, field in self.fields.items()}
+        self._host: set[str] = set(graph.constants)
+
+    def _named(self, text: str) -> str:
+        """Return a new name of Python for a name of the file."""
+        name = re.sub(r"\W+", "_", text).strip("_").lower() or "value"
+        name = f"v_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines.
+
+        Raises:
+            LoadingError: a node has graphs.
+        """
+        for node in self.graph.nodes:
+            if node.call is None:
+                raise LoadingError(f"source() writes no branches and loops, and the file has {node.kind}; use load()")
+            if node.kind == "Constant" and self._constant(node.attributes.get("value")) is not None:
+                self._values[node.outputs[0]] = self._constant(node.attributes["value"]) or ""
+                self._host.add(node.outputs[0])
+                continue
+            on_host = node.kind in HOST or (bool(node.inputs) and all(not i or i in self._host for i in node.inputs))
+            expression = self._expression(node, on_host)
+            names = []
+            for value in node.outputs[: node.attributes.get("outputs", len(node.outputs))]:
+                self.names[value] = self._named(value or "unused")
+                names.append(self.names[value])
+                if on_host:
+                    self._host.add(value)
+            if node.kind in TUPLES:
+                names.append("*_")
+            yield f"{', '.join(names)} = {expression}"
+        yield f"return {', '.join(self._value(value) for value in self.graph.outputs)}"
+
+    def _constant(self, array: Any) -> str | None:
+        """Return the expression of a small constant of the host; None for another one."""
+        if array is None or array.size > SMALL or array.dtype.kind not in "fib":
+            return None
+        self.uses_tensor = True
+        return f"tensor(np.array({array.tolist()!r}, {array.dtype.name!r}))"
+
+    def _value(self, name: str) -> str:
+        """Return the expression of a value."""
+        if name in self.names:
+            return self.names[name]
+        if name in self._values:
+            return self._values[name]
+        array = self.graph.constants[name].to_numpy()
+        small = self._constant(array)
+        if small is None:
+            self.large.append(name)
+            self.fields[name] = self._named(name)
+            small = f"self.{self.fields[name]}.value"
+        self._values[name] = small
+        return small
+
+    def _expression(self, node: GraphNode, on_host: bool) -> str:
+        """Return the expression of a node."""
+        operator = OPERATORS[node.kind]
+        known = [self._input(node, k, name, on_host) for k, name in enumerate(node.inputs)]
+        while known and known[-1] == "None":
+            known.pop()
+        if node.kind in SIGNS and node.kind in BINARY:
+            return f"{known[0]} {SIGNS[node.kind]} {known[1]}"
+        if node.kind in (*METHODS, "Relu"):
+            return f"{known[0]}.{node.kind.lower()}()"
+        if node.kind == "Identity":
+            return known[0]
+        attributes = [f"{key}={_literal(value)}" for key, value in node.attributes.items()]
+        module = operator.function.__module__.rpartition(".")[2]
+        self.rooms.add(module)
+        return f"{module}.{operator.function.__name__}({', '.join([*known, *attributes])})"
+
+    def _input(self, node: GraphNode, k: int, name: str, on_host: bool) -> str:
+        """Return the expression of an input: known ints as numbers, and constants on the device of the others."""
+        if not name:
+            return "None"
+        inputs = OPERATORS[node.kind].inputs
+        annotation = inputs[k][1] if k < len(inputs) else ""
+        if annotation.startswith(("Ints", "Scalar")):
+            array = self._known_array(name)
+            if array is not None and array.dtype.kind in "ib":
+                flat = array.reshape(-1).tolist()
+                return repr(tuple(flat)) if annotation.startswith("Ints") else repr(flat[0])
+            read = (
+                "tuple(int(n) for n in {0}.to_numpy().reshape(-1))" if annotation.startswith("Ints") else "{0}.item()"
+            )
+            return read.format(self._value(name))
+        value = self._value(name)
+        if name in self._host and not on_host:
+            other = next((i for i in node.inputs if i and i not in self._host), None)
+            return value if other is None else f"{value}.to_device({self._value(other)}.device)"
+        return value
+
+    def _known_array(self, name: str) -> Any:
+        if name in self.graph.constants:
+            return self.graph.constants[name].to_numpy()
+        made = [node for node in self.graph.nodes if node.kind == "Constant" and node.outputs[0] == name]
+        return made[0].attributes.get("value") if made else None
+
+
+def _literal(value: Any) -> str:
+    """Return an attribute as Python writes it."""
+    return f"np.array({value.tolist()!r}, {value.dtype.name!r})" if hasattr(value, "dtype") else repr(value)
+
+
+def weights(path: str | os.PathLike[str], device: B | type[B]) -> dict[str, Any]:
+    """Return the initializers of an ONNX file as tensors, by name: for a class that `source` wrote.
+
+    Raises:
+        LoadingError: as of `load`.
+    """
+    graph, floats, _ = read(path)
+    found = {name: Tensor.from_data(array, dtype=array.dtype, device=device) for name, array in floats.items()}
+    return {**found, **{name: value.to_device(device) for name, value in graph.constants.items()}}

@@ -1,0 +1,221 @@
+"""ONNX files as modules: trained, compiled, written again; damaged and foreign ones end in a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import IntTensor, Tensor
+from burnpy.autodiff import Autodiff
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, LoadingError, ShapeError
+from burnpy.interop import onnx
+from burnpy.nn import BatchNorm, Conv2d, Linear, Module, Relu, Sequential
+from burnpy.optim import Adam, GradientsParams
+from burnpy.typevars import B
+from tests.interop.test_export import MODELS, floats
+from tests.interrupting import LONG
+
+pytestmark = [pytest.mark.heavy("onnx")]
+Train = Autodiff[NumPy]
+
+
+def package() -> Any:
+    import onnx as module
+
+    return module
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_exported_model_is_the_same_again(name: str, tmp_path: Path) -> None:
+    model, make, dynamic = MODELS[name]
+    path = tmp_path / "model.onnx"
+    onnx.export(model, make(2), path, dynamic=dynamic)
+    loaded = onnx.load(path, NumPy)
+    for size in (1, 2, 5):
+        inputs = make(size)
+        ours, theirs = loaded(*inputs), model(*inputs)
+        assert ours.allclose(theirs, rtol=1e-4, atol=1e-5)
+        assert burnpy.compiled(loaded)(*inputs).allclose(theirs, rtol=1e-4, atol=1e-5)
+    onnx.export(loaded, make(2), path)
+    assert onnx.load(path, NumPy)(*make(2)).allclose(model(*make(2)), rtol=1e-4, atol=1e-5)
+
+
+class Image(Module[B]):
+    """A convolution, batch normalization and a linear layer."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        self.body = Sequential(Conv2d(1, 4, 3, padding=1, device=device), BatchNorm(4, device=device), Relu())
+        self.head = Linear(4, 3, device=device)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        return self.head(self.body(x).mean(dim=(2, 3)))
+
+
+def test_a_loaded_model_is_trained_and_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    source = Image(NumPy)
+    x, labels = floats(8, 1, 6, 6), IntTensor.from_data(np.arange(8) % 3, device=Train)
+    onnx.export(source, (x,), path, dynamic={"x": {0: "batch"}})
+    model = onnx.load(path, Train)
+    assert {name.removeprefix("weights.") for name in model.named_params()} == set(source.named_params())
+    assert {name.removeprefix("weights.") for name in model.named_buffers()} == {
+        "body.1.running_mean",
+        "body.1.running_var",
+    }
+    tracked = Tensor.from_data(x.to_numpy(), device=Train)
+    optim = Adam()
+    losses = []
+    for _ in range(12):
+        loss = burnpy.cross_entropy(model(tracked), labels)
+        losses.append(loss.item())
+        model = optim.step(3e-2, model, GradientsParams.from_grads(loss.backward(), model))
+    assert losses[-1] < losses[0] * 0.98
+    onnx.export(model.valid(), (x,), path)
+    assert onnx.load(path, NumPy)(x).allclose(model.valid()(x), atol=1e-6)
+
+
+def test_gradients_are_those_of_the_module(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    source = Image(Train).eval()
+    onnx.export(source.valid(), (floats(2, 1, 5, 5),), path)
+    x = Tensor.from_data(floats(2, 1, 5, 5).to_numpy(), device=Train)
+    grads = [GradientsParams.from_grads((m(x) ** 2).sum().backward(), m) for m in (source, onnx.load(path, Train))]
+    for name, param in source.named_params().items():
+        mine = grads[0].get(param)
+        theirs = grads[1].get(onnx.load(path, Train).named_params()[f"weights.{name}"])
+        assert mine is not None
+        assert theirs is None or mine.allclose(theirs, rtol=1e-4, atol=1e-6)
+
+
+def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+    return package().helper.make_node(kind, inputs, outputs, **attributes)
+
+
+def saved(path: Path, nodes: list[Any], *, opset: int = 20, **settings: Any) -> Path:
+    """Write a file of nodes that map ``x`` (2, 3) to ``y``."""
+    helper = package().helper
+    x, y = (helper.make_tensor_value_info(name, 1, None) for name in ("x", "y"))
+    graph = helper.make_graph(nodes, "graph", [x], [y], **settings)
+    package().save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), path)
+    return path
+
+
+def refused(match: str, path: Path) -> None:
+    with pytest.raises(LoadingError, match=match):
+        onnx.load(path, NumPy)
+
+
+def test_all_that_is_unknown_is_named_at_once(tmp_path: Path) -> None:
+    nodes = [
+        node("Frobnicate", ["x"], ["a"], name="first"),
+        node("Relu", ["a"], ["b"], slope=1.0),
+        node("Blorp", ["b"], ["y"]),
+    ]
+    path = saved(tmp_path / "model.onnx", nodes)
+    refused(r"Frobnicate \(first\) is unknown.*Relu \(b\) has the attribute slope.*Blorp \(y\) is unknown", path)
+    foreign = node("Scaler", ["x"], ["y"], domain="ai.onnx.ml")
+    refused("of the domain ai.onnx.ml is unknown", saved(tmp_path / "model.onnx", [foreign]))
+
+
+def test_opsets(tmp_path: Path) -> None:
+    refused(
+        "opsets from 7 on, and .* has 3; convert it", saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["y"])], opset=3)
+    )
+    refused("opsets up to .* has 999; update onnx", saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["y"])], opset=999))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    refused("found no file", tmp_path / "none.onnx")
+    (tmp_path / "a.onnx").write_bytes(b"")
+    refused("no graph with outputs", tmp_path / "a.onnx")
+    (tmp_path / "a.onnx").write_bytes(b"hello world" * 100)
+    refused("no ONNX file or is damaged", tmp_path / "a.onnx")
+
+
+def test_data_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.data").write_bytes(bytes(12))
+    onnx_ = package()
+    held = onnx_.TensorProto(name="w", data_type=1, dims=[3], data_location=onnx_.TensorProto.EXTERNAL)
+    held.external_data.add(key="location", value="../secret.data")
+    path = saved(folder / "model.onnx", [node("Add", ["x", "w"], ["y"])], initializer=[held])
+    refused(r"data in the folder of .* alone, and w is in '\.\./secret\.data'", path)
+    (folder / "inside.data").write_bytes(bytes(8))
+    held.external_data[0].value = "inside.data"
+    refused("is shorter than it says", saved(path, [node("Add", ["x", "w"], ["y"])], initializer=[held]))
+    held.external_data[0].value = "absent.data"
+    refused("found no file", saved(path, [node("Add", ["x", "w"], ["y"])], initializer=[held]))
+    (folder / "inside.data").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    held.external_data[0].value = "inside.data"
+    model = onnx.load(saved(path, [node("Add", ["x", "w"], ["y"])], initializer=[held]), NumPy)
+    assert model(Tensor.zeros((3,), device=NumPy)).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_errors_name_the_node(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path / "model.onnx", [node("Relu", ["x"], ["a"]), node("MatMul", ["a", "x"], ["y"], name="product")]
+    )
+    model = onnx.load(path, NumPy)
+    with pytest.raises(ShapeError) as caught:
+        model(floats(2, 3))
+    assert caught.value.__notes__ == ["in MatMul (product) of the ONNX file"]
+    with pytest.raises(ArgumentError, match="takes 1 inputs, x, got 2"):
+        model(floats(2, 3), floats(2, 3))
+    missing = onnx.load(saved(path, [node("Add", ["x", "nowhere"], ["y"])]), NumPy)
+    with pytest.raises(LoadingError, match=r"'nowhere' of Add \(y\) does not exist"):
+        missing(floats(2, 3))
+    short = onnx.load(saved(path, [node("Add", ["x"], ["y"])]), NumPy)
+    with pytest.raises(LoadingError, match=r"Add \(y\) lacks an input"):
+        short(floats(2, 3))
+
+
+def test_damaged_files_end_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model, make, dynamic = MODELS["image"]
+    onnx.export(model, make(2), path, dynamic=dynamic)
+    data = bytearray(path.read_bytes())
+    generator = np.random.default_rng(0)
+    for k in range(2000 if LONG else 150):
+        changed = bytearray(data)
+        if k % 3 == 0:
+            changed = changed[: generator.integers(0, len(data))]
+        else:
+            for place in generator.integers(0, len(data), 1 + k % 5):
+                changed[place] = generator.integers(0, 256)
+        path.write_bytes(bytes(changed))
+        with contextlib.suppress(LoadingError):
+            onnx.load(path, NumPy)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_source_is_the_model(name: str, tmp_path: Path) -> None:
+    model, make, dynamic = MODELS[name]
+    path = tmp_path / "model.onnx"
+    onnx.export(model, make(2), path, dynamic=dynamic)
+    text = onnx.source(path, "Written")
+    names: dict[str, Any] = {"__name__": "written"}
+    exec(compile(text, "written.py", "exec"), names)
+    written = names["Written"](path, NumPy)
+    assert written(*make(3)).allclose(model(*make(3)), rtol=1e-4, atol=1e-5)
+    assert len(written.named_params()) == len(onnx.load(path, NumPy).named_params())
+
+
+def test_the_source_passes_type_checkers(tmp_path: Path) -> None:
+    texts = []
+    for k, name in enumerate(("image", "transformer")):
+        model, make, dynamic = MODELS[name]
+        onnx.export(model, make(2), tmp_path / "model.onnx", dynamic=dynamic)
+        texts.append(tmp_path / f"written{k}.py")
+        texts[-1].write_text(onnx.source(tmp_path / "model.onnx"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *map(str, texts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

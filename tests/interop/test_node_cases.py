@@ -1,0 +1,94 @@
+"""The cases that the package onnx has for each operator: a file of one node, its inputs and its outputs."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+from burnpy.interop import onnx
+from burnpy.interop.onnx.operators.table import DTYPES, tensor
+from tests.interrupting import LONG
+
+pytestmark = [pytest.mark.heavy("onnx")]
+
+OUT_OF_SCOPE = re.compile(
+    "Adagrad|Adam|Momentum|Gradient|.*Sequence.*|Optional.*|String.*|RegexFullMatch|TfIdfVectorizer|ImageDecoder|"
+    "LabelEncoder|TreeEnsemble|ArrayFeatureExtractor|Binarizer"
+)
+"""Operators for training, on text, sequences and optional values, and of the domain for classical models."""
+DIFFERENT = {
+    **dict.fromkeys(("test_not_2d", "test_not_3d", "test_not_4d"), "of opset 1"),
+}
+"""Cases that are refused, with the reason."""
+ROUNDING = re.compile("(bf16|fp16)|_dft")
+"""Cases whose expected results are of numbers rounded in another order."""
+PARTS = 16
+
+
+@cache
+def cases() -> tuple[Any, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        return tuple([case for case in collect_testcases(None) if in_scope(case)])
+
+
+def in_scope(case: Any) -> bool:
+    graph = case.model.graph
+    if any(OUT_OF_SCOPE.fullmatch(node.op_type) or node.domain not in ("", "ai.onnx") for node in graph.node):
+        return False
+    values = [value for pair in case.data_sets for values in pair for value in values]
+    if not all(isinstance(a, np.ndarray) and (a.dtype.kind in "fiub" or a.dtype.name == "bfloat16") for a in values):
+        return False
+    if any(v.type.tensor_type.elem_type not in DTYPES for v in (*graph.value_info, *graph.input, *graph.output)):
+        return False
+    return not any(a.name == "to" and a.i not in DTYPES for node in graph.node for a in node.attribute)
+
+
+@pytest.mark.parametrize("part", range(PARTS if LONG else 1))
+def test_results(part: int, tmp_path: Path) -> None:
+    import onnx as package
+
+    path = tmp_path / "case.onnx"
+    wrong = []
+    for case in cases()[part::PARTS]:
+        package.save(case.model, path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # as of NumPy on a log of zero
+                differences(case, onnx.load(path, NumPy))
+        except Exception as error:
+            if case.name not in DIFFERENT:
+                wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+        else:
+            assert case.name not in DIFFERENT
+    assert not wrong, "\n".join(wrong)
+
+
+def differences(case: Any, model: Any) -> None:
+    for inputs, expected in case.data_sets:
+        results = model(*map(tensor, inputs))
+        for result, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+            found = result.to_numpy()
+            assert (found.dtype, found.shape) == (value.dtype, value.shape)
+            if re.search("random|bernoulli|multinomial", case.name):
+                continue
+            coarse = ROUNDING.search(case.name)
+            limits = {
+                "rtol": max(case.rtol, 3e-2 if coarse else 1e-3),
+                "atol": max(case.atol, 1e-2 if coarse else 1e-7),
+            }
+            a, b = (x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (found, value))
+            np.testing.assert_allclose(a, b, **limits)
+
+
+def test_most_of_the_cases_are_in_scope() -> None:
+    assert len(cases()) > 1400
