@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import KindError, ShapeError, a
@@ -247,6 +247,18 @@ class KeyValueCache(Generic[B]):
         """Return the cache of these children."""
         keys, values, padding, *length = children
         return KeyValueCache(keys, values, length[0] if length else rest[1], padding)
+
+    def __copy__(self) -> Self:
+        """Return the cache itself, as it never changes."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the cache itself."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the cache without its right to memory: the first continuation of a pickled one copies."""
+        return KeyValueCache, (self._keys, self._values, self.length, self.padding)
 
     def __repr__(self) -> str:
         return f"KeyValueCache(shape={self.shape}, dtype={self.dtype}, length={self.length})"
