@@ -151,6 +151,20 @@ class KeyValueCache(Generic[B]):
         keys, values = [_widened(x, self.capacity) for x in (keys, values)]
         return KeyValueCache(keys, values, self.length, padding, [self.length])
 
+    def compiled(self) -> KeyValueCache[B]:
+        """Return the cache with its length as a tensor, for a function that is `burnpy.compiled`.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].ones((1, 1, 3, 2))
+        >>> KeyValueCache.of(x, x).compiled().length.item()
+        3
+        """
+        if isinstance(self.length, IntTensor):
+            return self
+        length = IntTensor.full((), self.length, device=self._keys.device)
+        return KeyValueCache(self._keys, self._values, length, self.padding)
+
     def offset(self) -> int | IntTensor[B]:
         """Return the place of the next position in its text: the length; with padding, (N,), the length less that."""
         return self.length if self.padding is None else self.length - self.padding

@@ -71,7 +71,8 @@ def test_linalg(peer: str) -> None:
 @pytest.mark.parametrize("peer", PEERS)
 def test_models(peer: str) -> None:
     notebook = Notebook()
-    models.work(load(peer), SMOKE, notebook, {})
+    for compiles in (False, True):
+        models.work(load(peer), SMOKE, notebook, {"compiles": compiles})
     assert not notebook.errors
     assert set(notebook.values) == set(models.WORKS)
 
