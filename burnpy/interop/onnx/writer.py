@@ -31,6 +31,9 @@ class MissingResultError(Exception):
         self.operation = operation
 
 
+ARITHMETIC = frozenset(("Abs", "Add", "Max", "Min", "Mul", "Neg", "Pow", "Sign", "Sub"))
+"""Operators that ONNX or its runtimes lack for ints of 8 and 16 bits."""
+
 REFUSED = "refused"
 """The rule of operations without a counterpart."""
 
@@ -302,8 +305,7 @@ class Writer:
         write = rule.write if isinstance(rule, Conditional) else rule
         if isinstance(write, str):
             operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
-            dtype = common_dtype(*operands)
-            return (self.node(write, *[self.cast(x, dtype) for x in operands]),)
+            return (self._elementwise(write, operands),)
         try:
             results = write(self, *args)
         except TypeError as error:
@@ -314,6 +316,14 @@ class Writer:
             ) from None
         alone = isinstance(results, (str, Operand))
         return (results,) if alone else results
+
+    def _elementwise(self, kind: str, operands: Sequence[Any]) -> str:
+        """Write an operator of operands, cast to one dtype; arithmetic of small ints is that of int64, wrapped."""
+        dtype = common_dtype(*operands)
+        if dtype.kind not in "iu" or dtype.itemsize > 2 or kind not in ARITHMETIC:
+            return str(self.node(kind, *[self.cast(x, dtype) for x in operands]))
+        wide = np.dtype(np.int64)
+        return str(self.node("Cast", self.node(kind, *[self.cast(x, wide) for x in operands]), to=dtype))
 
     def _at(self, node: Node) -> None:
         lines = format_lines(lines_of(node.line))
