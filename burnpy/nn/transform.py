@@ -156,7 +156,7 @@ class Transforms(ModuleBase[B]):
     def quantized(
         self, dtype: QuantizedDType = "int8", where: Where | None = None, *, group_size: int | None = None
     ) -> Self:
-        """Return the model with `QuantizedLinear` layers in place of its `Linear` ones, and of projections in attention.
+        """Return the model with `QuantizedLinear` layers for its `Linear` ones, and for the projections of attention.
 
         Args:
             dtype: "int8" or "int4".
