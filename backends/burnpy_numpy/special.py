@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import elementwise_kernel
+from burnpy_array.pointwise import alike
+from burnpy_numpy.kernels.kernel import elementwise_kernel, operation_kernel
 
 BLOCK = 8192
 """The elements of a block. The defaults keep some ten arrays of them, which fit into the cache."""
@@ -37,14 +39,29 @@ def _binary(name: str) -> Callable[..., Any]:
     return _described(method, name)
 
 
+def _ternary(name: str) -> Callable[..., Any]:
+    """Return the method of a function of three arrays, which are broadcast first."""
+
+    def method(self: NumPySpecial, x: Any, a: Any, b: Any) -> Any:
+        xs: Any = (x, a, b)
+        if x.dtype is a.dtype and x.dtype is b.dtype:
+            with suppress(ValueError):  # the operation tells the user
+                xs = self._call(np.broadcast_arrays, x, a, b)
+        large = xs[0].size >= MANY_STEPS and alike(xs)
+        kernel = operation_kernel(name, ("full",) * 3, x.dtype, ()) if large else None
+        return self._in_blocks(name, xs, ()) if kernel is None else kernel.alike(xs)
+
+    return _described(method, name)
+
+
 def _described(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return the method with the name, the docstring and the signature of the operation."""
     described: Callable[..., Any] = wraps(getattr(Backend, name))(method)
     return described
 
 
-MANY_SLOPES = 4096
-"""The elements from which the derivative by a shape is a kernel, as compiling its thousands of steps takes seconds."""
+MANY_STEPS = 4096
+"""The elements from which a function of thousands of steps is a kernel, as compiling them takes seconds."""
 
 
 class NumPySpecial(ArrayBackend):
@@ -56,11 +73,12 @@ class NumPySpecial(ArrayBackend):
     entr, bessel_ratio = map(_unary, ("entr", "bessel_ratio"))
     i0, i0e, i1, i1e = map(_unary, ("i0", "i0e", "i1", "i1e"))
     igamma, igammac, igamma_density = map(_binary, ("igamma", "igammac", "igamma_density"))
+    betainc, betainc_density = map(_ternary, ("betainc", "betainc_density"))
     zeta, xlog1py = map(_binary, ("zeta", "xlog1py"))
 
     def igamma_slope(self, x: Any, y: Any, order: int) -> Any:
         x, y = self._of_one_shape(x, y)
-        kernel = elementwise_kernel("igamma_slope", (1,), x, y) if order == 1 and x.size >= MANY_SLOPES else None
+        kernel = elementwise_kernel("igamma_slope", (1,), x, y) if order == 1 and x.size >= MANY_STEPS else None
         return self._in_blocks("igamma_slope", (x, y), (order,)) if kernel is None else kernel.alike((x, y))
 
     def _in_blocks(self, name: str, xs: tuple[Any, ...], options: tuple[Any, ...]) -> Any:

@@ -21,6 +21,7 @@ from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Elementary
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
+from burnpy.backend.operations.incomplete_beta import IncompleteBeta
 from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
@@ -60,6 +61,7 @@ class Backend(
     Elementary,
     Binary,
     SpecialFunctions,
+    IncompleteBeta,
     IncompleteGamma,
     Bessel,
     NormalDistribution,

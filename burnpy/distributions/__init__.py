@@ -15,6 +15,7 @@ from burnpy.backend.lazy import attached
 _LATER = {
     "burnpy.distributions": ("bijections",),
     "burnpy.distributions.bernoulli": ("Bernoulli",),
+    "burnpy.distributions.beta": ("Beta", "Dirichlet"),
     "burnpy.distributions.binomial": ("Binomial", "NegativeBinomial"),
     "burnpy.distributions.categorical": ("Categorical", "OneHotCategorical"),
     "burnpy.distributions.cauchy": ("Cauchy",),
@@ -26,11 +27,16 @@ _LATER = {
     "burnpy.distributions.divergences": ("kl", "register_kl"),
     "burnpy.distributions.laplace": ("Laplace",),
     "burnpy.distributions.logistic": ("Logistic",),
+    "burnpy.distributions.mixture": ("Mixture",),
+    "burnpy.distributions.multinomial": ("Multinomial",),
     "burnpy.distributions.multivariate_normal": ("MultivariateNormal",),
-    "burnpy.distributions.normal": ("Normal",),
+    "burnpy.distributions.normal": ("LogNormal", "Normal"),
     "burnpy.distributions.parameters": ("Constrained",),
     "burnpy.distributions.poisson": ("Poisson",),
+    "burnpy.distributions.student_t": ("StudentT",),
+    "burnpy.distributions.transformed": ("Transformed",),
     "burnpy.distributions.uniform": ("Uniform",),
+    "burnpy.distributions.von_mises": ("VonMises",),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -2,6 +2,7 @@
 
 from burnpy.distributions import bijections
 from burnpy.distributions.bernoulli import Bernoulli
+from burnpy.distributions.beta import Beta, Dirichlet
 from burnpy.distributions.binomial import Binomial, NegativeBinomial
 from burnpy.distributions.categorical import Categorical, OneHotCategorical
 from burnpy.distributions.cauchy import Cauchy
@@ -13,18 +14,25 @@ from burnpy.distributions.geometric import Geometric
 from burnpy.distributions.gumbel import Gumbel
 from burnpy.distributions.laplace import Laplace
 from burnpy.distributions.logistic import Logistic
+from burnpy.distributions.mixture import Mixture
+from burnpy.distributions.multinomial import Multinomial
 from burnpy.distributions.multivariate_normal import MultivariateNormal
-from burnpy.distributions.normal import Normal
+from burnpy.distributions.normal import LogNormal, Normal
 from burnpy.distributions.parameters import Constrained
 from burnpy.distributions.poisson import Poisson
+from burnpy.distributions.student_t import StudentT
+from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import Uniform
+from burnpy.distributions.von_mises import VonMises
 
 __all__ = [
     "Bernoulli",
+    "Beta",
     "Binomial",
     "Categorical",
     "Cauchy",
     "Constrained",
+    "Dirichlet",
     "Distribution",
     "Exponential",
     "Gamma",
@@ -33,14 +41,20 @@ __all__ = [
     "Independent",
     "IndependentReparametrized",
     "Laplace",
+    "LogNormal",
     "Logistic",
+    "Mixture",
+    "Multinomial",
     "MultivariateNormal",
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "Poisson",
     "Reparametrized",
+    "StudentT",
+    "Transformed",
     "Uniform",
+    "VonMises",
     "Weibull",
     "bijections",
     "kl",

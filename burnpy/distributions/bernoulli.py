@@ -34,6 +34,16 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
         given = self.logits if by_logits else self.probs
         return computed(f"{type(self).__name__}.{called}", formulas[by_logits], *operands, given)
 
+    def _log_probs(self) -> tuple[Tensor[B], Tensor[B]]:
+        """Return the logarithms of the probabilities of a success and of a failure."""
+        if vars(self)["probs"] is None:
+            return -(-self.logits).softplus(), -self.logits.softplus()
+        return self.probs.log(), (-self.probs).log1p()
+
+    def _exact_failure(self) -> Tensor[B]:
+        """Return 1 - probs in float64, for functions that are sensitive to its last digits."""
+        return (-self.logits.double()).sigmoid() if vars(self)["probs"] is None else 1.0 - self.probs.double()
+
     @property
     def _failure(self) -> Tensor[B]:
         """1 - probs."""

@@ -10,6 +10,7 @@ from burnpy.distributions.bernoulli import OfSuccesses, success_of_logits, succe
 from burnpy.distributions.formulas import log_binomial, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
+from burnpy.special.gamma_functions import betainc
 from burnpy.tensor.distributions import COUNT
 from burnpy.tensor.draws import POSITIVE
 from burnpy.tensor.tensor import Tensor
@@ -58,6 +59,14 @@ class Binomial(OfSuccesses[B]):
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, …, total_count."""
         return self._by("log_prob", (_binomial_by_probs, _binomial_by_logits), value, self.total_count)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        count, total = value.floor().double(), self.total_count.double()
+        inside = (count >= 0.0) & (count < total)
+        least = count.where(inside, 0.0)
+        p = betainc((total - least).clamp(1.0), least + 1.0, self._exact_failure())
+        return p.where(inside, 1.0).where(count >= 0.0, 0.0).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:
@@ -119,6 +128,12 @@ class NegativeBinomial(OfSuccesses[B]):
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
         return self._by("log_prob", (_negative_by_probs, _negative_by_logits), value, self.total_count)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        count = value.floor().double()
+        p = betainc(self.total_count.double(), count.clamp(0.0) + 1.0, self._exact_failure())
+        return p.where(count >= 0.0, 0.0).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.distributions.bijections import learned_onto
-from burnpy.distributions.parameters import Given, Parameter, held
+from burnpy.distributions.parameters import Given, held, parameters_of
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.tree import children
 from burnpy.tensor.creation import factory_shape
@@ -299,14 +298,3 @@ class IndependentReparametrized(Independent[B, Tensor[B]], Reparametrized[B]):
     def valid(self: IndependentReparametrized[Autodiff[I]]) -> IndependentReparametrized[I]:
         """Return the same distribution on the inner backend."""
         return rebound(self)
-
-
-@cache
-def parameters_of(cls: type[Any]) -> dict[str, Parameter]:
-    """Return the declared parameters of a class of distributions by name."""
-    return {
-        name: value
-        for base in reversed(cls.__mro__)
-        for name, value in vars(base).items()
-        if isinstance(value, Parameter)
-    }

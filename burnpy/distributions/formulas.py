@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.backend.numerics.approximations import stirling_rest
+from burnpy.backend.numerics.stirling import log_split
 from burnpy.backend.primitives import Bool, Float
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor
@@ -16,7 +16,6 @@ from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B
 
 EULER = 0.5772156649015329
-HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 _LARGE = 2048
 """The number of elements from which one pass over expanded operands is faster than several passes that broadcast."""
 
@@ -68,40 +67,6 @@ def impossible(b: Any, condition: Bool, x: Float) -> Float:
 def whole(b: Any, x: Float) -> Bool:
     """Return where x is a whole number, 0 or larger."""
     return b.discrete.bitwise_and(b.ge(x, 0.0), b.eq(x, b.floor(x)))
-
-
-def stirling_gap(b: Any, x: Float) -> Float:
-    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x.
-
-    With it, densities of large parameters have no differences of large numbers.
-    """
-    large = b.ge(x, 8.0)
-    small = b.where(large, b.full((), 8.0, x.dtype), x)
-    near = b.add(b.sub(b.lgamma(small), b.mul(b.add(small, -0.5), b.log(small))), b.add(small, -HALF_LOG_TAU))
-    return b.where(large, stirling_rest(b, b.where(large, x, 8.0)), near)
-
-
-def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:
-    """Compute y - a - a · log(y / a) for a, y > 0, without cancellation where they are close.
-
-    Source: Loader, Fast and Accurate Computation of Binomial Probabilities, 2000.
-    """
-    excess = b.div(b.sub(y, a), a)
-    close = b.le(b.abs(excess), 0.5)
-    near, far = b.log1p(b.where(close, excess, 0.0)), b.sub(log_y, b.log(a))
-    return b.mul(a, b.sub(excess, b.where(close, near, far)))
-
-
-def log_split(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
-    """Compute log(pᵃ · qᶜ · Γ(a + c) / (Γ(a) · Γ(c))) - log(a · c / (2π · (a + c))) / 2 for a, c > 0 and q = 1 - p.
-
-    It is what densities of the binomial and the beta distribution have in common.
-    """
-    total = b.add(first, second)
-    log_total = b.log(total)
-    gaps = b.sub(stirling_gap(b, total), b.add(stirling_gap(b, first), stirling_gap(b, second)))
-    ones = deviance(b, first, b.mul(total, p), b.add(log_total, log_p))
-    return b.sub(gaps, b.add(ones, deviance(b, second, b.mul(total, q), b.add(log_total, log_q))))
 
 
 def log_binomial(b: Any, successes: Float, failures: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import HALF_LOG_TAU, computed, deviance, impossible, stirling_gap
+from burnpy.distributions.formulas import computed, impossible
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammainc

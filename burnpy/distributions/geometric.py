@@ -45,14 +45,11 @@ class Geometric(OfSuccesses[B]):
     ) -> None:
         self._hold_one(device, validate, probs, logits)
 
-    def _log_failure(self) -> Tensor[B]:
-        return -self.logits.softplus() if vars(self)["probs"] is None else (-self.probs).log1p()
-
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw numbers of failures, as floats."""
         shape = self._shape(sample_shape)
         drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
-        return (drawn / -self._log_failure()).floor().detach()
+        return (drawn / -self._log_probs()[1]).floor().detach()
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
@@ -60,14 +57,14 @@ class Geometric(OfSuccesses[B]):
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
-        log_success = -(-self.logits).softplus() if vars(self)["probs"] is None else self.probs.log()
+        log_success, log_failure = self._log_probs()
         certain = self._failure == 0.0
-        failures = (self._log_failure().masked_fill(certain, 0.0) * self._failure) / self.probs
+        failures = (log_failure.masked_fill(certain, 0.0) * self._failure) / self.probs
         return -(failures + log_success)
 
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value; small ones keep all digits."""
-        return (-((value.floor() + 1.0) * self._log_failure()).expm1()).masked_fill(value < 0.0, 0.0)
+        return (-((value.floor() + 1.0) * self._log_probs()[1]).expm1()).masked_fill(value < 0.0, 0.0)
 
     @property
     def mean(self) -> Tensor[B]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU
 from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import HALF_LOG_TAU
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike
 from burnpy.linalg.decompositions import cholesky
 from burnpy.linalg.equations import cholesky_inverse, solve_triangular

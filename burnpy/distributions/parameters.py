@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, Union, overload
 
 import numpy as np
@@ -22,7 +23,6 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Bool, Float, Shape
     from burnpy.distributions.bijections import Bijection
-    from burnpy.distributions.distribution import Distribution
 
 
 POSSIBLE = Bound("a number above 0, and at most 1", 0.0, above=True, high=1.0)
@@ -104,7 +104,7 @@ ParameterLike: TypeAlias = Union["Tensor[B]", Param[B], Constrained[B], float]
 
 
 class Parameter:
-    """The declaration of a parameter in the class of a distribution, whose attribute is the tensor.
+    """The declaration of a parameter in the class of a distribution or bijection, whose attribute is the tensor.
 
     Args:
         bound: the numbers that it may be.
@@ -124,7 +124,7 @@ class Parameter:
     @overload
     def __get__(self, owner: None, cls: type) -> Parameter: ...
     @overload
-    def __get__(self, owner: Distribution[B, Any], cls: type) -> Tensor[B]: ...
+    def __get__(self, owner: Module[B], cls: type) -> Tensor[B]: ...
     def __get__(self, owner: Any, cls: type) -> Any:
         if owner is None:
             return self
@@ -162,6 +162,17 @@ class Parameter:
     def _lacks_dims(self, owner: str, shape: Shape) -> ShapeError:
         dims = "dimension belongs" if self.event_dims == 1 else f"{self.event_dims} dimensions belong"
         return ShapeError(f"{owner}() got {self.name} of shape {shape}; its last {dims} to an event")
+
+
+@cache
+def parameters_of(cls: type[Any]) -> dict[str, Parameter]:
+    """Return the declared parameters of a class by name."""
+    return {
+        name: value
+        for base in reversed(cls.__mro__)
+        for name, value in vars(base).items()
+        if isinstance(value, Parameter)
+    }
 
 
 def held(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Distribution
-from burnpy.distributions.formulas import HALF_LOG_TAU, computed, deviance, stirling_gap, whole
+from burnpy.distributions.formulas import computed, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc

@@ -34,6 +34,7 @@ _LATER = {
     ),
     "burnpy.special.error_functions": ("erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "ndtri_exp"),
     "burnpy.special.gamma_functions": (
+        "betainc",
         "digamma",
         "gammainc",
         "gammaincc",

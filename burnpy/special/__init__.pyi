@@ -17,9 +17,20 @@ from burnpy.special.elementary import (
     xlogy,
 )
 from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
-from burnpy.special.gamma_functions import digamma, gammainc, gammaincc, gammaln, multigammaln, polygamma, psi, zeta
+from burnpy.special.gamma_functions import (
+    betainc,
+    digamma,
+    gammainc,
+    gammaincc,
+    gammaln,
+    multigammaln,
+    polygamma,
+    psi,
+    zeta,
+)
 
 __all__ = [
+    "betainc",
     "digamma",
     "entr",
     "erf",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.special.elementwise_calls import first_operand, of_two
+from burnpy.special.elementwise_calls import first_operand, of_three, of_two
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.matrix_arguments import floating
 from burnpy.tensor.tensor import Tensor
@@ -73,6 +73,25 @@ def gammaincc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
     '1.929e-22'
     """
     return first_operand("gammaincc", a, x).igammac(x)  # type: ignore[no-any-return]  # of a Tensor
+
+
+@explained
+def betainc(a: Tensor[B] | float, b: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
+    """Compute the regularized incomplete beta function, the integral of tᵃ⁻¹ · (1 - t)ᵇ⁻¹ / B(a, b) from 0 to x.
+
+    It has derivatives by all arguments. PyTorch has no such function.
+
+    Args:
+        a: a positive number, or 0; the arguments broadcast. At least one of them is a tensor.
+        b: a positive number, or 0, but not both.
+        x: the end of the integral, from 0 to 1.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> f"{betainc(2.0, 1.0, Tensor[NumPy].from_data(1e-9)).item():.4g}"  # x²
+    '1e-18'
+    """
+    return of_three("betainc", x=x, a=a, b=b)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained

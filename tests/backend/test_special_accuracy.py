@@ -87,6 +87,15 @@ def shapes_and_ends() -> tuple[Any, Any]:
     return a, x
 
 
+def beta_numbers() -> tuple[Any, Any, Any]:
+    """Arguments of both methods of the incomplete beta function, and of their border."""
+    small, mixed, large, border = powers(1e-3, 20, 40), powers(0.1, 20, 20), powers(30, 1000, 30), np.full(20, 24.0)
+    a = np.concatenate([small, mixed, large, border])
+    b = np.concatenate([RNG.permutation(small), powers(30, 1e4, 20), RNG.permutation(large), RNG.uniform(20, 300, 20)])
+    logits = np.log(a / b) + RNG.normal(0, 2, a.size) * np.sqrt(1 / a + 1 / b)
+    return 1 / (1 + np.exp(-np.clip(logits, -80, 30))), a, b
+
+
 SIZES = np.concatenate([both_signs(1e-10, 1, 12), both_signs(1, 700, 30), RNG.uniform(-16, 16, 20)])
 PROBABILITIES = np.concatenate([RNG.uniform(0, 1, 40), powers(1e-300, 1e-3, 12), 1 - powers(1e-15, 1e-3, 12)])
 ZETAS = tuple(
@@ -125,6 +134,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (np.concatenate([-powers(1e-300, 1e9, 40), -RNG.uniform(600, 800, 20), -powers(0.1, 10, 20)]),),
     ),
     "entr": (lambda x: -x * mp.log(x), (powers(1e-300, 1e300, 30),)),
+    "betainc": (lambda x, a, b: mp.betainc(a, b, 0, x, regularized=True), beta_numbers()),
     "igamma": (lambda a, x: integral(a, x, False), shapes_and_ends()),
     "igammac": (lambda a, x: integral(a, x, True), shapes_and_ends()),
     "zeta": (zeta, ZETAS),

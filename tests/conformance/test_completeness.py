@@ -123,6 +123,7 @@ INTERNAL = {
     "count_update": "the number of batches that batch norm has seen",
     "gamma_quantile_slope": "the gradient of random numbers of the gamma distribution",
     "beta_quantile_slope": "the gradient of random numbers of the beta and Dirichlet distribution",
+    "betainc_density": "the gradient of betainc by x",
     "igamma_density": "the gradient of igamma by its second operand",
     "igamma_slope": "the gradient of igamma by its first operand",
     "index_order": "the rules of operations that write at indices",

@@ -59,9 +59,10 @@ def test_moments_and_entropies(family: Family) -> None:
     ours, theirs = of_family(family, "float64")
     with np.errstate(all="ignore"):
         if family.has(ours, "mean"):
-            close(ours.mean, theirs.mean(), 1e-11, 1e-14)
-            close(ours.variance, theirs.var(), 1e-9, 1e-14)
-            close(ours.stddev, theirs.std(), 1e-9, 1e-14)
+            close(ours.mean, np.where(np.isinf(theirs.mean()), np.nan, theirs.mean()), 1e-11, 1e-14)
+            if family.name != "von Mises":  # whose variance is the circular one
+                close(ours.variance, theirs.var(), 1e-9, 1e-14)
+                close(ours.stddev, theirs.std(), 1e-9, 1e-14)
         if family.has(ours, "entropy"):
             expected = theirs.entropy()
             certain = np.isnan(expected)  # SciPy's of a distribution of one value

@@ -162,7 +162,6 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "stak", "did you mean stack?"),
         (burnpy, "sofmax", "did you mean x.softmax?"),
         (burnpy.nn.functional, "multi_head_attention_forward", "write burnpy.nn.MultiHeadAttention"),
-        (burnpy, "models", "burnpy has no models; it is not here yet"),
         (burnpy, "doc", "burnpy has no doc"),
         (burnpy.nn.functional, "clip", "burnpy.nn.functional has no clip; write x.clamp(low, high)"),
         (burnpy.nn, "clip", "burnpy.nn has no clip; write x.clamp(low, high)"),

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import Generator, IntTensor, Tensor
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import float32
+from burnpy.nn import MultiHeadAttention, RotaryEncoding
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -109,3 +111,19 @@ def test_mixed_attention_has_results_of_float32(dtype: str) -> None:
         np.testing.assert_allclose(got, want, rtol=0.05, atol=0.05)
     assert launches[0].count("cupy_copy") == 3, "of operands; scores and weights are not converted"
     assert launches[1].count("cupy_copy") == 1, "the gradient; the other operands were rounded before"
+
+
+@pytest.mark.parametrize("on_tensor", [False, True])
+def test_a_cache_of_keys_is_written_in_place(on_tensor: bool) -> None:
+    settings: dict[str, Any] = {"key_heads": 1, "rotary": RotaryEncoding(interleaved=False), "window": 3}
+    layer = MultiHeadAttention(16, 2, generator=Generator(1), device=NumPy, **settings)
+    x = Tensor.normal((2, 5, 16), generator=Generator(0), device=NumPy)
+    outs = []
+    for device in (NumPy, CuPy):
+        moved, words = layer.to_device(device), x.to_device(device)
+        padding = IntTensor.from_data([0, 2], device=device)
+        cache = moved.empty_cache(2, 8, padding=padding, dtype="float16", compiled=on_tensor)
+        _, cache = moved(words[:, :4], causal=True, cache=cache)
+        out, cache = moved(words[:, 4:], causal=True, cache=cache.reordered(padding.clamp(max=1)))
+        outs.append(out.to_numpy())
+    np.testing.assert_allclose(outs[1], outs[0], atol=1e-3)

@@ -249,6 +249,8 @@ NONE = {
     "normal_ratio": "the gradient of log_ndtr, which is compared",
     "ndtri_exp": "ndtri of exp(x), compared in tests/backend/test_special_accuracy.py",
     "zeta_slope": "the gradient of zeta by x, which PyTorch lacks",
+    "betainc": "PyTorch has no incomplete beta function",
+    "betainc_density": "the gradient of betainc by x",
     "igamma_density": "the gradient of igamma by its second operand, which is compared",
     "igamma_slope": "the gradient of igamma by its first operand, which PyTorch lacks",
     "ctc_loss": "functional.ctc_loss is compared in test_ctc.py, behind log_softmax, where PyTorch's gradient is right",

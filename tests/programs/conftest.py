@@ -29,6 +29,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "kernels"
     monkeypatch.setenv("BURNPY_CACHE_DIR", str(folder))
     monkeypatch.setenv("BURNPY_COMPILE", "1")
+    monkeypatch.setenv("BURNPY_MALLOPT", "0")  # else the handler of arrays' memory may be in the folder, too
     monkeypatch.setattr(kernel, "_failure", [])
     kernel._setting.cache_clear()
     kernel.forget()

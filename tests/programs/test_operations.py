@@ -65,6 +65,10 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ("slope_of_beta_quantile",),
     ),
     **{
+        name: (name, (x(70, 90, low=0.01, high=0.99), *(x(70, 90, low=0.1, high=60.0) for _ in range(2))), (name,))
+        for name in ("betainc", "betainc_density")
+    },
+    **{
         name: (name, (x(70, 90, low=-9.0, high=12.0),), (name,))
         for name in ("lgamma", "digamma", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "normal_ratio")
     },

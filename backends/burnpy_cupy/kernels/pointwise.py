@@ -55,6 +55,7 @@ class CuPyPointwise(CuPyPrograms):
     rsqrt, sinc = elementwise_method("rsqrt"), elementwise_method("sinc")
     gamma_quantile_slope = elementwise_method("gamma_quantile_slope", 2, "slope_of_gamma_quantile")
     beta_quantile_slope = elementwise_method("beta_quantile_slope", 3, "slope_of_beta_quantile")
+    betainc, betainc_density = elementwise_method("betainc", 3), elementwise_method("betainc_density", 3)
     lgamma, digamma = elementwise_method("lgamma"), elementwise_method("digamma")
     erfcx, erfcx_slope, ndtr = map(elementwise_method, ("erfcx", "erfcx_slope", "ndtr"))
     log_ndtr, normal_ratio, entr = map(elementwise_method, ("log_ndtr", "normal_ratio", "entr"))

@@ -16,6 +16,7 @@ from burnpy_numpy.openblas import cblas_gemm
 
 _engines: list[Any] = []
 """The engines that hold the loaded code until the process ends."""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_engines))  # and no earlier, with this module: arrays get memory by it
 
 OLDEST = (0, 50)
 """The oldest version of llvmlite whose LLVM reads the text of kernels."""

@@ -302,6 +302,10 @@ def _setting() -> bool:
     obstacle = undisturbed(_obstacle)
     if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
         _turn_off(str(obstacle))
+    if obstacle is None and os.environ.get("BURNPY_MALLOPT") != "0":
+        from burnpy_numpy.kernels.array_memory import align_arrays
+
+        align_arrays()
     return obstacle is None
 
 

@@ -91,12 +91,12 @@ def _gamma_integral(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
     def slope(v: Float) -> Float:
         return b.sub(a, b.mul(x, b.exp(v)))
 
-    lower = _parabolic_end(b, b.abs(b.sub(x, a)), x, depth)
+    lower = parabolic_end(b, b.abs(b.sub(x, a)), x, depth)
     ratio = b.mul(b.reciprocal(x), depth)
     upper = b.log1p(b.add(ratio, b.sqrt(b.mul(ratio, 2.0))))
-    end = _end(b, b.where(down, b.neg(lower), upper), exponent, slope, depth)
+    end = tail_end(b, b.where(down, b.neg(lower), upper), exponent, slope, depth)
     total = None
-    for node, share in _rule(precision.nodes):
+    for node, share in gauss_rule(precision.nodes):
         v = b.mul(end, node)
         value = b.mul(b.mul(b.add(base, v), b.exp(exponent(v))), share)
         total = value if total is None else b.add(total, value)
@@ -137,14 +137,14 @@ def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Floa
     rise = b.neg(b.mul(total, log_other))  # of the exponent, less a · v, to its value in a flat tail
     flat = b.le(rise, _FLAT)
     mean = b.sub(b.mul(total, p), a)
-    start = _parabolic_end(b, b.abs(mean), b.mul(b.mul(total, p), b.add(b.neg(p), 1.0)), depth)
-    end = _end(b, b.where(b.le(mean, 0.0), b.neg(start), start), exponent, slope, depth)
+    start = parabolic_end(b, b.abs(mean), b.mul(b.mul(total, p), b.add(b.neg(p), 1.0)), depth)
+    end = tail_end(b, b.where(b.le(mean, 0.0), b.neg(start), start), exponent, slope, depth)
     end = b.where(flat, b.mul(b.reciprocal(b.add(b.detach(a), 1.0)), -depth), end)
 
     height, flat_base = b.exp(b.where(flat, rise, 0.0)), b.sub(base, log_other)
     tail = b.sub(b.mul(moved, b.reciprocal(b.mul(a, a))), b.div(flat_base, a))
     out = b.where(flat, b.mul(height, tail), 0.0)
-    for node, share in _rule(precision.nodes):
+    for node, share in gauss_rule(precision.nodes):
         v = b.mul(end, node)
         v = b.where(flat, b.mul(v, node), v)  # closer together where the exponential falls
         change = log_share(v)
@@ -158,20 +158,20 @@ def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Floa
 
 
 @cache
-def _rule(nodes: int) -> tuple[tuple[float, float], ...]:
+def gauss_rule(nodes: int) -> tuple[tuple[float, float], ...]:
     """The nodes of Gauss's rule in [0, 1], and their weights."""
     places, weights = np.polynomial.legendre.leggauss(nodes)
     return tuple(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
-def _parabolic_end(b: Any, distance: Float, curvature: Float, depth: float) -> Float:
+def parabolic_end(b: Any, distance: Float, curvature: Float, depth: float) -> Float:
     """Return y > 0 with distance · y + curvature · y² / (2 + y) = depth, before which the tail has ended."""
     linear = b.add(b.mul(distance, 2.0), -depth)
     square = b.mul(b.add(distance, curvature), 8.0 * depth)
     return b.mul(b.reciprocal(b.add(linear, b.sqrt(b.add(b.mul(linear, linear), square)))), 4.0 * depth)
 
 
-def _end(
+def tail_end(
     b: Any, start: Float, exponent: Callable[[Float], Float], slope: Callable[[Float], Float], depth: float
 ) -> Float:
     """Return v with exponent(v) = -depth, as a constant: by Newton's method, which approaches it from beyond."""

@@ -13,14 +13,20 @@ ORDER = 2
 """The order up to which derivatives are exact."""
 
 
-def implicit(f: Callable[[Any], Any], x: Any) -> Any:
+def implicit(f: Callable[[Any], Any], x: Any, depends: Any) -> Any:
     """Return a solution of f(x) = 0, a vector, with the derivatives that the implicit function theorem gives.
 
     They are the derivatives of the iteration x ← x - J⁻¹ f(x), where the Jacobian J at the solution is a constant: each
     step makes the derivatives of one more order exact. So they exist in both modes, under `vmap` and in compiled
     functions, by all tensors that ``f`` closes over. The values stay as they are.
+
+    Args:
+        f: the function of a vector.
+        x: the solution.
+        depends: a tensor that depends on all that ``f`` closes over; the solution is returned as it is if that has no
+            derivative.
     """
-    if not is_differentiated(f(x)):
+    if not is_differentiated(depends):
         return x
     with no_grad():
         factors = Factors(jacfwd(f)(x))

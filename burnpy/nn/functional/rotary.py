@@ -1,4 +1,4 @@
-"""Rotary position encoding of queries and keys, whose tables of cosines and sines are made once for all layers."""
+"""Rotary position encoding of queries and keys, and the sinusoidal one, whose tables are made once for all layers."""
 
 from __future__ import annotations
 
@@ -74,6 +74,36 @@ def rotary_encoding(
         return stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
     low, high = x.chunk(2, -1) if x.shape[-1] else (x, x)
     return cat([low * cos - high * sin, low * sin + high * cos], -1)
+
+
+@explained
+def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0) -> Tensor[B]:
+    """Add sines and cosines of the position: ``sin(t · base ** (-2 k / E))`` to element 2 k, the cosine to 2 k + 1.
+
+    Args:
+        x: shape (…, T, E), E even: the vectors of tokens.
+        offset: the position of the first of the T vectors.
+        base: the base of the angles.
+
+    Raises:
+        ShapeError: x has fewer than two dimensions, or E is odd.
+        KindError: x is not a float tensor.
+        ArgumentError: ``base`` is not above 0, or the offset is no int.
+
+    Source: Vaswani et al., Attention is all you need, 2017.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> positional_encoding(Tensor[NumPy].zeros((2, 4)))[0].tolist()
+    [0.0, 1.0, 0.0, 1.0]
+    """
+    if not isinstance(x, Tensor):
+        raise KindError(f"positional_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise ShapeError(f"positional_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
+    above_zero("positional_encoding", base=base)
+    cos, sin = _tables_of(x, whole("positional_encoding", "offset", offset), None, base, None)
+    return x + stack([sin, cos], -1).reshape(x.shape[-2:])
 
 
 def _tables_of(

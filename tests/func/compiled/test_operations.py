@@ -108,7 +108,7 @@ def test_operation(name: str, dtype: str) -> None:
                         assert same_bits(x, y), case.where
 
 
-LARGE = ("igamma", "igammac", "gamma_quantile_slope", "beta_quantile_slope")
+LARGE = ("betainc", "betainc_density", "igamma", "igammac", "gamma_quantile_slope", "beta_quantile_slope")
 """Operations whose gradients are thousands of steps, which take seconds to compile."""
 
 

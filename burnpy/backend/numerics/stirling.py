@@ -1,0 +1,54 @@
+"""Logarithms of gamma functions and of densities of large parameters, without differences of large numbers.
+
+Source: C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from burnpy.backend.numerics.approximations import stirling_rest
+from burnpy.backend.primitives import Float
+
+HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+_STIRLING = 8.0
+"""From here on Stirling's series has all digits."""
+
+
+def stirling_gap(b: Any, x: Float) -> Float:
+    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x."""
+    large = b.ge(x, _STIRLING)
+    small = b.where(large, b.full((), _STIRLING, x.dtype), x)
+    near = b.add(b.sub(b.lgamma(small), b.mul(b.add(small, -0.5), b.log(small))), b.add(small, -HALF_LOG_TAU))
+    return b.where(large, stirling_rest(b, b.where(large, x, _STIRLING)), near)
+
+
+def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:
+    """Compute y - a - a · log(y / a) for a, y > 0, without cancellation where they are close."""
+    excess = b.div(b.sub(y, a), a)
+    close = b.le(b.abs(excess), 0.5)
+    near, far = b.log1p(b.where(close, excess, 0.0)), b.sub(log_y, b.log(a))
+    return b.mul(a, b.sub(excess, b.where(close, near, far)))
+
+
+def log_split(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
+    """Compute log(pᵃ · qᶜ · Γ(a + c) / (Γ(a) · Γ(c))) - log(a · c / (2π · (a + c))) / 2 for a, c > 0 and q = 1 - p.
+
+    The densities of the binomial and the beta distribution have it in common.
+    """
+    return b.sub(split_gap(b, first, second), split_deviance(b, first, second, p, q, log_p, log_q))
+
+
+def split_gap(b: Any, first: Float, second: Float) -> Float:
+    """Compute the part of `log_split` that depends on both parameters alone: its value at the mean."""
+    total = stirling_gap(b, b.add(first, second))
+    return b.sub(total, b.add(stirling_gap(b, first), stirling_gap(b, second)))
+
+
+def split_deviance(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
+    """Compute the rest of `log_split`, subtracted from `split_gap`."""
+    total = b.add(first, second)
+    log_total = b.log(total)
+    ones = deviance(b, first, b.mul(total, p), b.add(log_total, log_p))
+    return b.add(ones, deviance(b, second, b.mul(total, q), b.add(log_total, log_q)))

@@ -1,0 +1,183 @@
+"""The beta and the Dirichlet distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU, split_deviance, split_gap
+from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.formulas import computed, impossible
+from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.special.elementary import xlogy
+from burnpy.special.gamma_functions import betainc
+from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float, Shape
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class Beta(Reparametrized[B]):
+    """The beta distribution, with a density proportional to x^(concentration1 - 1) · (1 - x)^(concentration0 - 1).
+
+    Args:
+        concentration1: the parameter of x, above 0.
+        concentration0: the parameter of 1 - x, above 0.
+        device: the device, if both are numbers.
+        validate: whether to check the parameters' numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> d = Beta(2.0, 1.0, device=NumPy)
+    >>> [round(p, 4) for p in d.log_prob(Tensor[NumPy].from_data([0.25, 1.0, 2.0])).exp().tolist()]
+    [0.5, 2.0, 0.0]
+    """
+
+    concentration1 = Parameter(POSITIVE)
+    concentration0 = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        concentration1: ParameterLike[B],
+        concentration0: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, concentration1=concentration1, concentration0=concentration0)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values; their gradients hold the probability of each fixed."""
+        return Tensor.beta(self._shape(sample_shape), self.concentration1, self.concentration0, generator=generator)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf outside of [0, 1]."""
+        a, c = self.concentration1, self.concentration0
+        return computed("Beta.log_prob", _log_prob, value, a, c, computed("Beta.log_prob", _log_scale, a, c))
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        a, c = self.concentration1, self.concentration0
+        total = a + c
+        log_beta = a.lgamma() + c.lgamma() - total.lgamma()
+        return log_beta - (a - 1.0) * a.digamma() - (c - 1.0) * c.digamma() + (total - 2.0) * total.digamma()
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return betainc(self.concentration1, self.concentration0, value.clamp(0.0, 1.0))
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """concentration1 / (concentration1 + concentration0)."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """mean · (1 - mean) / (concentration1 + concentration0 + 1)."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 / total * (self.concentration0 / total) / (total + 1.0)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """(concentration1 - 1) / (concentration1 + concentration0 - 2); NaN unless both are above 1."""
+        a, c = self.concentration1 - 1.0, self.concentration0 - 1.0
+        return (a / (a + c)).masked_fill((a <= 0.0) | (c <= 0.0), math.nan)
+
+    def valid(self: Beta[Autodiff[I]]) -> Beta[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Dirichlet(Reparametrized[B]):
+    """The Dirichlet distribution of probabilities, whose sum is 1.
+
+    Args:
+        concentration: a parameter above 0 for each of n components, (…, n).
+        validate: whether to check the parameter's numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> d = Dirichlet(Tensor[NumPy].from_data([1.0, 1.0, 1.0]))  # uniform
+    >>> round(d.log_prob(Tensor[NumPy].from_data([0.2, 0.3, 0.5])).exp().item(), 4), d.mean.shape
+    (2.0, (3,))
+    """
+
+    concentration = Parameter(POSITIVE, event_dims=1)
+
+    def __init__(self, concentration: ParameterLike[B], *, validate: bool = True) -> None:
+        self._hold(None, validate, concentration=concentration)
+
+    @property
+    def event_shape(self) -> Shape:
+        """(n,)."""
+        return self.concentration.shape[-1:]
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw probabilities; their gradients hold the probability of each fixed."""
+        return Tensor.dirichlet(self._shape(sample_shape), self.concentration, generator=generator)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density of probabilities (…, n); -inf for others."""
+        logs = xlogy(self.concentration - 1.0, value.clamp(0.0)).sum(dim=-1)
+        tolerance = 1e-6 if self._dtype.itemsize > 4 else 1e-4
+        fits = (value >= 0.0).all(dim=-1) & ((value.sum(dim=-1) - 1.0).abs() <= tolerance)
+        return logs.sub(self._log_beta()).where(fits, -math.inf)
+
+    def _log_beta(self) -> Tensor[B]:
+        return self.concentration.lgamma().sum(dim=-1) - self.concentration.sum(dim=-1).lgamma()
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        a = self.concentration
+        total = a.sum(dim=-1)
+        rest = (total - float(a.shape[-1])) * total.digamma()
+        return self._log_beta() + rest - ((a - 1.0) * a.digamma()).sum(dim=-1)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """concentration / Σ concentration."""
+        return self.concentration / self.concentration.sum(dim=-1, keepdim=True)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """mean · (1 - mean) / (Σ concentration + 1)."""
+        mean = self.mean
+        return mean * (1.0 - mean) / (self.concentration.sum(dim=-1, keepdim=True) + 1.0)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """(concentration - 1) / (Σ concentration - n); NaN unless all are above 1."""
+        a = self.concentration - 1.0
+        unbounded = (a <= 0.0).any(dim=-1, keepdim=True)
+        return (a / a.sum(dim=-1, keepdim=True)).masked_fill(unbounded, math.nan)
+
+    def valid(self: Dirichlet[Autodiff[I]]) -> Dirichlet[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _log_scale(b: Any, a: Float, c: Float) -> tuple[Float]:
+    """The part of the density's logarithm that depends on the parameters alone."""
+    size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
+    return (b.add(split_gap(b, a, c), b.add(b.mul(size, 0.5), -HALF_LOG_TAU)),)
+
+
+def _log_prob(b: Any, x: Float, a: Float, c: Float, log_scale: Float) -> tuple[Float]:
+    d = b.discrete
+    lower, upper = b.eq(x, 0.0), b.eq(x, 1.0)
+    inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
+    y = b.where(inside, x, 0.5)
+    log_y, log_rest = b.log(y), b.log1p(b.neg(y))
+    rest = split_deviance(b, a, c, y, b.add(b.neg(y), 1.0), log_y, log_rest)
+    value = b.sub(b.sub(log_scale, rest), b.add(log_y, log_rest))
+    for end, own, other in ((lower, a, c), (upper, c, a)):
+        infinite = b.where(b.gt(own, 1.0), b.full(own.shape, -math.inf, x.dtype), math.inf)
+        value = b.where(end, b.where(b.eq(own, 1.0), b.log(other), infinite), value)
+    outside = d.bitwise_or(b.lt(x, 0.0), b.gt(x, 1.0))
+    return (impossible(b, outside, b.where(b.eq(x, x), value, x)),)

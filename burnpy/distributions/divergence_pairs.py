@@ -1,0 +1,146 @@
+"""Divergences of distributions of two families: minus the entropy of the first, and the mean of the second's log_prob.
+
+That mean is computed from means of functions of x, such as log x and e^-x, under the first distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+from burnpy.distributions.bernoulli import Bernoulli
+from burnpy.distributions.beta import Beta
+from burnpy.distributions.binomial import Binomial
+from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.divergences import register_kl
+from burnpy.distributions.exponential import Exponential
+from burnpy.distributions.formulas import EULER
+from burnpy.distributions.gamma import Gamma
+from burnpy.distributions.gumbel import Gumbel
+from burnpy.distributions.laplace import Laplace
+from burnpy.distributions.normal import Normal
+from burnpy.distributions.poisson import Poisson
+from burnpy.distributions.uniform import Uniform
+from burnpy.special.elementary import xlogy
+from burnpy.special.error_functions import erf
+from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B
+
+Real = Distribution[B, Tensor[B]]
+
+
+def mean_log(p: Any) -> Tensor[Any]:
+    """Return the mean of log x."""
+    if isinstance(p, Beta):
+        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
+    if isinstance(p, Gamma):
+        return p.concentration.digamma() - p.rate.log()
+    if isinstance(p, Exponential):
+        return -EULER - p.rate.log()
+    low: Tensor[Any] = p.low
+    high: Tensor[Any] = p.high
+    return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1.0
+
+
+def mean_exp(p: Any, t: Tensor[Any]) -> Tensor[Any]:
+    """Return the mean of e^(-t · x) for t > 0."""
+    if isinstance(p, Normal):
+        return (0.5 * (t * p.scale).square() - t * p.loc).exp()
+    if isinstance(p, Exponential):
+        return p.rate / (p.rate + t)
+    if isinstance(p, Gamma):
+        return (-p.concentration * (t / p.rate).log1p()).exp()
+    low: Tensor[Any] = p.low
+    high: Tensor[Any] = p.high
+    width = t * (high - low)
+    return (-t * low).exp() * -(-width).expm1() / width
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
+    return -p.entropy() - (p.probs * q.rate.log().masked_fill(p.probs == 0.0, 0.0) - q.rate)
+
+
+@register_kl(Beta, Normal)
+@register_kl(Exponential, Normal)
+@register_kl(Gamma, Normal)
+@register_kl(Gumbel, Normal)
+@register_kl(Laplace, Normal)
+@register_kl(Uniform, Normal)
+def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
+    square = (p.variance + (p.mean - q.loc).square()) / q.scale.square()
+    return -p.entropy() + 0.5 * (square + math.log(2.0 * math.pi)) + q.scale.log()
+
+
+@register_kl(Beta, Exponential)
+@register_kl(Gamma, Exponential)
+def _exponential(p: Real[B], q: Exponential[B]) -> Tensor[B]:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+@register_kl(Uniform, Exponential)
+def _uniform_exponential(p: Uniform[B], q: Exponential[B]) -> Tensor[B]:
+    return _exponential(p, q).where(p.low >= 0.0, math.inf)
+
+
+@register_kl(Beta, Gamma)
+@register_kl(Exponential, Gamma)
+def _gamma(p: Real[B], q: Gamma[B]) -> Tensor[B]:
+    a, rate = q.concentration, q.rate
+    return -p.entropy() - (a * rate.log() - a.lgamma() + (a - 1.0) * mean_log(p) - rate * p.mean)
+
+
+@register_kl(Uniform, Gamma)
+def _uniform_gamma(p: Uniform[B], q: Gamma[B]) -> Tensor[B]:
+    inside = p.low >= 0.0
+    return _gamma(p, q).where(inside, math.inf)
+
+
+@register_kl(Exponential, Gumbel)
+@register_kl(Gamma, Gumbel)
+@register_kl(Normal, Gumbel)
+@register_kl(Uniform, Gumbel)
+def _gumbel(p: Real[B], q: Gumbel[B]) -> Tensor[B]:
+    rate = q.scale.reciprocal()
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) * rate + mean_exp(p, rate) * (q.loc * rate).exp()
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Normal[B], q: Laplace[B]) -> Tensor[B]:
+    shift = (p.loc - q.loc) / p.scale
+    density = math.sqrt(2.0 / math.pi) * (-0.5 * shift.square()).exp()
+    distance = p.scale * (density + shift * erf(shift * math.sqrt(0.5)))
+    return -p.entropy() + (2.0 * q.scale).log() + distance / q.scale
+
+
+@register_kl(Beta, Uniform)
+def _beta_uniform(p: Beta[B], q: Uniform[B]) -> Tensor[B]:
+    inside = (q.low <= 0.0) & (q.high >= 1.0)
+    return (-p.entropy() + (q.high - q.low).log()).where(inside, math.inf)
+
+
+@register_kl(Uniform, Beta)
+def _uniform_beta(p: Uniform[B], q: Beta[B]) -> Tensor[B]:
+    a, c = q.concentration1, q.concentration0
+    low, high, width = 1.0 - p.high, 1.0 - p.low, p.high - p.low
+    mean_log_rest = (xlogy(high, high) - xlogy(low, low)) / width - 1.0
+    log_beta = a.lgamma() + c.lgamma() - (a + c).lgamma()
+    value = -p.entropy() + log_beta - (a - 1.0) * mean_log(p) - (c - 1.0) * mean_log_rest
+    return value.where((p.low >= 0.0) & (p.high <= 1.0), math.inf)
+
+
+def infinite(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
+    """Return inf: p has values that q has not, whatever the parameters."""
+    shape = broadcast_shape(p.batch_shape, q.batch_shape) or ()
+    return Tensor.full(shape, math.inf, dtype=p._dtype, device=p.device)
+
+
+_WITHOUT: list[tuple[Any, Any]] = [
+    *product((Exponential, Gamma), (Beta, Uniform)),
+    *product((Normal, Laplace, Gumbel), (Beta, Exponential, Gamma, Uniform)),
+    *product((Poisson,), (Bernoulli, Binomial)),
+]
+for _p, _q in _WITHOUT:
+    register_kl(_p, _q)(infinite)

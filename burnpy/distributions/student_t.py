@@ -1,0 +1,121 @@
+"""Student's t distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU, stirling_gap
+from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.formulas import computed, log1p_of_square
+from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.special.gamma_functions import betainc
+from burnpy.tensor.draws import FINITE, POSITIVE
+from burnpy.tensor.tensor import Tensor
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
+    from burnpy.tensor.creation import Size
+    from burnpy.tensor.generator import Generator
+
+
+class StudentT(Reparametrized[B]):
+    """Student's t distribution of loc + scale · z, with the density of z proportional to (1 + z² / df)^(-(df + 1) / 2).
+
+    Args:
+        df: the degrees of freedom, above 0.
+        loc: the location, any finite number.
+        scale: the scale, above 0.
+        device: the device, if all parameters are numbers.
+        validate: whether to check the parameters' numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(StudentT(3.0, device=NumPy).cdf(Tensor[NumPy].from_data(-3.182446)).item(), 4)
+    0.025
+    """
+
+    df = Parameter(POSITIVE)
+    loc = Parameter(FINITE)
+    scale = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        df: ParameterLike[B],
+        loc: ParameterLike[B] = 0.0,
+        scale: ParameterLike[B] = 1.0,
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, df=df, loc=loc, scale=scale)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the parameters."""
+        return Tensor.student_t(self._shape(sample_shape), self.df, self.loc, self.scale, generator=generator)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density."""
+        log_scale = computed("StudentT.log_prob", _log_scale, self.df, self.scale)
+        return computed("StudentT.log_prob", _log_prob, value, self.df, self.loc, self.scale, log_scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        half = self.df * 0.5
+        more = half + 0.5
+        log_beta = half.lgamma() - more.lgamma() + 0.5 * math.log(math.pi)
+        spread = self.scale.log() + 0.5 * self.df.log()
+        return (more * (more.digamma() - half.digamma()) + log_beta + spread).expand(self.batch_shape)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits.
+
+        With I the incomplete beta function, the tail beyond ±z is I(df / (df + z²); df / 2, ½), and what is between
+        them is I(z² / (df + z²); ½, df / 2).
+        """
+        df, loc, scale = self.df.double(), self.loc.double(), self.scale.double()
+        z = (value.double() - loc) / scale
+        zero = z == 0.0
+        size = z.abs().masked_fill(zero, 1.0) / df.sqrt()
+        between = (size < 1.0) & (df > 0.0)
+        ratio = size.where(between, size.reciprocal()).square()  # up to 1
+        part = betainc((df * 0.5).where(~between, 0.5), (df * 0.5).where(between, 0.5), ratio / (1.0 + ratio)) * 0.5
+        tail = part.where(~between, 0.5 - part)
+        near = 0.5 + z * computed("StudentT.cdf", _log_scale, df, scale.ones_like()).exp()  # the slope at the location
+        return near.where(zero, tail.where(z < 0.0, 1.0 - tail)).to_dtype(self._dtype)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The location; NaN for df up to 1."""
+        return self.loc.expand(self.batch_shape).where(self.df > 1.0, math.nan)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """The location."""
+        return self.loc.expand(self.batch_shape)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """scale² · df / (df - 2); inf for df up to 2, and NaN up to 1."""
+        finite = self.scale.square() * (self.df / (self.df - 2.0).masked_fill(self.df <= 2.0, 1.0))
+        return finite.where(self.df > 2.0, math.inf).where(self.df > 1.0, math.nan)
+
+    def valid(self: StudentT[Autodiff[I]]) -> StudentT[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _log_scale(b: Any, df: Float, scale: Float) -> tuple[Float]:
+    """log(Γ((df + 1) / 2) / (Γ(df / 2) · √(π · df) · scale)), by Stirling's series of both gamma functions."""
+    half = b.mul(df, 0.5)
+    gaps = b.sub(stirling_gap(b, b.add(half, 0.5)), stirling_gap(b, half))
+    ratio = b.add(b.mul(half, b.log1p(b.div(b.full((), 0.5, df.dtype), half))), -0.5)
+    return (b.sub(b.add(b.add(gaps, ratio), -HALF_LOG_TAU), b.log(scale)),)
+
+
+def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float, log_scale: Float) -> tuple[Float]:
+    size = b.div(b.div(b.sub(x, loc), scale), b.sqrt(df))
+    return (b.sub(log_scale, b.mul(b.add(b.mul(df, 0.5), 0.5), log1p_of_square(b, size))),)
