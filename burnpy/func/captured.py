@@ -6,8 +6,8 @@ function that it calls. `captured` finds these places by the names in the code, 
 values with those of the recording.
 
 Code of installed packages is not searched: of their objects, attributes that are numbers, text or functions are
-compared, and everything else by identity, as are tensors, modules and other immutable values. Attributes that are read by
-`getattr` with a computed name are not found.
+compared, and everything else by identity, as are tensors, modules and other immutable values. Attributes that are
+read by `getattr` with a computed name are not found.
 """
 
 from __future__ import annotations
