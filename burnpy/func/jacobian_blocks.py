@@ -148,9 +148,18 @@ def _pushed(
         tangents[place] = new_tensor(Tensor, level, BatchedValue(level, units, True))
         result = apply_jvp(api, f, chosen, kwargs, tangents, has_aux)
         columns = [level.spread(level.own(t._primitive)) for t in result.tangents]
-        outputs = [lowered(x, level) for x in result.outputs]
-        aux = map_tree(lambda leaf: lowered(leaf, level), result.aux)
+        outputs = [_same_for_all(x, level) for x in result.outputs]
+        aux = map_tree(lambda leaf: _same_for_all(leaf, level), result.aux)
     return PushedFunction(outputs, [], result.structure, aux), columns
+
+
+def _same_for_all(x: Any, level: Any) -> Any:
+    """Lower a value that does not depend on the tangents; loops of compiled functions compute it for each of them."""
+    primitive = getattr(x, "_primitive", None)
+    if isinstance(primitive, BatchedValue) and x._device is level and primitive.batched:
+        inner = level.inner_of(primitive)
+        return new_tensor(type(x), level.inner, inner.slice(primitive.value, (0,)))
+    return lowered(x, level)
 
 
 def _columns_in_memory(x: Tensor[Any], known: PushedFunction | None) -> int:

@@ -386,7 +386,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "out_features": _AS_CALLED.format("outputs"),
     },
     "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
-    "Lstm": {**_RECURRENT, "proj_size": "there are no projections yet; let a Linear follow"},
+    "Lstm": _RECURRENT,
     "Gru": _RECURRENT,
     "Rnn": _RECURRENT,
     "LstmCell": _CELL,

@@ -16,7 +16,7 @@ from burnpy.models.beams import Beam, beam_search
 from burnpy.models.bert import Bert, BertClassifier, BertConfig
 from burnpy.models.config import Config, LabelledConfig
 from burnpy.models.decoder import Decoder
-from burnpy.models.generation import generate
+from burnpy.models.generation import compiled_step, generate
 from burnpy.models.gpt2 import Gpt2, Gpt2Config
 from burnpy.models.llama import Llama
 from burnpy.models.llama_config import LlamaConfig
@@ -56,6 +56,7 @@ __all__ = [
     "Vit",
     "VitConfig",
     "beam_search",
+    "compiled_step",
     "generate",
     "greedy",
     "keep_min_p",

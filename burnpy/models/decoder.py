@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.models.pretrained import Pretrained
 from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class Decoder(Pretrained[B]):
             ArgumentError: there are more tokens than the `capacity` of the model.
         """
         self._check(tokens, 0)
+        ids: Any = tokens
+        mask: Any = key_mask
+        if mask is not None and (not isinstance(mask, BoolTensor) or mask.shape != ids.shape):
+            got = mask.shape if isinstance(mask, BoolTensor) else a(type(mask).__name__)
+            raise ShapeError(f"{type(self).__name__} takes as key_mask a BoolTensor of shape {ids.shape}, got {got}")
         return self.logits(self.hidden(tokens, key_mask=key_mask)[0])
 
     @explained

@@ -54,7 +54,7 @@ _LATER = {
     "burnpy.nn.layers.alignment": ("CtcLoss",),
     "burnpy.nn.key_value_cache": ("KeyValueCache",),
     "burnpy.nn.layers.attention": ("MultiHeadAttention",),
-    "burnpy.nn.layers.rotary": ("RotaryEncoding",),
+    "burnpy.nn.layers.rotary": ("PositionalEncoding", "RotaryEncoding"),
     "burnpy.nn.rotary_scaling": (
         "DynamicScaling",
         "LinearScaling",
@@ -85,9 +85,11 @@ _LATER = {
     "burnpy.nn.layers.lora": ("Lora", "add_lora", "merge_lora"),
     "burnpy.nn.layers.multilabel_losses": ("FocalLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss"),
     "burnpy.nn.layers.sequential": ("Flatten", "Identity", "Sequential"),
+    "burnpy.nn.layers.reparametrization": ("SpectralNorm", "WeightNorm"),
     "burnpy.nn.layers.resampling": ("ChannelShuffle", "PixelShuffle", "PixelUnshuffle", "Upsample"),
     "burnpy.nn.layers.quantization": ("QuantizationError", "QuantizedLinear", "quantization_error"),
-    "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Lstm", "LstmCell", "LstmState", "Rnn", "RnnCell"),
+    "burnpy.nn.layers.lstm": ("Lstm", "LstmCell", "LstmState"),
+    "burnpy.nn.layers.recurrence": ("Gru", "GruCell", "Rnn", "RnnCell"),
     "burnpy.nn.layers.losses": (
         "BceLoss",
         "BceWithLogitsLoss",

@@ -63,6 +63,7 @@ from burnpy.nn.layers.losses import (
     SmoothL1Loss,
 )
 from burnpy.nn.layers.lp_pooling import LpPool1d, LpPool2d, LpPool3d
+from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
@@ -76,9 +77,10 @@ from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, L
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
-from burnpy.nn.layers.recurrence import Gru, GruCell, Lstm, LstmCell, LstmState, Rnn, RnnCell
+from burnpy.nn.layers.recurrence import Gru, GruCell, Rnn, RnnCell
+from burnpy.nn.layers.reparametrization import SpectralNorm, WeightNorm
 from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
-from burnpy.nn.layers.rotary import RotaryEncoding
+from burnpy.nn.layers.rotary import PositionalEncoding, RotaryEncoding
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
@@ -190,6 +192,7 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNllLoss",
+    "PositionalEncoding",
     "QuantizationError",
     "QuantizedLinear",
     "ReflectionPad",
@@ -212,6 +215,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SpectralNorm",
     "State",
     "StateReport",
     "Stateless",
@@ -226,6 +230,7 @@ __all__ = [
     "TripletMarginLoss",
     "Unfold",
     "Upsample",
+    "WeightNorm",
     "Where",
     "YarnScaling",
     "ZeroPad",

@@ -16,6 +16,7 @@ from tests.rows import every_row
 
 TOKENS = np.array([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
 FLOATS: Any = Tensor[NumPy].ones((1, 2))
+MASK = BoolTensor[NumPy].ones((2, 2))
 
 
 def tokens(values: Any) -> IntTensor[NumPy]:
@@ -62,6 +63,7 @@ MISTAKES: list[tuple[Given, type[Exception], str]] = [
     (lambda m: m(tokens(np.zeros((2, 0), int))), ShapeError, r"at least one token, got shape \(2, 0\)"),
     (lambda m: m(FLOATS), KindError, "takes an IntTensor of tokens, got a Tensor"),
     (lambda m: m(tokens(np.zeros((1, 33), int))), ArgumentError, "takes up to 32 tokens, got 33"),
+    (lambda m: m(tokens([[1, 2]]), key_mask=MASK), ShapeError, r"a BoolTensor of shape \(1, 2\), got \(2, 2\)"),
     (
         lambda m: m.next_logits(tokens([[1]]), ()),
         KindError,
@@ -78,6 +80,12 @@ MISTAKES: list[tuple[Given, type[Exception], str]] = [
         r"queries of shape \(1, 1, 16\) and a cache",
     ),
 ]
+
+
+def test_a_cache_of_another_model_is_refused() -> None:
+    cache = small.llama(head_dim=8).empty_cache(1, 4)
+    with pytest.raises(ShapeError, match=r"a cache of shape \(1, 2, 4, 8\), expected \(1, 2, 4, 4\)"):
+        small.llama().next_logits(tokens([[1]]), cache)
 
 
 @every_row("given, error, message", MISTAKES)

@@ -34,6 +34,17 @@ def test_a_cache_and_a_batch_change_no_token(name: str) -> None:
         assert tokens == best[len(prompt) - 1 : -1]
 
 
+@pytest.mark.parametrize("name", ["gpt2", "gemma3"])
+def test_a_compiled_step_changes_no_token(name: str) -> None:
+    model, step = small.DECODERS[name](), models.compiled_step()
+    steps = list(generate(model, PROMPTS, max_new=8))
+    assert list(generate(model, PROMPTS, max_new=8, step=step)) == list(generate(model, PROMPTS, max_new=8)) == steps
+    assert alone(model, PROMPTS[0], step=step) == alone(model, PROMPTS[0], step=step) == [each[0] for each in steps]
+    assert len(step.plans) == 2, "one for each size of batches"
+    with pytest.raises(ArgumentError, match="a compiled step and cache=False"):
+        alone(model, PROMPTS[0], step=step, cache=False)
+
+
 def test_generation_is_lazy_and_takes_tensors() -> None:
     model = small.gpt2()
     iterator = generate(model, PROMPTS[0], max_new=29)

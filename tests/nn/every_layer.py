@@ -154,14 +154,16 @@ EVERY: dict[str, Example] = {
     "Linear": Example((3, 2), {"bias": False}, ((4, 3),)),
     "LogSigmoid": Example((), {}, ((3, 4),)),
     "LogSoftmax": Example((1,), {}, ((3, 4),)),
-    "LstmCell": Example((3, 4), {"bias": False}, ((2, 3),)),
+    "LstmCell": Example((3, 4), {"proj_size": 2, "bias": False}, ((2, 3),)),
     "Rnn": Example(
         (3, 4),
         {"nonlinearity": "relu", "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False},
         ((2, 5, 3),),
     ),
     "RnnCell": Example((3, 4), {"nonlinearity": "relu", "bias": False}, ((2, 3), (2, 4))),
-    "Lstm": Example((3, 4), {"count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)),
+    "Lstm": Example(
+        (3, 4), {"proj_size": 2, "count": 2, "bidirectional": True, "dropout": 0.25, "bias": False}, ((2, 5, 3),)
+    ),
     "MarginRankingLoss": Example((), {"margin": 0.25, "reduction": "sum"}, ((3,), (3,), [1, -1, 1])),
     "MaxPool2d": Example((3,), {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True}, _POOLED),
     "Mish": Example((), {}, ((3, 4),)),
@@ -188,6 +190,7 @@ EVERY: dict[str, Example] = {
     "Relu": Example((), {}, ((3, 4),)),
     "Relu6": Example((), {}, ((3, 4),)),
     "Selu": Example((), {}, ((3, 4),)),
+    "PositionalEncoding": Example((), {"base": 100.0}, ((3, 4),)),
     "RotaryEncoding": Example((), {"base": 100.0, "interleaved": False, "scaling": nn.LinearScaling(2.0)}, ((3, 4),)),
     "Sigmoid": Example((), {}, ((3, 4),)),
     "Silu": Example((), {}, ((3, 4),)),
@@ -211,7 +214,7 @@ EVERY: dict[str, Example] = {
     ),
 }
 
-OTHERS = ("Lora", "Module", "QuantizedLinear", "Sequential", "Stateless")
+OTHERS = ("Lora", "Module", "QuantizedLinear", "Sequential", "SpectralNorm", "Stateless", "WeightNorm")
 """The base classes, and the layers of other layers, which have tests of their own."""
 
 

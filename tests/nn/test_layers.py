@@ -33,6 +33,7 @@ from burnpy.nn import (
     MseLoss,
     MultiHeadAttention,
     NllLoss,
+    PositionalEncoding,
     Relu,
     Rnn,
     RnnCell,
@@ -370,3 +371,32 @@ def test_shapes_of_one_more_or_less() -> None:
     assert Linear(3, 2, bias=False, **D)(drawn(3)).shape == (2,)
     assert Embedding(4, 2, **D)(IntTensor[Train].from_data(1)).shape == (2,)
     assert Conv2d(1, 2, 1, **D)(drawn(0, 1, 2, 2)).shape == (0, 2, 2, 2)
+
+
+def test_a_projected_lstm_without_elements_keeps_its_state_and_has_a_projection_below_its_size() -> None:
+    lstm = Lstm(3, 5, proj_size=2, bidirectional=True, device=NumPy, generator=Generator(0))
+    x, hidden, cell = (
+        Tensor[NumPy].normal(shape, generator=Generator(1)) for shape in ((2, 4, 3), (2, 2, 2), (2, 2, 5))
+    )
+    output, state = lstm(x, (hidden, cell), lengths=[0, 4])
+    assert output.shape == (2, 4, 4)
+    assert output[0].abs().max().item() == 0.0
+    assert state.hidden[:, 0].tolist() == hidden[:, 0].tolist()
+    assert state.cell[:, 0].tolist() == cell[:, 0].tolist()
+    step = lstm.layers[0][0](x[:, 0], (hidden[0], cell[0]))
+    whole, _ = lstm(x, (hidden, cell))
+    np.testing.assert_allclose(step.hidden.to_numpy(), whole[:, 0, :2].to_numpy(), rtol=1e-5)
+    for size in (5, -1, 1.5):
+        with pytest.raises(ArgumentError, match=f"proj_size={size}"):
+            Lstm(3, 5, proj_size=size, device=NumPy)  # type: ignore[arg-type]  # a mistake
+    with pytest.raises(ShapeError, match=r"hidden of shape \(2, 2, 5\), expected \(2, 2, 2\)"):
+        lstm(x, (cell, cell))
+
+
+def test_positions_are_sines_and_cosines() -> None:
+    x = Tensor[NumPy].normal((2, 7, 6), generator=Generator(0))
+    angles = np.outer(np.arange(3, 10), 100.0 ** (-np.arange(3) / 3))
+    table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(7, 6)
+    np.testing.assert_allclose(PositionalEncoding(base=100.0)(x, offset=3).to_numpy(), x.to_numpy() + table, atol=1e-6)
+    with pytest.raises(ShapeError, match="E even"):
+        PositionalEncoding()(x[:, :, :5])

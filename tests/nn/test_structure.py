@@ -13,7 +13,17 @@ from burnpy.nn import functional
 ROOT = Path(burnpy.nn.__path__[0])
 FILES = {".".join(("burnpy", "nn", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
 
-LAYERS_ALONE = {"recurrence", "recurrence_frame", "sequential", "transformer", "transformer_decoder"}
+LAYERS_ALONE = {
+    "attention_projections",
+    "lora",
+    "lstm",
+    "recurrence",
+    "recurrence_frame",
+    "reparametrization",
+    "sequential",
+    "transformer",
+    "transformer_decoder",
+}
 """The modules of layers that have no function of their own."""
 
 

@@ -241,6 +241,16 @@ def test_outputs_of_the_same_weights_agree(name: str, tmp_path: Path) -> None:
     assert {key: value for key, value in options[0].items() if options[1].get(key) != value} == {}
 
 
+def test_shards_and_tied_weights_are_read(tmp_path: Path) -> None:
+    theirs = made(CASES["llama, options"], tmp_path)
+    theirs.save_pretrained(tmp_path / "shards", max_shard_size="4KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    whole, parts = (models.Llama.from_pretrained(folder, device=NumPy) for folder in (tmp_path, tmp_path / "shards"))
+    state, again = to_torch(whole), to_torch(parts)
+    assert "lm_head.weight" not in state
+    assert all(np.array_equal(state[name], again[name]) for name in state)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_training_step_agrees(name: str, tmp_path: Path) -> None:
     case = CASES[name]

@@ -248,6 +248,11 @@ CASES = {
     "lstm, no bias": Case(
         lambda: ours.Lstm(8, 3, bias=False, **D), lambda: torch.nn.LSTM(8, 3, bias=False, batch_first=True), (WORDS,)
     ),
+    "lstm, projected, both ways, 2 layers": Case(
+        lambda: ours.Lstm(8, 3, proj_size=2, count=2, bidirectional=True, **D),
+        lambda: torch.nn.LSTM(8, 3, 2, batch_first=True, bidirectional=True, proj_size=2),
+        (WORDS,),
+    ),
     "gru": Case(lambda: ours.Gru(8, 3, **D), lambda: torch.nn.GRU(8, 3, batch_first=True), (WORDS,)),
     "gru, both ways, 2 layers": Case(
         lambda: ours.Gru(8, 3, count=2, bidirectional=True, **D),
@@ -274,7 +279,7 @@ CASES = {
 
 def path_of(name: str) -> str:
     """Where we have what PyTorch calls ``name``."""
-    found = re.fullmatch(r"(weight|bias)_(ih|hh)_l(\d+)(_reverse)?", name)
+    found = re.fullmatch(r"(weight|bias)_(ih|hh|hr)_l(\d+)(_reverse)?", name)
     return f"layers.{found[3]}.{int(found[4] is not None)}.{found[1]}_{found[2]}" if found else name
 
 
@@ -395,16 +400,27 @@ def test_running_statistics_of_instances_step_by_step() -> None:
     np.testing.assert_allclose(found, other.eval()(torch.from_numpy(x)).detach().numpy(), rtol=1e-12)
 
 
-def test_lstm_begins_where_it_is_told() -> None:
-    other, mine = pair(CASES["lstm, both ways, 2 layers"])
-    hidden, cell = data(4, 2, 3), data(4, 2, 3)
-    expected, (h, c) = other(torch.from_numpy(WORDS), (torch.from_numpy(hidden), torch.from_numpy(cell)))
-    found, state = mine(as_ours(WORDS), ours.LstmState(as_ours(hidden), as_ours(cell)))
+@pytest.mark.parametrize("lengths", [None, [2, 4]])
+@pytest.mark.parametrize(
+    ("case", "size"), [("lstm, both ways, 2 layers", 3), ("lstm, projected, both ways, 2 layers", 2)]
+)
+def test_lstm_begins_where_it_is_told(case: str, size: int, lengths: Any) -> None:
+    other, mine = pair(CASES[case])
+    hidden, cell, x = data(4, 2, size), data(4, 2, 3), torch.from_numpy(WORDS)
+    rnn = torch.nn.utils.rnn
+    if lengths is not None:
+        x = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    expected, (h, c) = other(x, (torch.from_numpy(hidden), torch.from_numpy(cell)))
+    if lengths is not None:
+        expected = rnn.pad_packed_sequence(expected, batch_first=True, total_length=5)[0]
+    found, state = mine(as_ours(WORDS), ours.LstmState(as_ours(hidden), as_ours(cell)), lengths=lengths)
     for a, b in ((found, expected), (state.hidden, h), (state.cell, c)):
         np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", ["lstm, both ways, 2 layers", "gru, both ways, 2 layers", "rnn"])
+@pytest.mark.parametrize(
+    "case", ["lstm, both ways, 2 layers", "lstm, projected, both ways, 2 layers", "gru, both ways, 2 layers", "rnn"]
+)
 def test_recurrent_layers_over_lengths(case: str) -> None:
     other, mine = pair(CASES[case])
     x, x_ = as_ours(WORDS), torch.from_numpy(WORDS).requires_grad_()

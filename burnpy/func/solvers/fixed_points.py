@@ -70,7 +70,8 @@ def fixed_point(
     residual = largest(last.residual)
     if check_errors:
         refuse_failure(status, _CAUSES, [residual, last.steps])
-    x = implicit(lambda x: x - step(x), last.x + last.residual)
+    x = last.x + last.residual
+    x = implicit(lambda x: x - step(x), x, step(x))
     return Solution(flat.tree(x), residual, last.steps.int(), status == 0.0)
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import DTypeError
 from burnpy.func.branches import while_loop
-from burnpy.func.gradient_functions import grad
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.loop_trees import loop_function
 from burnpy.func.solvers.flat_trees import FlatTree
@@ -78,19 +77,19 @@ def least_squares(
             )
         return found.vector
 
-    def half_squares(x: Any) -> Any:
-        return residuals(x).square().sum() * 0.5
+    def gradient(x: Any) -> Any:
+        return residuals(x) @ jacfwd(residuals)(x)
 
     tol = positive("least_squares", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
     max_steps = count("least_squares", "max_steps", max_steps)
     with no_grad():
         last = _descended(residuals, flat.vector.detach(), tol, max_steps)
-        size = largest(grad(half_squares)(last.x).detach())
+        size = largest(gradient(last.x).detach())
     status = where((last.status == 0.0) & ~last.done, TOO_MANY, last.status)
     if check_errors:
         refuse_failure(status, _CAUSES, [last.cost, size, last.steps])
-    x = implicit(grad(half_squares), last.x)
-    return Minimum(flat.tree(x), half_squares(x), size, last.steps.int(), status == 0.0)
+    x = implicit(gradient, last.x, residuals(last.x))
+    return Minimum(flat.tree(x), residuals(x).square().sum() * 0.5, size, last.steps.int(), status == 0.0)
 
 
 _CAUSES: dict[int, Callable[..., str]] = {

@@ -109,7 +109,7 @@ def minimize(
     size = largest(last.point.gradient)
     if check_errors:
         refuse_failure(status, _CAUSES, [last.point.value, size, last.steps])
-    x = implicit(grad(value), last.point.x)
+    x = implicit(grad(value), last.point.x, value(last.point.x))
     return Minimum(flat.tree(x), value(x), size, last.steps.int(), status == 0.0)
 
 

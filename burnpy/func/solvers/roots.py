@@ -74,7 +74,7 @@ def root(
     residual = largest(last.value)
     if check_errors:
         refuse_failure(status, _CAUSES, [residual, last.steps])
-    x = implicit(g, last.x)
+    x = implicit(g, last.x, g(last.x))
     return Solution(flat.tree(x), residual, last.steps.int(), status == 0.0)
 
 

@@ -32,7 +32,7 @@ _LATER = {
     ),
     "burnpy.nn.functional.alignment": ("ctc_loss",),
     "burnpy.nn.functional.attention": ("scaled_dot_product_attention",),
-    "burnpy.nn.functional.rotary": ("rotary_encoding",),
+    "burnpy.nn.functional.rotary": ("positional_encoding", "rotary_encoding"),
     "burnpy.nn.functional.convolution": ("conv1d", "conv2d", "conv3d"),
     "burnpy.nn.functional.transposed_convolution": ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     "burnpy.nn.functional.dense": ("bilinear", "embedding", "linear"),

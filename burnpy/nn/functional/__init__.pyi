@@ -79,7 +79,7 @@ from burnpy.nn.functional.resampling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
-from burnpy.nn.functional.rotary import rotary_encoding
+from burnpy.nn.functional.rotary import positional_encoding, rotary_encoding
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
@@ -169,6 +169,7 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
+    "positional_encoding",
     "quantize",
     "quantized_linear",
     "relu6",

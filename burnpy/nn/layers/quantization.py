@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
@@ -14,7 +14,14 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.layers.dense import Linear
+    from burnpy.nn.variable import Param
+
+
+class LinearLayer(Protocol[B]):
+    """The parameters of a `burnpy.nn.Linear`."""
+
+    weight: Param[B]
+    bias: Param[B] | None
 
 
 class QuantizedLinear(Module[B]):
@@ -45,7 +52,7 @@ class QuantizedLinear(Module[B]):
     """
 
     def __init__(
-        self, linear: Linear[B], weight_dtype: QuantizedDType = "int8", *, group_size: int | None = None
+        self, linear: LinearLayer[B], weight_dtype: QuantizedDType = "int8", *, group_size: int | None = None
     ) -> None:
         weight, scale = quantize(linear.weight.value, weight_dtype, group_size=group_size)
         self.weight, self.scale, self.bias = IntBuffer(weight), Buffer(scale), linear.bias

@@ -47,19 +47,24 @@ class RecurrentCell(Module[B]):
         default, size = around_zero(hidden), self.gates * hidden
         weights = initializer or default
         self.weight_ih = Param(weights((inputs, size), device=device, generator=generator))
-        self.weight_hh = Param(weights((hidden, size), device=device, generator=generator))
+        self.weight_hh = Param(weights((self.state_sizes[0], size), device=device, generator=generator))
         self.bias_ih = Param(default((size,), device=device, generator=generator)) if bias else None
         self.bias_hh = Param(default((size,), device=device, generator=generator)) if bias else None
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """The sizes of the parts of the state; the first part is the output."""
+        return (self.hidden,)
 
     @abstractmethod
     def _states(
         self, projected: Tensor[B], state: Sequence[Tensor[B]], bias: Tensor[B] | None, lengths: Any, reverse: bool
     ) -> tuple[Tensor[B], ...]:
-        """Return the parts of the state after each element, shape (N, T, hidden) each; the first is the output.
+        """Return the parts of the state after each element, (N, T, size) of `state_sizes`; the first is the output.
 
         Args:
             projected: the contribution of the inputs to the gates, shape (N, T, gates · hidden).
-            state: the parts of the state, shape (N, hidden) each.
+            state: the parts of the state, shape (N, size) each.
             bias: ``bias_hh``, or None if there is none or `one_bias` has added it to ``projected``.
             lengths: the primitive of the lengths of sequences, or None.
             reverse: whether the last element is read first.
@@ -77,7 +82,7 @@ class RecurrentCell(Module[B]):
     def _sequence(
         self, x: Tensor[B], state: Sequence[Tensor[B]], reverse: bool, lengths: IntTensor[B] | None
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
-        """Map (N, T, inputs) and a state to the hidden states (N, T, hidden) and the last state.
+        """Map (N, T, inputs) and a state to the outputs after each element and the last state.
 
         After the number of elements that ``lengths`` says, the state stays.
         """
@@ -93,12 +98,12 @@ class RecurrentCell(Module[B]):
             raise KindError(f"{name}() takes a float Tensor as x, got {a(type(x).__name__)}")
         if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
             raise ShapeError(f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), got shape {x.shape}")
-        shape = (*x.shape[:-1], self.hidden)
-        known = checked_state(name, state, parts, shape, self.weight_hh.value, x)
+        shapes = [(*x.shape[:-1], size) for size in self.state_sizes]
+        known = checked_state(name, state, parts, shapes, self.weight_hh.value, x)
         projected, bias = self._projected(x)
         rows = [part.reshape((-1, 1, part.shape[-1])) for part in (projected, *known)]
         states = self._states(rows[0], [part.squeeze(1) for part in rows[1:]], bias, None, False)
-        return tuple([part.reshape(shape) for part in states])
+        return tuple([part.reshape(shape) for part, shape in zip(states, shapes, strict=True)])
 
     @property
     def bias(self) -> bool:
@@ -134,8 +139,13 @@ class Recurrent(Module[B]):
         made: dict[str, Any] = {"bias": bias, "device": device, "initializer": initializer, "generator": generator}
         self.layers = tuple(
             tuple(self._cell(size, hidden, made) for _ in range(1 + self.bidirectional))
-            for size in (inputs, *[hidden * (1 + bidirectional)] * (count - 1))
+            for size in (inputs, *[self.output_size] * (count - 1))
         )
+
+    @property
+    def output_size(self) -> int:
+        """The size of the outputs of a layer."""
+        return self.hidden * (1 + self.bidirectional)
 
     @abstractmethod
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> RecurrentCell[B]:
@@ -161,8 +171,9 @@ class Recurrent(Module[B]):
         batch, length, size = x.shape
         if size != self.inputs or not length:
             raise ShapeError(f"{name}() takes x of shape (N, T, {self.inputs}), T at least 1, got shape {x.shape}")
-        shape = (len(self.layers) * (1 + self.bidirectional), batch, self.hidden)
-        known = checked_state(name, state, parts, shape, self.layers[0][0].weight_hh.value, x)
+        cell, number = self.layers[0][0], len(self.layers) * (1 + self.bidirectional)
+        shapes = [(number, batch, size) for size in cell.state_sizes]
+        known = checked_state(name, state, parts, shapes, cell.weight_hh.value, x)
         initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
         counts = None if lengths is None else _checked_lengths(name, x, lengths)
         mask = (
@@ -196,7 +207,7 @@ class Recurrent(Module[B]):
             f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
             for k in range(len(self.layers))
             for direction in range(1 + self.bidirectional)
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for name in ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
         }
 
 
@@ -204,14 +215,14 @@ def checked_state(
     operation: str,
     state: Sequence[Tensor[B]] | None,
     names: tuple[str, ...],
-    shape: tuple[int, ...],
+    shapes: Sequence[tuple[int, ...]],
     weight: Tensor[B],
     x: Tensor[B],
 ) -> tuple[Tensor[B], ...]:
-    """Return the parts of a state, zeros by default, checked to be of this shape and not wider than the weights."""
+    """Return the parts of a state, zeros by default, checked to be of these shapes and not wider than the weights."""
     if state is None:
-        return (Tensor.zeros(shape, dtype=weight.dtype, device=x.device),) * len(names)
-    for name, part in zip(names, state, strict=True):
+        return tuple([Tensor.zeros(shape, dtype=weight.dtype, device=x.device) for shape in shapes])
+    for name, part, shape in zip(names, state, shapes, strict=True):
         if not isinstance(part, Tensor):
             raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}")
         if part.shape != shape:

@@ -1,4 +1,4 @@
-"""Rotary position encoding as a layer."""
+"""Rotary and sinusoidal position encoding as layers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import above_zero
-from burnpy.nn.functional.rotary import rotary_encoding
+from burnpy.nn.functional.rotary import positional_encoding, rotary_encoding
 from burnpy.nn.module import Unplaced
 from burnpy.nn.rotary_scaling import RotaryScaling
 from burnpy.tensor.call_errors import inherit_methods
@@ -56,5 +56,38 @@ class RotaryEncoding(Unplaced):
     if TYPE_CHECKING:
 
         def __call__(self, x: Tensor[B], *, offset: int | IntTensor[B] = 0, length: int | None = None) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...
+
+
+@inherit_methods
+class PositionalEncoding(Unplaced):
+    """Sinusoidal position encoding of tokens: see `burnpy.nn.functional.positional_encoding`.
+
+    Args:
+        base: the base of the angles.
+
+    Raises:
+        ArgumentError: ``base`` is not above 0.
+
+    Source: Vaswani et al., Attention is all you need, 2017.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> PositionalEncoding()(Tensor[NumPy].zeros((3, 5, 8)), offset=2).shape
+    (3, 5, 8)
+    """
+
+    def __init__(self, *, base: float = 10000.0) -> None:
+        above_zero("PositionalEncoding", base=base)
+        self.base = base
+
+    def forward(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
+        """Return x (…, T, E) plus the sines and cosines of its positions. The first one is ``offset``."""
+        return positional_encoding(x, offset=offset, base=self.base)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor[B], *, offset: int = 0) -> Tensor[B]:
             """Return the result of `forward`."""
             ...

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from burnpy import IntTensor, Tensor, compiled, func, manual_seed
+from burnpy.autodiff import no_grad
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
+from burnpy.func.pytree import flatten
 
 rng = np.random.default_rng(0)
 anything: Any = func  # checkers cannot infer lambdas in lambdas
 cond, grad, hessian, jvp = anything.cond, anything.grad, anything.hessian, anything.jvp
-scan, vmap, while_loop = anything.scan, anything.vmap, anything.while_loop
+scan, vmap, while_loop, jacfwd = anything.scan, anything.vmap, anything.while_loop, anything.jacfwd
 
 
 def x64(*shape: int) -> Tensor[NumPy]:
@@ -191,11 +193,29 @@ def test_a_while_loop_over_a_batch_has_a_gradient() -> None:
         np.testing.assert_allclose(g(x).to_numpy(), vmap(grad(loop))(x).to_numpy(), rtol=1e-12)
 
 
+def test_loops_are_differentiated_inside_of_a_batch() -> None:
+    """In forward mode, over values and tangents; in reverse where nothing is recorded, as under no_grad."""
+
+    def scanned(x: Any) -> Any:
+        return scan(lambda c, y: ((c[0] * y + x.sum(), c[1] + 1), c[0].sin()), (x[0], ZERO), x)[1]
+
+    def found(x: Any) -> Any:
+        with no_grad():
+            return loop(x)
+
+    for f in (loop, scanned):
+        for g in (vmap(lambda x, f=f: jvp(f, x, x * 2.0)), vmap(jacfwd(f)), lambda x, f=f: jacfwd(f)(x[0])):
+            for one, two in zip(flatten(compiled(g)(X))[0], flatten(g(X))[0], strict=True):
+                np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=1e-12)
+    g = vmap(grad(lambda x: found(x) * x.sum()))
+    np.testing.assert_allclose(compiled(g)(X).to_numpy(), g(X).to_numpy(), rtol=1e-12)
+
+
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (vmap(lambda x: cond(x[0] > 0.0, abs, Tensor.sum, x)), ShapeError, "as the result of the first"),
     (vmap(lambda x: cond(x[0] > 0.0, abs, lambda x: x.float(), x)), DTypeError, "dtype float64 as the result"),
     (vmap(lambda x: cond(x[0] > 0.0, lambda x: x, lambda x: (x, x), x)), ArgumentError, "the same structure"),
-    (compiled(vmap(grad(loop))), RecordingError, "inside of vmap"),
+    (compiled(vmap(grad(loop))), RecordingError, "in reverse inside of"),
 ]
 
 
