@@ -53,13 +53,13 @@ class KeyValueCache(Generic[B]):
     (3, 4, (1, 2, 4, 4))
     """
 
-    _keys: Tensor[B]  # (N, heads of keys, capacity, head size), zeros from ``length`` on
+    # Both are (N, heads of keys, capacity, head size), with zeros from ``length`` on unless a longer cache is there.
+    _keys: Tensor[B]
     _values: Tensor[B]
     length: int | IntTensor[B]
     padding: IntTensor[B] | None = None
-    _free: list[int] = field(
-        default_factory=list[int]
-    )  # where memory begins that no cache has; shared by all caches of it
+    # The place in memory that no cache has yet, if there is one: shared by all caches in this memory.
+    _free: list[int] = field(default_factory=list[int])
 
     @classmethod
     def empty(
