@@ -237,7 +237,7 @@ def test_arrays_are_compared_as_long_as_they_can_change() -> None:
     assert len(f.plans) == 4
     reads: list[int] = []
 
-    class Counted(np.ndarray):  # type: ignore[type-arg]
+    class Counted(np.ndarray):
         def tobytes(self, order: Any = "C") -> bytes:
             reads.append(1)
             return super().tobytes(order)
