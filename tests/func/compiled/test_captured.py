@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from burnpy import Tensor, compiled, errors, func
 from burnpy.backend import NumPy
 from burnpy.func.captured import captured
 from burnpy.nn import Linear, Module
+from tests.rows import every_row
 
 X = Tensor[NumPy].from_data([1.0])
 NUMBER = 2.0
@@ -158,6 +160,30 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[], None]]] = {
     "an attribute of the function": of_attribute(counting, counting, "scale"),
     "what a cached function reads": (lambda x: cached.__wrapped__(x), lambda: set_number(3.0)),
 }  # fmt: skip
+
+
+ARRAYS: dict[str, Any] = {
+    "float64": np.array([1.0, np.nan]),
+    "bfloat16": np.ones((2, 3), bfloat16),
+    "0-d": np.zeros(()),
+    "in Fortran's order": np.ones((3, 2), order="F"),
+    "of a slice": np.ones((4, 3))[::2, 1:],
+    "of text": np.array(["a", "b"]),
+    "of dates": np.zeros(2, "datetime64[s]"),
+    "of objects": np.array([1, "a"], object),
+}
+
+
+@every_row("name", ARRAYS)
+def test_arrays_are_compared_by_their_elements(name: str) -> None:
+    x = ARRAYS[name]
+    state = captured(lambda y: (y, x))
+    assert state.holds()
+    x[...] = x[...]
+    assert state.holds()
+    x.flat[0] = 2
+    assert not state.holds()
+    assert captured(lambda y: (y, np.empty((0, 3)))).holds()
 
 
 @pytest.mark.parametrize("name", CHANGES)
