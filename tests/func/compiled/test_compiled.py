@@ -404,6 +404,10 @@ class TestLayouts:
         for found, expected in zip(f(x, weight, bias), layer(x, weight, bias), strict=True):
             np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
         assert "matmul_nt" in str(f.plans[0])
+        steps: Any = lambda w, x, y: func.scan(lambda c, row: (c @ w + row, c.sum()), x, y)  # noqa: E731
+        square = Tensor[NumPy].from_data(readonly(rng.normal(size=(3, 3))).T, copy=False)
+        looped, expected = compiled(steps)(square, x[0], x[0]), steps(square, x[0], x[0])
+        np.testing.assert_allclose(looped[0].to_numpy(), expected[0].to_numpy(), rtol=1e-12)
         for found, expected in zip(f(x, weight + 0.0, bias), layer(x, weight, bias), strict=True):
             np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
 
