@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # it has no stubs
-from sklearn.datasets import load_digits
 
 import burnpy
+import digits_report
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.interop import onnx
@@ -39,8 +39,7 @@ def learn(model: Any, x: Tensor[Autodiff[NumPy]], y: IntTensor[Autodiff[NumPy]],
 def main(steps: int = 60) -> None:
     """Train, write, run elsewhere, read and train again."""
     burnpy.manual_seed(0)
-    digits = load_digits()
-    images, labels = (digits.images[:, None] / 16.0).astype(np.float32), digits.target.astype(np.int64)
+    images, labels = digits_report.load_digits()
     x, y = Tensor.from_data(images, device=Train), IntTensor.from_data(labels, device=Train)
     low = np.flatnonzero(labels < 5)
 
@@ -57,7 +56,7 @@ def main(steps: int = 60) -> None:
 
     path = Path(tempfile.mkdtemp()) / "digits.onnx"
     onnx.export(model.valid(), (x[:1].inner(),), path, dynamic={"x": {0: "batch"}}, outputs=("logits",))
-    session = onnxruntime.InferenceSession(path)
+    session: Any = import_module("onnxruntime").InferenceSession(path)
     (logits,) = session.run(None, {session.get_inputs()[0].name: images})
     print(f"{path.name}: {path.stat().st_size:,} bytes")
     print(f"onnxruntime reads {np.mean(logits.argmax(1)[low] == labels[low]):.0%} of the digits 0 to 4 as they are")

@@ -94,7 +94,7 @@ class Limits:
         if mask is not None and math.prod(mask.shape[:-2]) == 1:
             shared_mask = mask.reshape(mask.shape[-2:])
         elif mask is not None:
-            self.own = mask.reshape((-1, *mask.shape[-2:]))
+            self.own = mask.reshape((math.prod(mask.shape[:-2]), *mask.shape[-2:]))  # -1 is not for no keys
             positions = xp.arange(self.own.shape[0]).reshape(mask.shape[:-2])
             self.which = xp.broadcast_to(positions, lead).reshape(-1)  # the index of each flattened head's mask
         allowed = allowed_keys(b, queries, keys, shared_mask, offset)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def keep_freed_memory() -> bool:
     mallopt(_TRIM_THRESHOLD, 512 << 20)
     mallopt(_ARENA_MAX, 1)
     return accepted
+
+
+def return_freed_memory() -> None:
+    """Return to the system what glibc's malloc keeps of freed blocks; without glibc, nothing happens."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def measured() -> DeviceMemory:

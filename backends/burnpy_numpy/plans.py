@@ -15,6 +15,7 @@ from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
+from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
@@ -33,6 +34,8 @@ from burnpy_numpy.unrolled import UnrolledLaunch
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
 _ndarray = np.ndarray
+_LARGE = 1 << 20
+"""The size in bytes of a large block."""
 _OWN = 0x1 | 0x4 | 0x400
 """NumPy's flags C_CONTIGUOUS, OWNDATA and WRITEABLE."""
 
@@ -178,7 +181,12 @@ class NumPyExecutor:
         return None if entry is None else CallSequence(entry, calls, given)
 
     def memory(self, size: int) -> Any:
-        """Return memory that begins at a multiple of 64 bytes."""
+        """Return memory that begins at a multiple of 64 bytes.
+
+        A large block does not fit in what a recording has freed, which is returned to the system first.
+        """
+        if size >= _LARGE:
+            return_freed_memory()
         block = np.empty(size + 64, np.uint8)
         start = -block.ctypes.data % 64
         return block[start : start + size]

@@ -103,6 +103,10 @@ class NumPyPointwise(ArrayBackend):
                 return out
         return super().remainder(x, y)
 
+    def squared_difference(self, x: Any, y: Any) -> Any:
+        kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
+        return super().squared_difference(x, y) if kernel is None else kernel.alike((x, y))
+
     def erf(self, x: Any) -> Any:
         kernel = elementwise_kernel("erf", (), x)
         return super().erf(x) if kernel is None else kernel.alike((x,))

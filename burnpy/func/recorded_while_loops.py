@@ -60,7 +60,7 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
     elif any(out.root is not None for out in loop.left):
         primitives = loop.tracked(level)
     else:
-        primitives = [lifted(device, x, out) for x, out in zip(loop.run([]), loop.left, strict=True)]
+        primitives = [lifted(device, x, out) for x, out in zip(loop.run(*loop.block()), loop.left, strict=True)]
     return [new_tensor(out.cls, device, x) for out, x in zip(loop.left, primitives, strict=True)]
 
 
@@ -72,11 +72,7 @@ class _Repeated:
         call = self.call = NestedCall(device, level)
         inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
         self.entered = list(call.entered)
-        self.left = call.call(lambda *leaves: step(list(leaves)), inside)
-        test = self.test = NestedCall(device, call.level if forced else None)
-        inside = [test.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
-        self.tested = list(test.entered)
-        (self.answer,) = test.call(lambda *leaves: [condition(list(leaves))], inside)
+        *self.left, self.answer = call.call(lambda *xs: [*step(list(xs)), condition(list(xs))], inside)
 
     def reached(self) -> set[int]:
         """Return the numbers of the leaves that depend on what is differentiated by after this step."""
@@ -86,25 +82,21 @@ class _Repeated:
             if self.call.level is not None and (out.root or out.tangent) is not None and not is_active(e)
         }
 
-    def block(self, with_tangent: Sequence[int]) -> WhileLoop:
-        """Return the loop, with the tangents of some leaves."""
+    def block(self, with_tangent: Sequence[int] = ()) -> tuple[WhileLoop, list[Any]]:
+        """Return the loop, with the tangents of some leaves, and the values that it takes."""
+        recorder, entered = self.call.recorder, self.entered
         outputs = [out.ref for out in self.left]
-        outputs += [self.left[k].tangent or self._zeros(self.entered[k]) for k in with_tangent]
+        outputs += [self.left[k].tangent or self._zeros(entered[k]) for k in with_tangent]
+        inputs = [own.ref for own in recorder.captured] + [e.inside.ref for e in entered]
+        inputs += [tangent_of(entered[k]).ref for k in with_tangent]
+        step = part(recorder.recording, recorder.recording.nodes, inputs, [*outputs, self.answer.ref])
+        values = [*recorder.captures, *[e.outside for e in entered]]
+        values += [entered[k].tangent_outside for k in with_tangent]
+        return WhileLoop(step, len(outputs)), values
 
-        def recording(call: NestedCall, entered: list[Entered], outputs: list[Ref]) -> Any:
-            inputs = [own.ref for own in call.recorder.captured] + [e.inside.ref for e in entered]
-            inputs += [tangent_of(entered[k]).ref for k in with_tangent]
-            return part(call.recorder.recording, call.recorder.recording.nodes, inputs, outputs)
-
-        test = recording(self.test, self.tested, [self.answer.ref])
-        return WhileLoop(test, recording(self.call, self.entered, outputs), len(self.left) + len(with_tangent))
-
-    def run(self, with_tangent: Sequence[int]) -> list[Any]:
+    def run(self, block: WhileLoop, values: Sequence[Any]) -> list[Any]:
         """Record the loop, and return the values after the last step."""
-        block = self.block(with_tangent)
-        first = [*[e.outside for e in self.entered], *[self.entered[k].tangent_outside for k in with_tangent]]
-        values = (*self.test.recorder.captures, *self.call.recorder.captures, *first)
-        return list(self.call.outer.nested(block, values))
+        return list(self.call.outer.nested(block, tuple(values)))
 
     def _zeros(self, e: Entered) -> Ref:
         return self.call.recorder.full(e.inside.shape, 0.0, e.inside.dtype).ref  # type: ignore[no-any-return]  # a value
@@ -112,7 +104,7 @@ class _Repeated:
     def pushed(self, level: Any) -> list[Any]:
         """Record the loop with tangents, and return primitives of the device."""
         with_tangent = [k for k, e in enumerate(self.entered) if e.tangent is not None]
-        results = self.run(with_tangent)
+        results = self.run(*self.block(with_tangent))
         tangents = dict(zip(with_tangent, results[len(self.left) :], strict=True))
         return [
             lifted(self.device, x, out, level, lifted_to(level.inner, tangents[k]) if k in tangents else None)
@@ -127,6 +119,8 @@ class _Repeated:
             raise RecordingError(
                 "a compiled function differentiates while_loop() with steps that draw random numbers; draw them before"
             )
+        block, given = self.block()
+        results = self.run(block, given)
         active = [k for k, e in enumerate(self.entered) if e.leaf is not None]
         captured = [e for e in call.entered[len(self.entered) :] if e.leaf is not None]
         entries = [*[self.entered[k] for k in active], *captured]
@@ -143,11 +137,10 @@ class _Repeated:
             if position >= len(active):
                 found = total if found is None else recorder.add(total, found)
             outputs.append(self._zeros(e) if found is None else call.ref(found))
-        results = self.run([])
         inputs = [x.ref for x in (*recorder.captured, *grads)] + [e.inside.ref for e in self.entered]
-        gradient = WhileGradient(self.block([]), part(whole, whole.nodes, inputs, outputs), len(entries))
-        fixed = recorder.captures
-        values = [*self.test.recorder.captures, *fixed, *fixed, *[e.outside for e in self.entered]]
+        gradient = WhileGradient(block, part(whole, whole.nodes, inputs, outputs), len(entries))
+        fixed = given[: len(given) - len(self.entered)]
+        values = [*fixed, *recorder.captures, *[e.outside for e in self.entered]]
         kept = [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
         parents = [e.node for e in entries if e.node is not None]
         specs = [(e.inside.shape, e.inside.dtype) for e in entries]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import KindError, ShapeError, a
@@ -53,13 +53,13 @@ class KeyValueCache(Generic[B]):
     (3, 4, (1, 2, 4, 4))
     """
 
-    _keys: Tensor[B]  # (N, heads of keys, capacity, head size), zeros from ``length`` on
+    # Both are (N, heads of keys, capacity, head size), with zeros from ``length`` on unless a longer cache is there.
+    _keys: Tensor[B]
     _values: Tensor[B]
     length: int | IntTensor[B]
     padding: IntTensor[B] | None = None
-    _free: list[int] = field(
-        default_factory=list[int]
-    )  # where memory begins that no cache has; shared by all caches of it
+    # The place in memory that no cache has yet, if there is one: shared by all caches in this memory.
+    _free: list[int] = field(default_factory=list[int])
 
     @classmethod
     def empty(
@@ -247,6 +247,18 @@ class KeyValueCache(Generic[B]):
         """Return the cache of these children."""
         keys, values, padding, *length = children
         return KeyValueCache(keys, values, length[0] if length else rest[1], padding)
+
+    def __copy__(self) -> Self:
+        """Return the cache itself, as it never changes."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the cache itself."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the cache without its right to memory: the first continuation of a pickled one copies."""
+        return KeyValueCache, (self._keys, self._values, self.length, self.padding)
 
     def __repr__(self) -> str:
         return f"KeyValueCache(shape={self.shape}, dtype={self.dtype}, length={self.length})"

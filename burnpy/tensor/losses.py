@@ -158,7 +158,9 @@ def mse_loss(
     2.0
     """
     same_shape("mse_loss", input, target)
-    return weighted_mean("mse_loss", (input - target).square(), weight, reduction)
+    x, y = together("mse_loss", input, target)
+    losses: Tensor[B] = x._like(x._backend.squared_difference(x._primitive, y._primitive))
+    return weighted_mean("mse_loss", losses, weight, reduction)
 
 
 @explained

@@ -36,6 +36,28 @@ def test_on_the_cpu_it_grows_with_the_process() -> None:
     assert subprocess.run([sys.executable, "-c", GROWTH], check=False).returncode == 0
 
 
+RETURNED = """
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy_numpy.plans import NumPyExecutor
+device = NumPy()
+executor, _ = NumPyExecutor(), Tensor.full((4,), 1.0, device=device)
+before = device.memory().used
+parts = [Tensor.full((1 << 20,), float(k), device=device) for k in range(16)]
+del parts
+kept = device.memory().used - before
+memory = executor.memory(1 << 20)
+assert kept < 48 << 20 or device.memory().used - before < 16 << 20
+"""
+
+
+@pytest.mark.slow
+@on_linux
+def test_what_a_recording_freed_is_returned_before_the_memory_of_a_plan_is_made() -> None:
+    """In a process of its own; where the C library keeps nothing, there is nothing to return."""
+    assert subprocess.run([sys.executable, "-c", RETURNED], check=False).returncode == 0
+
+
 @on_linux
 @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy], Profiled[NumPy], Autodiff[Checked[NumPy]]], ids=str)
 def test_on_the_cpu_it_is_that_of_the_process(device: Any) -> None:

@@ -206,6 +206,19 @@ def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytes
     assert onnx.verify(path, model, (floats(2, 40),))[0].relative < 1e-6
 
 
+@pytest.mark.parametrize(("weights", "kinds"), [("int8", {"DequantizeLinear"}), ("int4", {"BitwiseAnd", "BitShift"})])
+def test_quantized_layers(weights: Any, kinds: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = Sequential(Linear(64, 16, device=NumPy), Relu(), Linear(16, 4, device=NumPy)).quantized(
+        weights, group_size=16
+    )
+    onnx.export(model, (floats(2, 64),), path, dynamic={"x": {0: "batch"}})
+    # onnxruntime rounds the operands of products with int8 to 8 bits
+    assert onnx.verify(path, model, (floats(5, 64),))[0].relative < (1e-2 if weights == "int8" else 1e-5)
+    assert {node.op_type for node in loaded(path).graph.node} & kinds
+    assert onnx.load(path, NumPy)(floats(5, 64)).allclose(model(floats(5, 64)), rtol=1e-4, atol=1e-5)
+
+
 def refused(error: type[Exception], match: str, model: Any, inputs: Any, tmp_path: Path, **settings: Any) -> None:
     with pytest.raises(error, match=match):
         onnx.export(model, inputs, tmp_path / "model.onnx", **settings)

@@ -10,7 +10,7 @@ import pytest
 
 from burnpy.backend import NumPy, operations
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import ExportError
+from burnpy.backend.errors import ExportError, RecordingError
 from burnpy.interop import onnx
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -82,7 +82,7 @@ def test_its_values_are_the_same(name: str, tmp_path: Path) -> None:
                 continue
             count += 1
             if op.onnx == "refused":
-                with pytest.raises(ExportError, match=rf"it calls {name}\(\), which ONNX cannot express"):
+                with pytest.raises((ExportError, RecordingError), match=rf"{name}\(\)"):
                     onnx.export(called, called.tensors, path)
                 break
             onnx.export(called, called.tensors, path)

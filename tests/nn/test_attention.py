@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, Generator, Tensor, cat
+from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, cat
 from burnpy.backend import NumPy, errors
 from burnpy.nn import (
     KeyValueCache,
+    LinearScaling,
+    Llama3Scaling,
     MultiHeadAttention,
     RotaryEncoding,
     TransformerDecoder,
     TransformerEncoder,
+    YarnScaling,
     functional,
 )
 from burnpy.nn.functional import scaled_dot_product_attention
@@ -268,6 +271,77 @@ def test_products_go_by_the_distance_of_positions() -> None:
     assert near == pytest.approx(far, rel=1e-9)
     assert F.rotary_encoding(random_tensor(2, 0, 4)).shape == (2, 0, 4)
     assert str(F.rotary_encoding(random_tensor(2, 3, 4).to_dtype("float16")).dtype) == "float16"
+
+
+GROUPED_MASKS: dict[str, Any] = {
+    "none": None,
+    "of keys": lambda rng, t: BoolTensor[NumPy].from_data(rng.random((2, 1, 1, 6)) < 0.6),
+    "of heads": lambda rng, t: BoolTensor[NumPy].from_data(rng.random((4, t, 6)) < 0.6),
+    "of pairs": lambda rng, t: BoolTensor[NumPy].from_data(rng.random((t, 6)) < 0.6),
+    "of all keys": lambda rng, t: BoolTensor[NumPy].from_data(rng.random((2, 4, t, 1)) < 0.6),
+    "to add": lambda rng, t: Tensor[NumPy].from_data(rng.normal(size=(2, 4, t, 6))),
+}
+
+
+@pytest.mark.parametrize("mask", GROUPED_MASKS.values(), ids=GROUPED_MASKS)
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("causal", [{}, {"causal": True, "offset": 2}, {"causal": True, "offset": -1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"softcap": 0.5}, {"window": 2}], ids=str)
+def test_a_group_of_heads_is_as_heads_with_keys_of_their_own(
+    mask: Any, queries: int, causal: dict[str, Any], options: dict[str, Any]
+) -> None:
+    if "window" in options and not causal:
+        with pytest.raises(errors.ArgumentError, match="window=2 without causal=True"):
+            F.scaled_dot_product_attention(*(random_tensor(2, 2) for _ in range(3)), **options)
+        return
+    rng = np.random.default_rng(0)
+    q, k, v = (Tensor[NumPy].from_data(rng.normal(size=(2, h, n, 4))) for h, n in ((4, queries), (2, 6), (2, 6)))
+    given = None if mask is None else mask(rng, queries)
+    own = [x.repeat_interleave(2, 1) for x in (k, v)]
+    expected = F.scaled_dot_product_attention(q, *own, given, **causal, **options)
+    found = F.scaled_dot_product_attention(q, k, v, given, enable_gqa=True, **causal, **options)
+    np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_derivatives_of_windows_and_softcaps() -> None:
+    q, k = random_tensor(2, 4, 2).require_grad(), random_tensor(1, 4, 2).require_grad()
+
+    def attend(q: Any, k: Any) -> Any:
+        return F.scaled_dot_product_attention(q, k, k, causal=True, enable_gqa=True, window=2, softcap=0.7)
+
+    assert gradcheck(attend, (q, k))
+    assert gradgradcheck(attend, (q, k))
+
+
+def test_weights_on_request_are_those_that_sum_the_values() -> None:
+    layer, x = attention(NumPy, key_heads=2), random_tensor(2, 5, 8, device=NumPy)
+    weights = layer.weights(x, causal=True)
+    assert weights.shape == (2, 4, 5, 5)
+    values = layer.project(x).value.repeat_interleave(2, 1)
+    heads = (weights @ values).transpose(1, 2).reshape(2, 5, 8)
+    np.testing.assert_allclose(layer.out_proj(heads).to_numpy(), layer(x, causal=True).to_numpy(), rtol=1e-9)
+
+
+def test_positions_of_rotary_encoding_may_be_tensors() -> None:
+    x = random_tensor(2, 3, 4, 6, device=NumPy)
+    for interleaved in (False, True):
+        encoding = RotaryEncoding(interleaved=interleaved)
+        offsets = IntTensor[NumPy].from_data([2, 5])
+        found = encoding(x, offset=offsets, length=9)
+        for row, offset in enumerate((2, 5)):
+            assert found[row].tolist() == encoding(x[row], offset=offset).tolist()
+        assert encoding(x, offset=offsets[0], length=6).tolist() == encoding(x, offset=2).tolist()
+        before = encoding(x, offset=IntTensor[NumPy].from_data([-2, 0]), length=4)
+        assert before[0, :, 2:].tolist() == encoding(x[0, :, 2:]).tolist()
+    with pytest.raises(errors.ArgumentError, match="a tensor of offsets without length="):
+        encoding(x, offset=offsets)
+    with pytest.raises(errors.ShapeError, match=r"offsets of shape \(3,\) for x of shape \(2, 3, 4, 6\)"):
+        encoding(x, offset=IntTensor[NumPy].zeros((3,)), length=9)
+    with pytest.raises(errors.KindError, match="takes as scaling a value such as Llama3Scaling"):
+        RotaryEncoding(scaling=2.0)  # type: ignore[arg-type]  # refused
+    for wrong in (lambda: LinearScaling(0.0), lambda: YarnScaling(2.0, 0), lambda: Llama3Scaling(-1.0, 8)):
+        with pytest.raises(errors.ArgumentError):
+            wrong()
 
 
 def test_derivatives_of_rotary_encoding_and_grouped_attention() -> None:

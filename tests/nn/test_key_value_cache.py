@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -60,6 +63,28 @@ def test_the_first_continuation_is_written_behind_and_others_copy() -> None:
     assert longer.key.tolist() == same.key.tolist()
     assert prompt.key.tolist() == seen
     assert attention(x[:, 3:], causal=True, cache=longer)[1].length == 5
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda cache: pickle.loads(pickle.dumps(cache))])
+def test_a_copy_is_a_value_of_its_own(copied: Any) -> None:
+    attention, x = layer(), text(1, 3)
+    _, cache = attention(x[:, :1], causal=True, cache=attention.empty_cache(1, 4))
+    other = copied(cache)
+    expected = attention(x[:, :2], causal=True)[:, 1:]
+    for each in (other, cache, other):
+        out, longer = attention(x[:, 1:2], causal=True, cache=each)
+        np.testing.assert_allclose(out.to_numpy(), expected.to_numpy(), atol=1e-6)
+        assert longer.length == 2
+
+
+def test_threads_that_continue_one_cache_get_memory_of_their_own() -> None:
+    attention, x = layer(), text(1, 9)
+    _, cache = attention(x[:, :1], causal=True, cache=attention.empty_cache(1, 4))
+    with ThreadPoolExecutor(8) as pool:
+        longer = [*pool.map(lambda t: attention(x[:, t : t + 1], causal=True, cache=cache)[1], range(1, 9))]
+    assert len({address(each) for each in longer}) == 8
+    for t, each in enumerate(longer, 1):
+        assert each.key[:, :, 1:].tolist() == attention.project(x[:, t : t + 1]).key.tolist()
 
 
 def test_one_plan_serves_all_lengths_in_donated_memory() -> None:

@@ -152,6 +152,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "full": lambda shape, value, dtype: torch.full(shape, value, dtype=dtype),
     "gcd": lambda x, y: torch.gcd(x, operand(y, x)),
     "hypot": lambda x, y: torch.hypot(x, operand(y, x)),
+    "squared_difference": lambda x, y: torch.square(x - y),
     "lcm": lambda x, y: torch.lcm(x, operand(y, x)),
     "logaddexp": lambda x, y: torch.logaddexp(x, operand(y, x)),
     "logaddexp2": lambda x, y: torch.logaddexp2(x, operand(y, x)),

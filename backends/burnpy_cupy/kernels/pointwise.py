@@ -63,6 +63,7 @@ class CuPyPointwise(CuPyPrograms):
     i0, i0e, i1, i1e = map(elementwise_method, ("i0", "i0e", "i1", "i1e"))
     bessel_ratio = elementwise_method("bessel_ratio")
     zeta, xlog1py = map(broadcast_method, ("zeta", "xlog1py"))
+    squared_difference = broadcast_method("squared_difference")
     igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:

@@ -155,9 +155,10 @@ class CallSequence:
         words[MOVED] = len(names)
 
         def run(places: Mapping[str, Moved]) -> None:
-            columns = [places[name].array.ctypes.data + places[name].offsets * places[name].array.itemsize
-                       for name in names]  # fmt: skip
-            addresses = np.stack(columns, 1)
+            moved = [places[name] for name in names]
+            starts = np.array([place.array.ctypes.data for place in moved], np.int64)
+            sizes = np.array([place.size * place.array.itemsize for place in moved], np.int64)
+            addresses = np.stack([place.positions for place in moved], 1) * sizes + starts
             words[STEPS] = len(addresses)
             self._entry(words, addresses, stand_ins)
 

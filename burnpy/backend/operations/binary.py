@@ -47,6 +47,11 @@ def atan2_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
     return i.neg(ratio_or_zero(i, i.mul(g, ratio_or_zero(i, x, length)), length))
 
 
+def twice_difference(b: Any, x: Float, y: Float) -> tuple[Float]:
+    """2 · (x - y)."""
+    return (b.mul(b.sub(x, y), 2.0),)
+
+
 def copysign_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
     """g where x and y have one sign, -g where they have two, 0 where x is 0."""
     moved = i.where(i.discrete.bitwise_xor(i.signbit(x), i.signbit(operand(i, x, y))), i.neg(g), g)
@@ -280,6 +285,19 @@ class Binary(OperationsBase):
         x, y = _pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log1p(y)))
+
+    @derived(
+        POINTWISE,
+        flops=2,
+        vjp=(
+            lambda i, g, x, y: i.mul(g, i.fused(twice_difference, (x, operand(i, x, y)))[0]),
+            lambda i, g, x, y: i.mul(g, i.fused(twice_difference, (y, x))[0]),
+        ),
+    )
+    def squared_difference(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute (x - y)²."""
+        difference = self.sub(x, y)
+        return self.mul(difference, difference)
 
 
 class Integers(OperationsBase):

@@ -7,6 +7,7 @@ those that a step changes, and those that have one slice for each step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,17 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.graph import Sharing, simplified
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import Recording, alike, refs_in
+from burnpy.backend.plans.splitting import part
 from burnpy.backend.plans.step_loops import StepLoop
+from burnpy.backend.plans.unrolling import MOST_ELEMENTS
 from burnpy.backend.primitives import Value
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
+
+
+_FIRST_AHEAD, _MOST_AHEAD = 8, 512
+"""The number of steps of a `WhileLoop` that are computed at a time, at first and at most."""
 
 
 class Block:
@@ -97,19 +104,23 @@ class Loop(Block):
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run all steps."""
+        return self.over(device, values, self.length)
+
+    def over(self, device: Backend, values: Sequence[Value], length: int) -> tuple[Value, ...]:
+        """Run a number of steps, at least one."""
         (plan,) = self.plans(device)
         count = self.carried
         if device not in self._loops:
             self._loops[device] = plan.steps(count, self.sliced)
         loop = self._loops[device]
         if loop is not None:
-            results, owning = loop.run(values, self.length, self.reverse)
+            results, owning = loop.run(values, length, self.reverse)
             return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
         fixed = list(values[: len(values) - count - self.sliced])
         xs = values[len(values) - self.sliced :]
         state = list(values[len(fixed) : len(fixed) + count])
         stacks: list[list[Value]] = [[] for _ in range(len(self.recordings[0].outputs) - count)]
-        steps = range(self.length - 1, -1, -1) if self.reverse else range(self.length)
+        steps = range(length - 1, -1, -1) if self.reverse else range(length)
         cut = device.slice
         for k in steps:
             outs = plan([*fixed, *state, *[cut(x, (k,)) for x in xs]])
@@ -131,37 +142,85 @@ class Loop(Block):
 
 
 class WhileLoop(Block):
-    """A recording that runs for as long as another one gives True, each time with the values of the time before.
+    """A recording that runs for as long as a bool is True, each time with the values of the time before.
+
+    Where steps on few elements are one call of compiled code, they run ahead of the bool, more and more at a time; the
+    steps after its first False are dropped.
 
     Args:
-        condition: the recording of the condition; its inputs are its own fixed values and the carried ones.
-        body: the recording of one step; its inputs are its own fixed values and the carried ones.
+        step: the recording of one step. Its inputs are the fixed values and the carried ones, its outputs the carried
+            values after the step, and the bool before it.
         carried: the number of carried values.
     """
 
-    def __init__(self, condition: Recording, body: Recording, carried: int) -> None:
-        super().__init__([condition, body])
-        self.carried = carried
+    def __init__(self, step: Recording, carried: int) -> None:
+        *new, answer = step.outputs
+        super().__init__([part(step, step.nodes, step.inputs, [answer]), part(step, step.nodes, step.inputs, new)])
+        self.carried, self._step = carried, step
+        inputs = step.inputs[len(step.inputs) - carried :]
+        self._changed = [k for k, (old, ref) in enumerate(zip(inputs, new, strict=True)) if old is not ref]
+        self._loops: dict[Backend, StepLoop | None] = {}
+
+    def ahead(self, device: Backend) -> StepLoop | None:
+        """Return the steps as one call that gives the bool and the values of all of them; None if they are not."""
+        if device not in self._loops:
+            refs = [ref for node in self._step.nodes for ref in refs_in((node.args, node.results))]
+            small = not self.effect and all(math.prod(ref.shape) <= MOST_ELEMENTS for ref in refs)
+            loop = None
+            if small:
+                new = self._step.outputs
+                whole = part(self._step, self._step.nodes, self._step.inputs, [*new, *[new[k] for k in self._changed]])
+                loop = Plan(whole, device, unroll=True).steps(self.carried, 0)
+            self._loops[device] = loop
+        return self._loops[device]
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run steps while the condition holds."""
-        first, last = self.steps(device, values, keep=False)
-        if last is first:
-            return tuple([_copied(device, x) for x in last])
+        first = values[len(values) - self.carried :]
+        last, pieces = self._pieces(device, values)
+        if not pieces:
+            return tuple([_copied(device, x) for x in first])
         return tuple(self._own(device, 1, last))
 
-    def steps(self, device: Backend, values: Sequence[Value], keep: bool = True) -> list[list[Value]]:
-        """Return the carried values before the first step and after each one; or the first and last, if not all."""
-        condition, step = self.plans(device)
-        count = len(self.recordings[0].inputs) - self.carried
-        end = len(values) - self.carried
-        first, fixed, state = values[:count], values[count:end], list(values[end:])
-        states = [state]
-        while device.to_numpy(condition([*first, *state])[0]).item():
-            state = step([*fixed, *state])
-            if keep:
-                states.append(state)
-        return states if keep else [states[0], state]
+    def before(self, device: Backend, values: Sequence[Value]) -> tuple[list[Value], int]:
+        """Return the carried values before each step, stacked, and the number of steps."""
+        first = values[len(values) - self.carried :]
+        _, pieces = self._pieces(device, values)
+        length = sum(piece[0].shape[0] for piece in pieces)
+        stacks: list[Value] = []
+        for k, x in enumerate(first if length else ()):
+            row = device.reshape(x, (1, *x.shape))
+            if k in self._changed:
+                parts = [piece[self._changed.index(k)] for piece in pieces]
+                stacks.append(device.slice(device.cat([row, *parts], 0), (slice(0, length, 1),)))
+            else:
+                stacks.append(device.expand(row, (length, *x.shape)))
+        return stacks, length
+
+    def _pieces(self, device: Backend, values: Sequence[Value]) -> tuple[list[Value], list[list[Value]]]:
+        """Run the steps; return the values after the last one, and those that change after each one, as stacks."""
+        fixed, state = split_at(values, len(values) - self.carried)
+        loop, last = self.ahead(device), list(state)
+        pieces: list[list[Value]] = []
+        if loop is None:
+            condition, step = self.plans(device)
+            while device.to_numpy(condition([*fixed, *last])[0]).item():
+                last = step([*fixed, *last])
+                pieces.append([device.reshape(last[k], (1, *last[k].shape)) for k in self._changed])
+            return last, pieces
+        count = _FIRST_AHEAD
+        while True:
+            results, _ = loop.run([*fixed, *last], count, False)
+            goes_on = device.to_numpy(results[self.carried])
+            steps = count if goes_on.all() else int(goes_on.argmin())
+            stacks = [device.slice(x, (slice(0, steps, 1),)) for x in results[self.carried + 1 :]]
+            if steps:
+                pieces.append(stacks)
+                for k, stack in zip(self._changed, stacks, strict=True):
+                    last[k] = device.slice(stack, (steps - 1,))
+            if steps < count:
+                return last, pieces
+            count = min(2 * count, _MOST_AHEAD)
 
     @property
     def description(self) -> str:
@@ -175,8 +234,8 @@ class WhileLoop(Block):
 class WhileGradient(Block):
     """The gradient of a `WhileLoop`: the loop again, for the values before each step, and its steps from the last on.
 
-    Its values are the fixed ones of the condition, of the body and of the gradient, the carried ones, the gradients by
-    the last carried values, and zeros for the sums of gradients by fixed values.
+    Its values are the fixed ones of the loop and of the gradient, the carried ones, the gradients by the last carried
+    values, and zeros for the sums of gradients by fixed values.
 
     Args:
         loop: the loop.
@@ -189,19 +248,17 @@ class WhileGradient(Block):
     def __init__(self, loop: WhileLoop, gradient: Recording, grads: int) -> None:
         super().__init__([*loop.recordings, gradient])
         self.loop, self.grads = loop, grads
+        self._back = Loop(gradient, grads, loop.carried, 0, True)
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run the steps forward, and then backward."""
-        *_, plan = self.plans(device)
-        begin = sum(len(recording.inputs) - self.loop.carried for recording in self.loop.recordings)
-        end = len(values) - self.loop.carried - self.grads
-        fixed, grads = values[begin:end], list(values[len(values) - self.grads :])
-        steps = self.loop.steps(device, [*values[:begin], *values[end : end + self.loop.carried]])
-        if len(steps) == 1:
+        begin = len(self.loop.recordings[0].inputs) - self.loop.carried
+        rest, grads = split_at(values, len(values) - self.grads)
+        rest, state = split_at(rest, len(rest) - self.loop.carried)
+        before, length = self.loop.before(device, [*rest[:begin], *state])
+        if not length:
             return tuple([_copied(device, x) for x in grads])
-        for state in reversed(steps[:-1]):
-            grads = plan([*fixed, *grads, *state])
-        return tuple(self._own(device, 2, grads))
+        return self._back.over(device, [*rest[begin:], *grads, *before], length)
 
     @property
     def description(self) -> str:
@@ -210,6 +267,11 @@ class WhileGradient(Block):
 
     def _settings(self) -> tuple[Any, ...]:
         return self.loop.carried, self.grads
+
+
+def split_at(values: Sequence[Value], position: int) -> tuple[Sequence[Value], Sequence[Value]]:
+    """Return the values before a position, and the others."""
+    return values[:position], values[position:]
 
 
 class Choice(Block):

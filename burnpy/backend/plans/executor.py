@@ -71,7 +71,8 @@ class Moved(NamedTuple):
     """The places of an array in each of many steps: parts of another one."""
 
     array: Any  #: C-contiguous
-    offsets: Any  #: for each step the number of elements before the part, a NumPy array of ints
+    positions: Any  #: for each step the number of the part, a NumPy array of ints
+    size: int = 0  #: the number of elements of a part
 
 
 class Joined(Protocol):

@@ -6,14 +6,16 @@ are added to the whole; the rest of the arithmetic stays.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor
+from burnpy.backend.plans.fusing import DTYPES, LONGEST
 from burnpy.backend.plans.graph import operations
 from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
-from burnpy.backend.primitives import Key, Shape
+from burnpy.backend.primitives import Dims, Key, Shape
 
 PLACED = "placed_slice"
 """The name of nodes that add to slices of zeros: they write new memory, and no zeros where the slices are."""
@@ -77,6 +79,34 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
         if bias:
             new.append(Node("add", (result, bias[0]), node.results, False, node.line))
     return new
+
+
+def divided(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+    """Return the nodes with means over rows as sums, which programs have, and quotients.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, which gives numbers to new values.
+    """
+    changed: list[Node] = []
+    for node in nodes:
+        wide = node.name == "mean" and node.results.dtype in DTYPES
+        if not wide or not _over_rows(node.args[0].shape, node.args[1]):
+            changed.append(node)
+            continue
+        out, count = node.results, math.prod([node.args[0].shape[dim] for dim in node.args[1]])
+        total = recording.new(out.shape, out.dtype)
+        changed.append(Node("sum", node.args, total, False, node.line))
+        changed.append(Node("div", (total, float(count)), out, False, node.line))
+    return changed
+
+
+def _over_rows(shape: Shape, dims: Dims) -> bool:
+    """Return whether a reduction over dims is known after the last of several rows only."""
+    others = [dim for dim, size in enumerate(shape) if size != 1 and dim not in dims]
+    if not others:
+        return math.prod(shape) > LONGEST
+    return 0 not in shape and any(shape[dim] != 1 and dim < others[0] for dim in dims)
 
 
 def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:

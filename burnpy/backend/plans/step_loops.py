@@ -71,7 +71,7 @@ class StepLoop:
         given = [_prepared(executor, x) for x in values]
         places = {name: Moved(x, still) for name, x in zip(self._fixed, given, strict=False)}
         for name, x in zip(self._sliced, given[len(given) - len(self._sliced) :], strict=True):
-            places[name] = Moved(x, slices * math.prod(x.shape[1:]))
+            places[name] = Moved(x, slices, math.prod(x.shape[1:]))
         stacked = {name for name, _ in self._stacked}
         memories: dict[str, int] = {}  # the numbers of the arrays that traces are parts of
         last: list[Any] = []
@@ -84,7 +84,7 @@ class StepLoop:
             traced, size = own in stacked or name in stacked, math.prod(x.shape)
             memory = executor.empty((length + 1 if traced else 2, *x.shape), x.dtype)
             before, after = (slices + reverse, slices + (not reverse)) if traced else (steps % 2, (steps + 1) % 2)
-            places[own], places[name] = Moved(memory, before * size), Moved(memory, after * size)
+            places[own], places[name] = Moved(memory, before, size), Moved(memory, after, size)
             executor.part(memory, (int(before[0]),))[...] = x
             last.append(executor.part(memory, (int(after[-1]),)))
             if traced:
@@ -94,7 +94,7 @@ class StepLoop:
         for name, ref in self._stacked:
             if name not in traces:
                 traces[name] = executor.empty((length, *ref.shape), ref.dtype)
-                places[name] = Moved(traces[name], slices * math.prod(ref.shape))
+                places[name] = Moved(traces[name], slices, math.prod(ref.shape))
         self._run(places)
         owners: dict[int | str, int] = {}  # for each memory, the position of the first result in it
         for k, (name, _) in enumerate(self._stacked):

@@ -7,17 +7,20 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
+from burnpy.backend.extras import needed
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace
+
+onnx: Any = needed("onnx", "export()", "onnx", "onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
 
 
 class MissingResultError(Exception):
@@ -27,6 +30,9 @@ class MissingResultError(Exception):
         super().__init__(operation)
         self.operation = operation
 
+
+ARITHMETIC = frozenset(("Abs", "Add", "Max", "Min", "Mul", "Neg", "Pow", "Sign", "Sub"))
+"""Operators that ONNX or its runtimes lack for ints of 8 and 16 bits."""
 
 REFUSED = "refused"
 """The rule of operations without a counterpart."""
@@ -48,8 +54,8 @@ class Writer:
     """
 
     def __init__(self, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]) -> None:
-        self.nodes: list[NodeProto] = []
-        self.initializers: dict[str, TensorProto] = {}
+        self.nodes: list[Any] = []
+        self.initializers: dict[str, Any] = {}
         self._traces = traces
         self._first = traces[0].recording
         self._names: dict[int, str] = dict(names)
@@ -299,8 +305,7 @@ class Writer:
         write = rule.write if isinstance(rule, Conditional) else rule
         if isinstance(write, str):
             operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
-            dtype = common_dtype(*operands)
-            return (self.node(write, *[self.cast(x, dtype) for x in operands]),)
+            return (self._elementwise(write, operands),)
         try:
             results = write(self, *args)
         except TypeError as error:
@@ -312,6 +317,14 @@ class Writer:
         alone = isinstance(results, (str, Operand))
         return (results,) if alone else results
 
+    def _elementwise(self, kind: str, operands: Sequence[Any]) -> str:
+        """Write an operator of operands, cast to one dtype; arithmetic of small ints is that of int64, wrapped."""
+        dtype = common_dtype(*operands)
+        if dtype.kind not in "iu" or dtype.itemsize > 2 or kind not in ARITHMETIC:
+            return str(self.node(kind, *[self.cast(x, dtype) for x in operands]))
+        wide = np.dtype(np.int64)
+        return str(self.node("Cast", self.node(kind, *[self.cast(x, wide) for x in operands]), to=dtype))
+
     def _at(self, node: Node) -> None:
         lines = format_lines(lines_of(node.line))
         self._line = f"\n{lines}" if lines else ""
@@ -321,7 +334,7 @@ class Writer:
 
     # The whole
 
-    def outputs(self, symbols: Callable[[Any], Any]) -> list[ValueInfoProto]:
+    def outputs(self, symbols: Callable[[Any], Any]) -> list[Any]:
         """Name the outputs, and return their descriptions.
 
         Args:
@@ -343,7 +356,7 @@ class Writer:
             infos.append(self.info(name, self.operand(ref).shape, ref.dtype, symbols))
         return infos
 
-    def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> ValueInfoProto:
+    def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> Any:
         """Return the description of an input or output."""
         sizes = [symbols(size) if isinstance(size, Size) else size for size in shape]
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
@@ -355,7 +368,7 @@ class Writer:
     def prune(self, outputs: Sequence[str]) -> None:
         """Drop the nodes and constants that no output needs."""
         needed = set(outputs)
-        kept: list[NodeProto] = []
+        kept: list[Any] = []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
                 while node.output[-1] not in needed:

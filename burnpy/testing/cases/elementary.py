@@ -53,6 +53,7 @@ elementwise("logaddexp2", np.logaddexp2, special=_SPECIAL)
 elementwise("nextafter", np.nextafter, special=(0.0, -0.0, 1.0, -1.0, 3.0, math.nan))  # bits in tests/tensor
 elementwise("xlog1py", _xlog1py, y=_POSITIVE, special=_SPECIAL, loose=2)
 elementwise("xlogy", _xlogy, y=_POSITIVE, special=_SPECIAL, loose=2)
+elementwise("squared_difference", lambda x, y: (x - y) ** 2, special=_SPECIAL)
 
 
 elementwise("gcd", np.gcd)

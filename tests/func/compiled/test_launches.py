@@ -53,6 +53,16 @@ def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> N
 
 
 @joins
+@pytest.mark.parametrize("shape", [(1_000_000,), (300, 400), (2, 300, 400)])
+def test_a_large_array_is_averaged_in_the_program_that_makes_it(shape: tuple[int, ...]) -> None:
+    f = compiled(lambda x: ((x.tanh() * x).mean(), (x.tanh() * x).mean(0)))
+    x = data(*shape, dtype="float64")
+    for got, expected in zip(f(x), ((x.tanh() * x).mean(), (x.tanh() * x).mean(0)), strict=True):
+        same(got, expected, 1e-9)
+    assert f.plans[0].programs[0].operations[:3] == ("tanh", "mul", "sum")
+
+
+@joins
 def test_a_large_array_is_summed_in_the_program_that_makes_it() -> None:
     plan = compiled(lambda x: (x.tanh() * x).sum()).explain(data(1_000_000))
     assert [part.operations for part in plan.programs] == [("tanh", "mul", "sum")]

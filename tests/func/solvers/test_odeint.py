@@ -136,7 +136,52 @@ def test_compiled_and_tracked() -> None:
     )
 
 
-def test_trees_and_float32() -> None:
+def test_rejected_steps_have_no_part_in_gradients() -> None:
+    """The first step is far too long, and leads to the root of a negative number. The solution is (1 - 2 p t)²."""
+
+    def solve(p: Any) -> Any:
+        y0 = p.ones_like().reshape(1)
+        return odeint(lambda t, y: -4.0 * p * y.sqrt(), y0, [0.0, 0.4], first_step=0.4, rtol=1e-6).y[-1].sum()
+
+    def together(p: Any) -> Any:
+        return vmap(solve)(p).sum()
+
+    p = x64([1.0, 0.5])
+    want = -1.6 * (1.0 - 0.8 * p.to_numpy())
+    for found in (vmap(grad(solve))(p), grad(together)(p), compiled(grad(together))(p)):
+        np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose([grad(solve)(p[0]).item(), compiled(grad(solve))(p[0]).item()], want[0], rtol=1e-5)
+
+
+@pytest.mark.long
+def test_stiff_equations_over_long_times() -> None:
+    """Robertson's equations to 4e10, and an oscillator whose period is 1,614; references: Hairer and Wanner."""
+    late = odeint(vector(robertson), x64([1.0, 0.0, 0.0]), [0.0, 4e10], method="rodas4", rtol=1e-6, atol=1e-12)
+    assert late.steps.item() < 2000
+    np.testing.assert_allclose(late.y[-1].to_numpy(), [5.2e-8, 2.08e-13, 1.0], rtol=2e-2)
+    tol: Any = {"rtol": 1e-7, "atol": 1e-9}
+    found = odeint(vector(van_der_pol(1e3)), x64([2.0, 0.0]), [0.0, 1000.0, 2000.0], method="rodas4", **tol)
+    want = integrate.solve_ivp(
+        lambda t, y: van_der_pol(1e3)(t, *y),
+        (0, 2000),
+        [2, 0],
+        method="Radau",
+        t_eval=[0, 1000, 2000],
+        rtol=1e-10,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(found.y.to_numpy(), want.y.T, rtol=1e-4)
+
+
+@every_row("method", ["dopri5", "rodas4", "rk4"])
+def test_float32(method: str) -> None:
+    y0 = Tensor[NumPy].from_data([1.0, 0.0])
+    found = odeint(lambda t, y: stack([y[1], -y[0]]), y0, [0.0, 1.0, 3.0], method=method, substeps=20)
+    assert found.y.dtype == np.float32
+    np.testing.assert_allclose(found.y[:, 0].to_numpy(), np.cos([0.0, 1.0, 3.0]), atol=2e-3)
+
+
+def test_trees() -> None:
     state = {"x": Tensor[NumPy].ones((2, 2)), "v": Tensor[NumPy].zeros(())}
     found = odeint(lambda t, s: {"v": s["x"].sum() * 0.0 + 1.0, "x": -s["x"]}, state, [0.0, 0.5, 1.0])
     assert found.y["x"].shape == (3, 2, 2)

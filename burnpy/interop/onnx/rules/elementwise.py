@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import int32
+from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.rules.rule import GraphWriter, Operand, common_dtype, is_float, only
 
@@ -108,6 +108,9 @@ def remainder(g: GraphWriter, x: Operand, y: Any) -> Any:
 def floor_divide(g: GraphWriter, x: Operand, y: Any) -> Any:
     """Write the rounded quotient (x - remainder) / y, which is exact but for the rounding of floats."""
     dtype = common_dtype(x, y)
+    if dtype.kind in "iu" and dtype.itemsize <= 2:  # runtimes divide no small ints
+        wide = [Operand(g.cast(z, int64), (), int64) if isinstance(z, Operand) else z for z in (x, y)]
+        return g.node("Cast", floor_divide(g, wide[0], wide[1]), to=dtype)
     quotient = g.node("Div", g.node("Sub", g.cast(x, dtype), remainder(g, x, y)), g.cast(y, dtype))
     return g.node("Round", quotient) if is_float(dtype) else quotient
 

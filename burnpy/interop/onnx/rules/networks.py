@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.dtypes import bool_, int32, int64
+from burnpy.backend.dtypes import bool_, int8, int32, int64
 from burnpy.interop.onnx.rules.rule import GraphWriter, Operand, only
 
 
@@ -115,3 +115,14 @@ def _of_heads(g: GraphWriter, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     *lead, length, size = shape
     heads = g.each(lambda *sizes: math.prod(sizes), *lead[1:]) if len(lead) > 1 else 1
     return (lead[0] if lead else 1), heads, length, size
+
+
+@only(since=21, when=lambda x, weight, scale: weight.dtype == int8)
+def quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: Operand) -> Any:
+    """Write a product with a matrix of int8 that a DequantizeLinear makes floats, by rows or by groups of a row."""
+    groups = scale.shape[1]
+    if groups == 1:
+        matrix = g.node("DequantizeLinear", weight, g.node("Squeeze", scale, g.sizes((1,))), axis=0)
+    else:
+        matrix = g.node("DequantizeLinear", weight, scale, axis=1, block_size=weight.shape[1] // groups)
+    return g.node("MatMul", x, g.node("Transpose", matrix, perm=[1, 0]))
