@@ -20,7 +20,7 @@ simulator.require()
 def test_generated_tokens_are_those_of_numpy(name: str, tmp_path: Path) -> None:
     plain: Any = small.DECODERS[name]()
     plain.save_pretrained(tmp_path)
-    model = type(plain).from_pretrained(tmp_path, device=CuPy)
+    model = plain.__class__.from_pretrained(tmp_path, device=CuPy)
     tokens = [[3, 1, 4], [7]]
     expected = plain(IntTensor.from_data(tokens[:1], device=plain.device)).to_numpy()
     found = model(IntTensor[CuPy].from_data(tokens[:1])).to_numpy()
