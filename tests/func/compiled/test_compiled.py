@@ -163,6 +163,28 @@ class TestPlans:
 
 
 class TestTrees:
+    @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])
+    def test_plans_keep_no_tensor_of_arguments_and_results_alive(self, device: Any) -> None:
+        f: Any = compiled(lambda model, x: (model.map(lambda v: v * 2.0), model(x).sum().detach()))
+        model = Sequential(Linear(3, 4, device=device), BatchNorm(4, device=device))
+        x = Tensor.ones((5, 3), device=device)
+
+        def arrays(model: Any) -> list[Any]:
+            found = [v.value._primitive for v in model.named_params().values()]
+            return [weakref.ref(getattr(x, "value", x)) for x in found]
+
+        first = arrays(model)
+        new, _ = f(model, x)
+        second = arrays(new)
+        del model
+        new, _ = f(new, x)
+        new, total = f(new, x)
+        gc.collect()
+        assert all(ref() is None for ref in first + second)
+        assert len(first) == 4
+        assert f(new, x)[1].shape == total.shape == ()
+        assert len(f.plans) == 1
+
     def test_results_of_all_kinds(self) -> None:
         @compiled
         def f(x: Any, index: Any, mask: Any, name: str) -> dict[str, Any]:
