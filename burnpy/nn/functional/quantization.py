@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from burnpy.backend.dtypes import float32, float64, uint8
+from burnpy.backend.dtypes import float32, float64, int8, uint8
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
 from burnpy.backend.operations.quantization import dequantized
 from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive_int
@@ -154,7 +154,7 @@ def _check(operation: str, x: Shape | None, ints: Any, scale: Shape, bias: Shape
         ShapeError: the shapes do not match.
         DTypeError: the ints are neither int8 nor uint8.
     """
-    if ints.dtype.name not in ("int8", "uint8"):
+    if ints.dtype != int8 and ints.dtype != uint8:
         raise DTypeError(f"{operation}() got ints of {ints.dtype}; quantize() makes int8, or uint8 for 4 bits")
     shape = ints.shape
     if len(shape) != 2 or len(scale) != 2 or scale[0] != shape[0] or not scale[1] or shape[1] % scale[1]:
