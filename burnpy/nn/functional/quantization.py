@@ -137,7 +137,8 @@ def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tens
     ints = _ints("quantized_linear", scale, weight)
     _check("quantized_linear", x.shape, ints, scale.shape, None if bias is None else bias.shape)
     device: Any = x._device
-    product = x._like(device.quantized_matmul(x.to_dtype(scale.dtype)._primitive, ints, scale._primitive))
+    p, s = x._primitive, scale._primitive
+    product = x._like(device.quantized_matmul(p if p.dtype == s.dtype else device.cast(p, s.dtype), ints, s))
     return product if bias is None else product + bias
 
 
