@@ -172,7 +172,9 @@ class _Search:
         elif isinstance(x, _SEQUENCES):
             self.contents(label, lambda: tuple(x))
         elif isinstance(x, np.ndarray):
-            if x.flags.writeable:
+            if _is_read_only(x):
+                self.places.append(_Place(label, lambda: _is_read_only(x), True, False))
+            else:
                 before = x.tobytes()
                 self.contents(label, lambda: (x.dtype, x.shape, _bytes_of(x, before)))
         elif (state := _state_of(x, self.names)) is not None:
@@ -312,6 +314,15 @@ def _state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
     if isinstance(x, np.random.Generator):
         return lambda: str(x.bit_generator.state)
     return (lambda: str(x.get_state())) if isinstance(x, np.random.RandomState) else None
+
+
+def _is_read_only(x: Any) -> bool:
+    """Return whether an array, and the arrays whose memory it is a part of, are read-only."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            return False
+        x = x.base
+    return not isinstance(x, (bytearray, memoryview)) or (isinstance(x, memoryview) and x.readonly)
 
 
 def _is_frozen(cls: type) -> bool:

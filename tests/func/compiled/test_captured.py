@@ -246,6 +246,35 @@ def test_equal_values_keep_the_plan() -> None:
     assert len(f.plans) == 2
 
 
+def test_arrays_are_compared_as_long_as_they_can_change() -> None:
+    whole = np.array([2.0, 3.0], np.float32)
+    part, own, shared = whole[:1], np.array([2.0], np.float32), memoryview(bytearray(b"ab"))
+    part.flags.writeable = own.flags.writeable = False
+    strange = np.frombuffer(shared, np.uint8)
+    f = compiled(lambda x: x * float(part[0]) * float(own[0]) * float(strange[0]))
+    assert f(X).tolist() == [2.0 * 2.0 * 97.0]
+    whole[0] = 5.0  # whose memory a read-only array shows
+    assert f(X).tolist() == [5.0 * 2.0 * 97.0]
+    own.flags.writeable = True
+    own[0] = 3.0
+    assert f(X).tolist() == [5.0 * 3.0 * 97.0]
+    shared[0] = 98
+    assert f(X).tolist() == [5.0 * 3.0 * 98.0]
+    assert len(f.plans) == 4
+    reads: list[int] = []
+
+    class Counted(np.ndarray):
+        def tobytes(self, order: Any = "C") -> bytes:
+            reads.append(1)
+            return super().tobytes(order)
+
+    large = np.ones(1000, np.float32).view(Counted)
+    large.base.flags.writeable = large.flags.writeable = False  # type: ignore[union-attr]
+    g = compiled(lambda x: x * float(large[0]))
+    assert g(X).tolist() == g(X).tolist() == [1.0]
+    assert not reads
+
+
 def test_what_the_function_does_not_read_is_not_compared() -> None:
     f = compiled(lambda x: x * config.scale)
     f(X)
