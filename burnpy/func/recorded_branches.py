@@ -32,7 +32,8 @@ from burnpy.tensor.tensor_base import new_tensor
 _KIND = opaque_class("cond")
 SEVERAL = (
     "a compiled function differentiates {}() on several levels, as second derivatives do, or in reverse inside of "
-    "vmap(); choose between values with burnpy.where(), or repeat with func.scan()"
+    "vmap(); differentiate the sum of vmap(f) for the latter, choose between values with burnpy.where(), or repeat "
+    "with func.scan()"
 )
 
 
