@@ -30,8 +30,8 @@ from burnpy.tensor.tensor_base import new_tensor
 _KIND = opaque_class("while_loop")
 _SEVERAL = (
     "a compiled function differentiates while_loop() on several levels, the innermost in reverse, as in "
-    "func.hessian(f), or inside of vmap(); use func.hessian(f, mode='forward-over-forward'), or differentiate the sum of "
-    "vmap(f)"
+    "func.hessian(f), or inside of vmap(); use func.hessian(f, mode='forward-over-forward'), or differentiate the sum "
+    "of vmap(f)"
 )
 
 
