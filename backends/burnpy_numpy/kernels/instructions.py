@@ -10,7 +10,6 @@ _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt",
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _LOGIC = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _CALLS = {"abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt"}
-_EXTREMES = {"maximum": "ogt", "minimum": "olt"}
 
 
 def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
@@ -28,10 +27,8 @@ def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
         return _compared(w, op, x, xs[1])
     if op in _CALLS:
         return w.call(_CALLS[op], *xs)
-    if (
-        op in _EXTREMES
-    ):  # one instruction of most processors and a check of x; y is taken if it is NaN, or an equal zero
-        return w.select(w.compare("uno", x, x), x, w.select(w.compare(_EXTREMES[op], x, xs[1]), x, xs[1]))
+    if op in ("maximum", "minimum"):
+        return w.extreme(op, x, xs[1])
     if op in FUNCTIONS:
         kind = w.type(dtype)
         return Vector(w.assign(f"call {kind} @{op}_{dtype}({kind} {x.text})"), dtype)
