@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Stack: TypeAlias = tuple[tuple[CodeType, int], ...]
 """Code and line number of each of the user's frames, the innermost last; `lines_of` formats it."""
 
-_OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.")
-"""Prefixes of the file names of burnpy's own code: its folder, and the methods that are compiled at run time."""
+_OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<Autodiff.", "<replay>")
+"""Prefixes of the file names of burnpy's own code: its folder, and the functions that are compiled at run time."""
 
 _OWN_BACKENDS = frozenset(("burnpy_array", "burnpy_numpy", "burnpy_cupy"))
 """The folders of the backends that ship with burnpy."""

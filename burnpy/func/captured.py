@@ -6,7 +6,8 @@ function that it calls. `captured` finds these places by the names in the code, 
 values with those of the recording.
 
 Code of installed packages is not searched: of their objects, attributes that are numbers, text or functions are
-compared, and everything else by identity, as are tensors, modules and other immutable values. Names that are made
+compared, and everything else by identity, as are tensors, modules and other immutable values. Attributes that are
+read by `getattr` with a computed name are not found.
 """
 
 from __future__ import annotations
@@ -171,8 +172,11 @@ class _Search:
         elif isinstance(x, _SEQUENCES):
             self.contents(label, lambda: tuple(x))
         elif isinstance(x, np.ndarray):
-            if x.flags.writeable:
-                self.contents(label, lambda: (x.dtype, x.shape, x.tobytes()))
+            if _is_read_only(x):
+                self.places.append(_Place(label, lambda: _is_read_only(x), True, False))
+            else:
+                before = x.tobytes()
+                self.contents(label, lambda: (x.dtype, x.shape, _bytes_of(x, before)))
         elif (state := _state_of(x, self.names)) is not None:
             self.generators.append(_Place(label, state, state(), False))
         elif isinstance(x, ModuleType):
@@ -312,9 +316,26 @@ def _state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
     return (lambda: str(x.get_state())) if isinstance(x, np.random.RandomState) else None
 
 
+def _is_read_only(x: Any) -> bool:
+    """Return whether an array, and the arrays whose memory it is a part of, are read-only."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            return False
+        x = x.base
+    return not isinstance(x, (bytearray, memoryview)) or (isinstance(x, memoryview) and x.readonly)
+
+
 def _is_frozen(cls: type) -> bool:
     """Return whether a class is a frozen dataclass."""
     return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
+
+
+def _bytes_of(x: Any, before: bytes) -> bytes:
+    """Return the elements of an array as bytes: ``before`` itself if they are the same, without a copy of them."""
+    plain = x.flags.c_contiguous and not x.dtype.hasobject
+    if plain and x.nbytes == len(before) and before.startswith(x.reshape(-1).view(np.uint8)):
+        return before
+    return x.tobytes()  # type: ignore[no-any-return]  # of NumPy
 
 
 def _content(cell: CellType) -> Any:

@@ -1,10 +1,11 @@
 """Architectures that read and write the folders of transformers, and generation of text.
 
->>> from burnpy.models import ResNet, ResNetConfig
 >>> from burnpy.backend import NumPy
->>> model = ResNet(ResNetConfig.of_depth(18), device=NumPy)
->>> model.num_params
-11689512
+>>> from burnpy.models import Gpt2, Gpt2Config, generate
+>>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2), device=NumPy)
+>>> tokens = list(generate(model, [3, 1, 4], max_new=5))  # and Gpt2.from_pretrained(folder, device=NumPy)
+>>> len(tokens)
+5
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Gpt2Config(Config):
     embd_pdrop: float = 0.1  #: dropout of embeddings
     attn_pdrop: float = 0.1  #: dropout of attention weights
     layer_norm_epsilon: float = 1e-5
-    tie_word_embeddings: Literal[True] = True  #: logits are products with the embeddings
+    tie_word_embeddings: bool = True  #: whether logits are products with the embeddings
     scale_attn_weights: bool = True  #: whether attention scores are divided by the root of the head size
     scale_attn_by_inverse_layer_idx: bool = False  #: whether those of layer k, from 1, are divided by k
     add_cross_attention: Literal[False] = False
@@ -123,6 +123,8 @@ class Gpt2(Decoder[B]):
         self.dropout = Dropout(config.embd_pdrop)
         self.blocks = [Block(config, k, device, generator) for k in range(config.n_layer)]
         self.norm = LayerNorm(config.n_embd, eps=config.layer_norm_epsilon, device=device)
+        tied = config.tie_word_embeddings
+        self.head = None if tied else Linear(config.n_embd, config.vocab_size, bias=False, **small)
 
     def hidden(
         self, tokens: Ints[B], *, key_mask: Bools[B] | None = None, cache: Caches[B] | None = None
@@ -138,7 +140,7 @@ class Gpt2(Decoder[B]):
 
     def logits(self, hidden: Tensor[B]) -> Tensor[B]:
         """Map hidden states (…, n_embd) to the logits of the tokens that follow, (…, vocab_size)."""
-        return linear(hidden, self.tokens.weight.value.mT)
+        return linear(hidden, self.tokens.weight.value.mT) if self.head is None else self.head(hidden)
 
     def attentions(self) -> tuple[MultiHeadAttention[B], ...]:
         """Return the attention of each layer."""
@@ -165,7 +167,7 @@ class Gpt2(Decoder[B]):
     def torch_names(self) -> dict[str, str]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         names = {"tokens": "wte", "places": "wpe", "blocks": "h", "norm": "ln_f"}
-        return {ours: f"transformer.{theirs}" for ours, theirs in names.items()}
+        return {ours: f"transformer.{theirs}" for ours, theirs in names.items()} | {"head": "lm_head"}
 
     def valid(self: Gpt2[Autodiff[I]]) -> Gpt2[I]:
         """Return the same model on the inner backend."""

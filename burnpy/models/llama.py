@@ -97,6 +97,7 @@ class Layer(Module[B]):
         names: dict[str, Any] = {
             "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
             "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
+            **dict(zip([f"attention.{part}_proj" for part in "qkv"], sizes, strict=True)),
             "attention.out_proj": "self_attn.o_proj",
             "attention.q_norm": "self_attn.q_norm",
             "attention.k_norm": "self_attn.k_norm",

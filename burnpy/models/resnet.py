@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.models.config import Activation, LabelledConfig, activation
@@ -212,24 +212,19 @@ def convolution(
     )
 
 
-_PARTS = {"conv": "convolution", "norm": "normalization", "0": "convolution", "1": "normalization"}
-_PATHS = (
-    (r"(conv|bn)1\.", lambda m: f"resnet.embedder.embedder.{'convolution' if m[1] == 'conv' else 'normalization'}."),
-    (
-        r"stages\.(\d+)\.(\d+)\.(conv|norm)s\.(\d)\.",
-        lambda m: f"resnet.encoder.stages.{m[1]}.layers.{m[2]}.layer.{m[4]}.{_PARTS[m[3]]}.",
-    ),
-    (
-        r"stages\.(\d+)\.(\d+)\.shortcut\.(\d)\.",
-        lambda m: f"resnet.encoder.stages.{m[1]}.layers.{m[2]}.shortcut.{_PARTS[m[3]]}.",
-    ),
-    (r"fc\.", lambda m: "classifier.1."),
+_NAMES = (
+    (r"^conv1\.", "resnet.embedder.embedder.convolution."),
+    (r"^bn1\.", "resnet.embedder.embedder.normalization."),
+    (r"^stages\.(\d+)\.(\d+)\.convs\.(\d)\.", r"resnet.encoder.stages.\1.layers.\2.layer.\3.convolution."),
+    (r"^stages\.(\d+)\.(\d+)\.norms\.(\d)\.", r"resnet.encoder.stages.\1.layers.\2.layer.\3.normalization."),
+    (r"^stages\.(\d+)\.(\d+)\.shortcut\.0\.", r"resnet.encoder.stages.\1.layers.\2.shortcut.convolution."),
+    (r"^stages\.(\d+)\.(\d+)\.shortcut\.1\.", r"resnet.encoder.stages.\1.layers.\2.shortcut.normalization."),
+    (r"^fc\.", "classifier.1."),
 )
 
 
 def _in_transformers(path: str) -> str:
     """Return transformers' name of a parameter."""
-    rules: Any = _PATHS
-    for pattern, name in rules:
-        path = re.sub(f"^{pattern}", name, path)
+    for pattern, name in _NAMES:
+        path = re.sub(pattern, name, path)
     return path

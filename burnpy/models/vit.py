@@ -86,6 +86,7 @@ class Layer(Module[B]):
         return {
             "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
             "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
+            **dict(zip([f"attention.{part}_proj" for part in "qkv"], sizes, strict=True)),
             "attention.out_proj": "attention.output.dense",
             "norm1": "layernorm_before",
             "norm2": "layernorm_after",

@@ -53,13 +53,13 @@ class KeyValueCache(Generic[B]):
     (3, 4, (1, 2, 4, 4))
     """
 
-    _keys: Tensor[B]  # (N, heads of keys, capacity, head size), zeros from ``length`` on
+    # Both are (N, heads of keys, capacity, head size), with zeros from ``length`` on unless a longer cache is there.
+    _keys: Tensor[B]
     _values: Tensor[B]
     length: int | IntTensor[B]
     padding: IntTensor[B] | None = None
-    _free: list[int] = field(
-        default_factory=list[int]
-    )  # where memory begins that no cache has; shared by all caches of it
+    # The place in memory that no cache has yet, if there is one: shared by all caches in this memory.
+    _free: list[int] = field(default_factory=list[int])
 
     @classmethod
     def empty(
@@ -127,7 +127,7 @@ class KeyValueCache(Generic[B]):
             keys, values = [_add_slice(room, self.length, x) for room, x in zip(rooms, new, strict=True)]
             free = free if keys._primitive is self._keys._primitive else list[int]()
         else:
-            keys, values = [self._copied(room, x) for room, x in zip(rooms, new, strict=True)]
+            keys, values = [_widened(self.capacity, self._filled(room), x) for room, x in zip(rooms, new, strict=True)]
             free = list[int]()
         free.append(end)
         return KeyValueCache(keys, values, end, self.padding, free)
@@ -148,7 +148,7 @@ class KeyValueCache(Generic[B]):
         padding = None if self.padding is None else self.padding.index_select(0, rows)
         if isinstance(self.length, IntTensor):
             return KeyValueCache(keys, values, self.length, padding)
-        keys, values = [_widened(x, self.capacity) for x in (keys, values)]
+        keys, values = [_widened(self.capacity, x) for x in (keys, values)]
         return KeyValueCache(keys, values, self.length, padding, [self.length])
 
     def compiled(self) -> KeyValueCache[B]:
@@ -221,10 +221,6 @@ class KeyValueCache(Generic[B]):
         except ValueError:
             return False
         return True
-
-    def _copied(self, room: Tensor[B], new: Tensor[B]) -> Tensor[B]:
-        """Return new memory with these positions and the new ones."""
-        return _widened(cat([self._filled(room), new], 2), self.capacity)
 
     def _places(self, length: IntTensor[B], count: int) -> Any:
         """Return the positions of ``count`` new ones as a primitive, checked where that waits for nothing."""
@@ -312,7 +308,8 @@ def _set_at(room: Tensor[B], places: Any, new: Tensor[B]) -> Tensor[B]:
     return room._like(device.index_put(room._primitive, 2, places, new._primitive))
 
 
-def _widened(x: Tensor[B], capacity: int) -> Tensor[B]:
-    """Return a copy of positions with zeros behind them, up to a capacity."""
-    shape = (*x.shape[:2], capacity - x.shape[2], x.shape[3])
-    return cat([x, Tensor.zeros(shape, dtype=x.dtype, device=x.device)], 2)
+def _widened(capacity: int, *parts: Tensor[B]) -> Tensor[B]:
+    """Return new memory with positions one after the other, and zeros behind them up to a capacity."""
+    batch, heads, _, size = parts[0].shape
+    rest = (batch, heads, capacity - sum(part.shape[2] for part in parts), size)
+    return cat([*parts, Tensor.zeros(rest, dtype=parts[0].dtype, device=parts[0].device)], 2)

@@ -74,7 +74,7 @@ class WholeStructure:
     __slots__ = ("_key", "_recipe", "_settings", "module")
 
     def __init__(self, module: ModuleBase[Any], variables: dict[str, Variable[Any]]) -> None:
-        self.module = module
+        self.module: ModuleBase[Any] | None = module
         parts = module.named_modules()
         self._key = (
             tuple([(path, type(part), part._override) for path, part in parts.items()]),
@@ -87,12 +87,18 @@ class WholeStructure:
 
     @property
     def recipe(self) -> Recipe:
-        """How to rebuild the module with other values."""
+        """How to rebuild the module with other values. It keeps no value of the module alive."""
         if self._recipe is None:
-            self._recipe = Recipe(self.module)
+            recipe = Recipe(self.module)
+            self._recipe = Recipe(recipe([None] * len(self._key[1])))
         return self._recipe
 
-    def of(self, module: ModuleBase[Any]) -> WholeStructure:
+    def without_values(self) -> WholeStructure:
+        """Return an equal structure that keeps no value of the module alive."""
+        assert self.recipe is not None
+        return self.of(None)
+
+    def of(self, module: ModuleBase[Any] | None) -> WholeStructure:
         """Return the structure of a module that is equal to this one's."""
         other = object.__new__(WholeStructure)
         other.module, other._key, other._settings, other._recipe = module, self._key, self._settings, self._recipe

@@ -5,15 +5,16 @@ All preserve which parameters are shared, and all but `with_new_ids` and `replac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import Where, replaced, selected
-from burnpy.nn.tree import Rebuild
+from burnpy.nn.tree import Rebuild, joined
 from burnpy.nn.variable import Param, Variable, new_id
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 
+
+T = TypeVar("T", bound="Transforms[Any]")
 
 _set = object.__setattr__
 
@@ -153,7 +156,7 @@ class Transforms(ModuleBase[B]):
     def quantized(
         self, dtype: QuantizedDType = "int8", where: Where | None = None, *, group_size: int | None = None
     ) -> Self:
-        """Return the model with `QuantizedLinear` layers in place of its `Linear` ones.
+        """Return the model with `QuantizedLinear` layers for its `Linear` ones, and for the projections of attention.
 
         Args:
             dtype: "int8" or "int4".
@@ -179,10 +182,10 @@ class Transforms(ModuleBase[B]):
             weight  (32, 10)
             bias  (10,)
         """
-        chosen = {id(variable) for variable in selected(self, where, "quantized()").values()}
+        whole, chosen = divided(self, where, "quantized()")
 
         def converted(path: str, module: Any) -> Any:
-            if chosen.isdisjoint(map(id, module._variables().values())):
+            if chosen.isdisjoint(own_paths(path, module)):
                 return None
             try:
                 layer = module._quantized(dtype, group_size)
@@ -193,13 +196,17 @@ class Transforms(ModuleBase[B]):
                 raise ArgumentError(f"quantized() replaces layers of a model, got {name}; write QuantizedLinear(layer)")
             return layer
 
-        model: Self = Rebuild(module=converted)(self)
-        if model is self:
+        model: Self = Rebuild(module=converted)(whole)
+        if model is whole:
             raise ArgumentError(f"quantized() found no linear layer in {type(self).__name__} among those selected")
         return model
 
     def _quantized(self, dtype: QuantizedDType, group_size: int | None) -> Any:
         """Return the quantized form of a layer that has one; None for any other module, whose parts are visited."""
+        return None
+
+    def _in_parts(self) -> Any:
+        """Return the form of a layer in which each of its matrices is a linear layer; None if it has no other form."""
         return None
 
     def with_new_ids(self) -> Self:
@@ -307,6 +314,28 @@ class Transforms(ModuleBase[B]):
             return variable._with_value(transfer(variable._value.detach(), target))
 
         return self._rebuilt(moved)
+
+
+_PROJECTION = re.compile(r"(^|\.)[qkv]_proj\.\w+$")
+"""The end of the path of a variable in a part of attention."""
+
+
+def divided(model: T, where: Where | None, operation: str) -> tuple[T, set[str]]:
+    """Return the model with linear layers for the parts of attention that a selection has, and the selected paths.
+
+    Raises:
+        ArgumentError: a path or pattern matches nothing.
+    """
+    every = Rebuild(module=lambda path, module: module._in_parts())(model)
+    chosen = {*selected(every, where, operation)}
+    parts = {path.rpartition(".")[0].rpartition(".")[0] for path in chosen if _PROJECTION.search(path)}
+    only = Rebuild(module=lambda path, module: module._in_parts() if path in parts else None)
+    return only(model), chosen
+
+
+def own_paths(path: str, module: Any) -> set[str]:
+    """Return the paths of the variables that are fields of a module at a path."""
+    return {joined(path, name) for name, x in vars(module).items() if isinstance(x, Variable)}
 
 
 def _plain_inner(device: Any) -> Any:

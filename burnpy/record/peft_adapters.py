@@ -31,6 +31,7 @@ from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
+from burnpy.nn.transform import divided
 from burnpy.nn.tree import Rebuild
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
@@ -88,8 +89,9 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         raise ArgumentError("from_peft() got a model with adapters; merge_lora() it, or give the model without them")
     place = Path(path_of(folder, "from_peft()"))
     config, source = _config(place / CONFIG), path_shown(place / WEIGHTS)
-    layers, parts = _layers(model, (Linear, QuantizedLinear)), _parts(read(place / WEIGHTS).tensors)
-    adapters: dict[int, Any] = {}
+    parts, whole = _parts(read(place / WEIGHTS).tensors), divided(model, None, "from_peft()")[0]
+    layers, paths = _layers(whole, (Linear, QuantizedLinear)), {id(x): p for p, x in whole.named_modules().items()}
+    adapters: dict[str, Any] = {}
     for name, matrices in parts.items():
         layer = layers.get(name)
         if layer is None or matrices.keys() != {_A, _B}:
@@ -106,9 +108,10 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         rank, alpha = a.shape[0], _chosen(name, config["alpha_pattern"], config["lora_alpha"])
         alpha = alpha * sqrt(rank) if config["use_rslora"] else alpha
         adapter: Any = Lora(layer, rank, alpha=alpha, dropout=config["lora_dropout"])
-        adapters[id(layer)] = adapter.with_state({"lora_a": a.T, "lora_b": b.T}, strict=False)
+        adapters[paths[id(layer)]] = adapter.with_state({"lora_a": a.T, "lora_b": b.T}, strict=False)
     trained = {id(param) for adapter in adapters.values() for param in (adapter.lora_a, adapter.lora_b)}
-    adapted: M = Rebuild(module=lambda path, module: adapters.get(id(module)))(model)
+    base = divided(model, [*adapters], "from_peft()")[0]
+    adapted: M = Rebuild(module=lambda path, module: adapters.get(path))(base)
     return adapted.no_grad(lambda path, variable: id(variable) not in trained)
 
 

@@ -26,6 +26,7 @@ from benchmarks import (
     operations,
     processes,
     roofline,
+    solvers,
     special,
     spectra,
     tiny,
@@ -83,6 +84,13 @@ def test_special_functions(peer: str) -> None:
     special.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert set(notebook.values) >= {f"{name} of float32, gradients" for name in special.RANGES}
+
+
+def test_solvers() -> None:
+    notebook = Notebook()
+    solvers.work(load("burnpy"), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert notebook.values.keys() == {solvers.PLAIN, solvers.GRADIENT, solvers.SCIPY}
 
 
 @pytest.mark.parametrize("peer", PEERS)

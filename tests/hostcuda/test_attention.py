@@ -120,7 +120,8 @@ def test_a_cache_of_keys_is_written_in_place(on_tensor: bool) -> None:
     x = Tensor.normal((2, 5, 16), generator=Generator(0), device=NumPy)
     outs = []
     for device in (NumPy, CuPy):
-        moved, words = layer.to_device(device), x.to_device(device)
+        moved: Any = layer.to_device(device)
+        words: Any = x.to_device(device)
         padding = IntTensor.from_data([0, 2], device=device)
         cache = moved.empty_cache(2, 8, padding=padding, dtype="float16", compiled=on_tensor)
         _, cache = moved(words[:, :4], causal=True, cache=cache)

@@ -121,8 +121,8 @@ def test_all_that_is_unknown_is_named_at_once(tmp_path: Path) -> None:
     ]
     path = saved(tmp_path / "model.onnx", nodes)
     refused(r"Frobnicate \(first\) is unknown.*Relu \(b\) has the attribute slope.*Blorp \(y\) is unknown", path)
-    foreign = node("Scaler", ["x"], ["y"], domain="ai.onnx.ml")
-    refused("of the domain ai.onnx.ml is unknown", saved(tmp_path / "model.onnx", [foreign]))
+    foreign = node("Scaler", ["x"], ["y"], domain="com.microsoft")
+    refused("of the domain com.microsoft is unknown", saved(tmp_path / "model.onnx", [foreign]))
 
 
 def test_opsets(tmp_path: Path) -> None:
@@ -219,3 +219,40 @@ def test_the_source_passes_type_checkers(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *map(str, texts)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_trees(tmp_path: Path) -> None:
+    """A tree of two levels with every comparison, NaN, and a second tree that is a leaf."""
+    for mode, other in (("BRANCH_LEQ", "BRANCH_GT"), ("BRANCH_LT", "BRANCH_GTE"), ("BRANCH_EQ", "BRANCH_NEQ")):
+        attributes: dict[str, Any] = {
+            "n_targets": 1,
+            "nodes_treeids": [0, 0, 0, 0, 0, 1],
+            "nodes_nodeids": [0, 1, 2, 3, 4, 0],
+            "nodes_featureids": [0, 2, 0, 0, 0, 0],
+            "nodes_values": [0.5, 1.0, 0.0, 0.0, 0.0, 0.0],
+            "nodes_modes": [mode, other, "LEAF", "LEAF", "LEAF", "LEAF"],
+            "nodes_truenodeids": [1, 2, 0, 0, 0, 0],
+            "nodes_falsenodeids": [4, 3, 0, 0, 0, 0],
+            "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0],
+            "target_treeids": [0, 0, 0, 1],
+            "target_nodeids": [2, 3, 4, 0],
+            "target_ids": [0, 0, 0, 0],
+            "target_weights": [1.0, 2.0, 4.0, 8.0],
+        }
+        tree = node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+        model = onnx.load(saved(tmp_path / "model.onnx", [tree]), NumPy)
+        rows = [[a, 0.0, b] for a in (0.0, 0.5, 1.0, np.nan) for b in (0.0, 1.0, 2.0, np.nan)]
+        compare = {
+            "BRANCH_LEQ": lambda a, b: a <= b,
+            "BRANCH_LT": lambda a, b: a < b,
+            "BRANCH_GT": lambda a, b: a > b,
+            "BRANCH_GTE": lambda a, b: a >= b,
+            "BRANCH_EQ": lambda a, b: a == b,
+            "BRANCH_NEQ": lambda a, b: a != b,
+        }
+        expected = []
+        for a, _, b in rows:
+            first = np.isnan(a) or compare[mode](a, 0.5)
+            expected.append(8.0 + ((1.0 if compare[other](b, 1.0) and not np.isnan(b) else 2.0) if first else 4.0))
+        found = model(Tensor.from_data(np.array(rows, np.float32), device=NumPy))
+        assert found.reshape(-1).tolist() == expected

@@ -69,10 +69,13 @@ def test_a_text_ends_after_a_stop() -> None:
 def test_samples_are_reproducible_and_follow_the_probabilities() -> None:
     model = small.gpt2()
 
-    def sampled(seed: int, **settings: Any) -> list[int]:
-        return alone(model, PROMPTS[0], max_new=20, sampler=sampling(generator=Generator(seed), **settings))
+    def sampled(seed: int, cache: bool = True, step: Any = None, **settings: Any) -> list[int]:
+        sampler: models.Sampler[NumPy] = sampling(generator=Generator(seed), **settings)
+        return alone(model, PROMPTS[0], max_new=20, sampler=sampler, cache=cache, step=step)
 
     assert sampled(0, temperature=5.0) == sampled(0, temperature=5.0) != sampled(1, temperature=5.0)
+    assert sampled(0, temperature=5.0) == sampled(0, temperature=5.0, cache=False), "the same tokens without a cache"
+    assert sampled(0, temperature=5.0) == sampled(0, temperature=5.0, step=models.compiled_step())
     greedy = alone(model, PROMPTS[0], max_new=20)
     assert (
         sampled(0, top_k=1) == sampled(1, top_p=1e-6) == sampled(2, min_p=1.0) == sampled(3, temperature=1e-4) == greedy

@@ -102,6 +102,27 @@ def test_it_is_saved_compiled_and_moved(tmp_path: Path) -> None:
     assert loaded[2].in_features == 48
 
 
+def test_attention_has_a_quantized_layer_for_each_projection() -> None:
+    attention: Any = nn.MultiHeadAttention(32, 4, key_heads=2, device=Train)
+    model: Any = attention.quantized("int8")
+    kinds = {path: type(part).__name__ for path, part in model.named_modules().items() if path}
+    assert kinds == dict.fromkeys(["out_proj", "q_proj", "k_proj", "v_proj"], "QuantizedLinear")
+    x, memory = drawn(2, 5, 32, device=Train), drawn(2, 7, 32, device=Train) * 0.5
+    for args, how in (((x,), {"causal": True}), ((x, memory), {}), ((x, memory, memory * 2.0), {})):
+        exact = attention(*args, **how).to_numpy()
+        np.testing.assert_allclose(model(*args, **how).to_numpy(), exact, atol=0.03 * np.abs(exact).max())
+    whole, cache = model(x, causal=True), model.empty_cache(2, 5)
+    for t in range(5):
+        y, cache = model(x[:, t : t + 1], causal=True, cache=cache)
+        np.testing.assert_allclose(y.to_numpy(), whole[:, t : t + 1].to_numpy(), atol=1e-5)
+    assert (model.size, model.bias) == (32, True)
+    some: Any = nn.Sequential(attention).quantized(where="0.out_proj")
+    assert some[0].in_proj_weight is attention.in_proj_weight
+    one: Any = nn.add_lora(nn.Sequential(attention), "0.v_proj", rank=2)
+    assert [path for path, p in one.named_params().items() if not p.frozen] == ["0.v_proj.lora_a", "0.v_proj.lora_b"]
+    np.testing.assert_allclose(one[0](x).to_numpy(), attention(x).to_numpy(), atol=1e-6)
+
+
 def test_the_error_of_the_logits() -> None:
     model, x = network(), drawn(7, 64)
     eight, four = (nn.quantization_error(model, model.quantized(d, group_size=16), x) for d in ("int8", "int4"))

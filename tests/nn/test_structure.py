@@ -14,6 +14,7 @@ ROOT = Path(burnpy.nn.__path__[0])
 FILES = {".".join(("burnpy", "nn", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
 
 LAYERS_ALONE = {
+    "attention_projections",
     "lora",
     "lstm",
     "recurrence",

@@ -114,7 +114,13 @@ CASES = {
         "gpt2",
         "GPT2",
         "LMHeadModel",
-        GPT2 | {"scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False, "n_inner": 24},
+        GPT2
+        | {
+            "scale_attn_by_inverse_layer_idx": True,
+            "scale_attn_weights": False,
+            "n_inner": 24,
+            "tie_word_embeddings": False,
+        },
     ),
     "llama": llama("llama", "Llama", DECODER),
     "llama, options": llama(
@@ -201,24 +207,39 @@ def their_outputs(case: Case, theirs: Any, inputs: dict[str, Any]) -> Any:
     return outputs.last_hidden_state if case.model == "Model" else outputs.logits
 
 
-def our_outputs(case: Case, ours: Any, inputs: dict[str, Any]) -> Any:
+def our_inputs(ours: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The images or tokens, and the other arguments."""
     device = ours.device
     if "pixel_values" in inputs:
-        dtype = ours.params()[0].dtype
-        images = inputs["pixel_values"].float().numpy()
-        return ours(Tensor.from_data(images, device=device).to_dtype(dtype))
-    tokens = IntTensor.from_data(TEXTS, device=device)
+        images = Tensor.from_data(inputs["pixel_values"].float().numpy(), device=device)
+        return images.to_dtype(ours.params()[0].dtype), {}
     options: dict[str, Any] = {"key_mask": BoolTensor.from_data(REAL, device=device)}
     if "token_type_ids" in inputs:
         options["token_types"] = IntTensor.from_data(TEXTS % 2, device=device)
-    return ours(tokens, **options)
+    return IntTensor.from_data(TEXTS, device=device), options
+
+
+def our_outputs(ours: Any, inputs: dict[str, Any]) -> Any:
+    given, options = our_inputs(ours, inputs)
+    return ours(given, **options)
+
+
+def our_hidden_states(case: Case, ours: Any, inputs: dict[str, Any]) -> Any:
+    given, options = our_inputs(ours, inputs)
+    if issubclass(case.ours, models.Decoder):
+        return ours.hidden(given, **options)[0]
+    if case.ours is models.ResNet:
+        return ours.features(given)[-1]
+    if case.ours is models.Vit:
+        return ours.features(given)
+    return (ours.bert if case.ours is models.BertClassifier else ours)(given, **options)
 
 
 def compared(x: Any) -> Any:
     """What is compared of an output: of sequences the positions that are no padding."""
     array = (x.detach() if hasattr(x, "detach") else x).float()
     array = array.to_numpy() if isinstance(array, Tensor) else array.numpy()
-    return array[REAL] if array.ndim == 3 else array
+    return array[REAL] if array.shape[:2] == REAL.shape and array.ndim == 3 else array
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -228,8 +249,10 @@ def test_outputs_of_the_same_weights_agree(name: str, tmp_path: Path) -> None:
     inputs = their_inputs(case)
     with torch.no_grad():
         expected = compared(their_outputs(case, theirs, inputs))
+        hidden = compared(theirs.base_model(**inputs).last_hidden_state)
     ours = case.ours.from_pretrained(tmp_path / "theirs", device=NumPy)
-    np.testing.assert_allclose(compared(our_outputs(case, ours, inputs)), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(compared(our_outputs(ours, inputs)), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(compared(our_hidden_states(case, ours, inputs)), hidden, rtol=1e-4, atol=1e-4)
 
     ours.save_pretrained(tmp_path / "ours")
     again, info = case.theirs.from_pretrained(tmp_path / "ours", output_loading_info=True, attn_implementation="eager")
@@ -266,7 +289,7 @@ def test_a_training_step_agrees(name: str, tmp_path: Path) -> None:
     labels = np.arange(len(outputs)) % outputs.shape[-1]
     torch.nn.functional.cross_entropy(outputs, torch.tensor(labels)).backward()
 
-    logits = our_outputs(case, ours, inputs)
+    logits = our_outputs(ours, inputs)
     logits = logits[BoolTensor.from_data(REAL, device=Train)] if logits.ndim == 3 else logits
     grads = cross_entropy(logits, IntTensor.from_data(labels, device=Train)).backward()
     gradients = {path: param.value.grad(grads) for path, param in ours.named_params().items()}
@@ -313,10 +336,10 @@ def test_bfloat16_is_as_near_to_float32_as_in_transformers(name: str, tmp_path: 
         exact = compared(their_outputs(case, loaded[torch.float32], inputs))
     ours = case.ours.from_pretrained(tmp_path, device=NumPy)
     assert {str(param.dtype) for param in ours.params()} == {"bfloat16"}
-    error, theirs_error = np.abs(compared(our_outputs(case, ours, inputs)) - exact).max(), np.abs(rounded - exact).max()
+    error, theirs_error = np.abs(compared(our_outputs(ours, inputs)) - exact).max(), np.abs(rounded - exact).max()
     assert error <= max(2 * theirs_error, 2**-6 * np.abs(exact).max()), (error, theirs_error)
     wide = case.ours.from_pretrained(tmp_path, device=NumPy, dtype="float32")
-    np.testing.assert_allclose(compared(our_outputs(case, wide, inputs)), exact, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(compared(our_outputs(wide, inputs)), exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor, nn, record
+from burnpy import Autodiff, IntTensor, Tensor, nn, record
 from burnpy.backend import NumPy
+from burnpy.models import Llama
 from burnpy.optim import Adam
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -88,3 +89,22 @@ def test_steps_are_the_same(tmp_path: Path) -> None:
         loss = (mine(Tensor[Train].from_data(data())) - 1.0).square().mean()
         mine = optim.step(0.01, mine, loss.backward())
         assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_adapters_of_llama_are_read(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
+    sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = transformers.LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2)
+    net = transformers.LlamaForCausalLM(config).eval()
+    net.save_pretrained(tmp_path / "model")
+    settings = peft.LoraConfig(r=3, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)
+    adapted = peft.get_peft_model(net, settings).eval()
+    adapted.save_pretrained(tmp_path / "adapters")
+    tokens = np.array([[3, 1, 4, 1, 5]])
+    wanted = adapted(torch.from_numpy(tokens)).logits.detach().numpy()
+    model = record.from_peft(Llama.from_pretrained(tmp_path / "model", device=NumPy), tmp_path / "adapters")
+    x = IntTensor[NumPy].from_data(tokens)
+    np.testing.assert_allclose(model(x).to_numpy(), wanted, rtol=1e-4, atol=1e-5)
+    record.to_peft(model, tmp_path / "again")
+    again = peft.PeftModel.from_pretrained(adapted.unload(), tmp_path / "again").eval()
+    np.testing.assert_allclose(again(torch.from_numpy(tokens)).logits.detach().numpy(), wanted, rtol=1e-4, atol=1e-5)

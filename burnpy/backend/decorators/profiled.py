@@ -22,7 +22,7 @@ class Profiled(Decorator[I], Generic[I]):
     It goes inside `Autodiff`, which sets the rule whose gradient is being computed: ``Autodiff[Profiled[NumPy]]``.
     The calls are stored in the `Profile` of the ``with`` block, not in the device; outside of a block nothing is
     recorded. A derived operation that the inner backend implements itself is one call, and so is a formula of lists,
-    such as an optimizer's ``adam_step``.
+    such as an optimizer's ``adam_step``; and in a compiled function, each kernel, by the names of its operations.
 
     FLOPs and bytes are computed from shapes and dtypes, see `burnpy.backend.decorators.profile`. Times are the inner
     device's: on the CPU those of each call; on a GPU from events recorded before and after it, without synchronizing.
@@ -47,6 +47,15 @@ class Profiled(Decorator[I], Generic[I]):
     """
 
     word = "times"
+
+    def executor(self) -> Any:
+        """Return what the inner backend offers plans, with each kernel and product timed."""
+        inner = self.inner.executor()
+        if inner is None:
+            return None
+        from burnpy.backend.decorators.profiled_plans import ProfiledExecutor
+
+        return ProfiledExecutor(inner, self.inner)
 
     def wants_rule_context(self) -> bool:
         """Return whether a recording is in progress."""

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.func.branches import while_loop
-from burnpy.func.solvers.outcomes import select
+from burnpy.func.solvers.implicit import is_tracked
+from burnpy.func.solvers.outcomes import is_chosen_by_where, select
 from burnpy.func.solvers.runge_kutta import Step
 from burnpy.tensor.joining import where
 
@@ -100,6 +101,8 @@ class AdaptiveMethod:
         new = self.step(self.f, s.t, s.y, s.slope, h)
         ratio = self._norm(new.error.detach(), s.y.detach(), new.y.detach())
         ok = ratio <= 1.0
+        if is_tracked(new.y) and is_chosen_by_where(ok, (s.t,)):
+            new = self._harmless(ok, s, h)
         usable = ratio == ratio  # no NaN
         root = (ratio.maximum(1e-30).log() * (-1.0 / self.order)).exp()  # which kernels have, unlike powers
         factor = where(usable, (root * SAFETY).clamp(LEAST, MOST), LEAST)
@@ -119,6 +122,14 @@ class AdaptiveMethod:
         t, y, slope, before, *rest = select(ok, taken, old)
         dense, (event, accepted, rejected, growth) = rest[:-4], rest[-4:]
         return State(t, y, slope, size, before, tuple(dense), event, accepted, rejected, growth, status)
+
+    def _harmless(self, ok: Any, s: State, h: Any) -> Step:
+        """Return the step again, but next to none where it is rejected.
+
+        There its gradient is multiplied by 0, and would be NaN if the step led to values that are not finite.
+        """
+        t, y, slope = [where(ok, x, x.detach()) for x in (s.t, s.y, s.slope)]
+        return self.step(self.f, t, y, slope, where(ok, h, h.detach() * 1e-6))
 
     def _norm(self, x: Any, y: Any, end: Any = None) -> Any:
         """Return the root mean square of a vector, in units of the tolerances."""

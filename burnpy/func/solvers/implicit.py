@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from burnpy.autodiff.modes import no_grad
@@ -38,9 +38,17 @@ def implicit(f: Callable[[Any], Any], x: Any, depends: Any) -> Any:
 
 def is_differentiated(x: Any) -> bool:
     """Return whether a tensor is tracked, or has a tangent, on any level of its device."""
+    return any(getattr(x, "tangent", None) is not None for x in _values(x)) or is_tracked(x)
+
+
+def is_tracked(x: Any) -> bool:
+    """Return whether a tensor is tracked, for gradients in reverse, on any level of its device."""
+    return any(getattr(x, "node", None) is not None for x in _values(x))
+
+
+def _values(x: Any) -> Iterator[Any]:
+    """Yield the primitive of a tensor, and those beneath it."""
     device, primitive = x._device, x._primitive
     while device.differentiates:
-        if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
-            return True
+        yield primitive
         primitive, device = getattr(primitive, "value", primitive), device.inner
-    return False

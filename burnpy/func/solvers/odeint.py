@@ -185,7 +185,7 @@ def _fixed(f: Callable[..., Any], flat: FlatTree, times: Any, substeps: int, che
     taken = times[0].detach() * 0.0 + float((times.shape[0] - 1) * substeps)
     if check_errors:
         refuse_failure(status, _CAUSES, [times[-1], taken, times[-1] - times[0]])
-    return OdeSolution(times, flat.tree(ys), taken.int(), (taken * 0.0).int(), fine, ~(fine | True))
+    return OdeSolution(times, flat.tree(ys), taken.int(), (taken * 0.0).int(), fine, taken < 0.0)
 
 
 def _times(t: Any, flat: FlatTree) -> Any:

@@ -37,13 +37,17 @@ def largest(x: Any) -> Any:
     return x.abs().max() if x.shape[0] else x.sum()
 
 
+def is_chosen_by_where(condition: Any, others: Sequence[Any] = ()) -> bool:
+    """Return whether the value of a bool cannot be read, so that what it chooses between is computed all the same."""
+    return recorder_of(base_for("where", (condition, *others))) is not None or differs_between_examples(condition)
+
+
 def select(condition: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
     """Return the tensors ``new`` if a bool is True, else ``old``.
 
     Its value is read where it can be, so that what is not taken has no part in derivatives. Otherwise `where` chooses.
     """
-    recorded = recorder_of(base_for("where", (condition, *new, *old))) is not None
-    if recorded or differs_between_examples(condition):
+    if is_chosen_by_where(condition, (*new, *old)):
         return [x if x is y else where(condition, x, y) for x, y in zip(new, old, strict=True)]
     return list(new if condition.item() else old)
 

@@ -18,12 +18,15 @@ from burnpy.interop.onnx.graph import Graph, GraphNode
 from burnpy.interop.onnx.operators.table import OPERATORS, Bound, parameter_of, tensor
 from burnpy.interop.onnx.patterns import joined
 
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+"""The domains of the operators that are read."""
+
 OLDEST, DEEPEST, MOST = 7, 32, 10**6
 """The first opset that is read, the depth of nested graphs and the number of nodes up to which files are read."""
 
 MODULES = (
-    *("attention", "control", "elementwise", "indexing", "losses", "normalization", "quantization", "recurrence"),
-    *("reductions", "resizing", "shapes", "signals", "windows"),
+    *("attention", "classical", "control", "elementwise", "indexing", "losses", "normalization", "quantization"),
+    *("recurrence", "reductions", "resizing", "shapes", "signals", "windows"),
 )
 """The modules of operators."""
 
@@ -60,13 +63,13 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     try:
         graph, arrays = _Reader(onnx, opset, folder, shown).main(proto.graph)
+        marked = json.loads({entry.key: entry.value for entry in proto.metadata_props}.get(BUFFERS, "[]"))
+        statistics = [n for node in graph.all_nodes() if node.kind == "BatchNormalization" for n in node.inputs[3:5]]
+        return graph, arrays, arrays.keys() & {*marked, *statistics}
     except LoadingError:
         raise
     except Exception as error:  # as of a damaged tensor
         raise LoadingError(f"load() cannot read {shown}, which is damaged: {_first_line(error)}") from None
-    marked = {entry.key: entry.value for entry in proto.metadata_props}.get(BUFFERS, "")
-    statistics = [name for node in graph.all_nodes() if node.kind == "BatchNormalization" for name in node.inputs[3:5]]
-    return graph, arrays, {name for name in arrays if name in statistics or json.dumps(name) in marked}
 
 
 def _first_line(error: Exception) -> str:
@@ -120,6 +123,8 @@ class _Reader:
         """
         arrays = {entry.name: self._array(entry) for entry in proto.initializer}
         graph = self._graph(proto, {}, 0)
+        if not all(isinstance(name, str) for name in (*self.used, *arrays, *graph.inputs)):
+            raise LoadingError(f"load() cannot read {self.shown}, which is damaged: a name is no text")
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
@@ -152,7 +157,7 @@ class _Reader:
             raise LoadingError(f"load() cannot read {self.shown}: it has more than {MOST} nodes")
         kind = proto.op_type
         where = f"{kind} ({proto.name or ', '.join(proto.output)})"
-        found = OPERATORS.get(kind) if proto.domain in ("", "ai.onnx") else None
+        found = OPERATORS.get(kind) if proto.domain in DOMAINS else None
         if found is None:
             near = get_close_matches(kind, OPERATORS, 1, 0.9)
             domain = f" of the domain {proto.domain}" if proto.domain not in ("", "ai.onnx") else ""

@@ -318,7 +318,7 @@ class Writer:
         return (results,) if alone else results
 
     def _elementwise(self, kind: str, operands: Sequence[Any]) -> str:
-        """Write an operator of operands, cast to one dtype; arithmetic of small ints is that of int64, wrapped."""
+        """Write an operator of operands, cast to one dtype; arithmetic of small ints is done in int64, and wraps."""
         dtype = common_dtype(*operands)
         if dtype.kind not in "iu" or dtype.itemsize > 2 or kind not in ARITHMETIC:
             return str(self.node(kind, *[self.cast(x, dtype) for x in operands]))

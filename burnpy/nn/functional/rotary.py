@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -68,12 +68,15 @@ def rotary_encoding(
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     above_zero("rotary_encoding", base=base)
-    cos, sin = _tables_of(x, offset, length, base, scaling)
+    size = x.shape[-1]
+    if not size:
+        return x
+    cos, sin = _tables_of(x, offset, length, _Angles(size, float(base), interleaved, scaling))
     if interleaved:
-        even, odd = x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2).unbind(-1)
-        return stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
-    low, high = x.chunk(2, -1) if x.shape[-1] else (x, x)
-    return cat([low * cos - high * sin, low * sin + high * cos], -1)
+        others = x.reshape(*x.shape[:-1], size // 2, 2).flip(-1).reshape(x.shape)
+    else:
+        others = cat([x[..., size // 2 :], x[..., : size // 2]], -1)
+    return x * cos + others * sin
 
 
 @explained
@@ -102,14 +105,24 @@ def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0)
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"positional_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     above_zero("positional_encoding", base=base)
-    cos, sin = _tables_of(x, whole("positional_encoding", "offset", offset), None, base, None)
-    return x + stack([sin, cos], -1).reshape(x.shape[-2:])
+    angles = _Angles(x.shape[-1], float(base), True, None)
+    cos, sin = _tables_of(x, whole("positional_encoding", "offset", offset), None, angles)
+    return x + stack([sin[:, 1::2], cos[:, 1::2]], -1).reshape(x.shape[-2:])
+
+
+class _Angles(NamedTuple):
+    """The settings of an encoding."""
+
+    size: int  #: E
+    base: float
+    interleaved: bool
+    scaling: RotaryScaling | None
 
 
 def _tables_of(
-    x: Tensor[B], offset: int | IntTensor[B], length: int | None, base: float, scaling: RotaryScaling | None
+    x: Tensor[B], offset: int | IntTensor[B], length: int | None, angles: _Angles
 ) -> tuple[Tensor[B], Tensor[B]]:
-    """Return the cosines and sines for x, (T, E / 2) or (N, 1, …, T, E / 2)."""
+    """Return the factors of the elements of x and of their partners, (T, E) or (N, 1, …, T, E)."""
     count, size = x.shape[-2:]
     if isinstance(offset, IntTensor):
         if length is None:
@@ -122,16 +135,16 @@ def _tables_of(
                 f"rotary_encoding() got offsets of shape {offset.shape} for x of shape {x.shape}; expected () or "
                 f"{x.shape[:1]}, one for each example"
             )
-        tables = _tables(x.device, x.dtype, size, float(base), scaling, length, 0, _room(length))
+        tables = _tables(x, angles, length, 0, _room(length))
         steps = IntTensor.arange(0, count, device=offset.device)
         positions = (offset.unsqueeze(-1) + steps if offset.ndim else offset + steps).clamp(0, length - 1)
-        form = (offset.shape[0], *(1,) * (x.ndim - 3), count, size // 2) if offset.ndim else (count, size // 2)
+        form = (offset.shape[0], *(1,) * (x.ndim - 3), count, size) if offset.ndim else (count, size)
         cos, sin = [table[positions].reshape(form) for table in tables]
         return cos, sin
     first = whole("rotary_encoding", "offset", offset)
     known = first + count if length is None else length
     start = min(first, 0)
-    tables = _tables(x.device, x.dtype, size, float(base), scaling, known, start, _room(first + count))
+    tables = _tables(x, angles, known, start, _room(first + count))
     cos, sin = [table[first - start : first - start + count] for table in tables]
     return cos, sin
 
@@ -141,22 +154,28 @@ def _room(length: int) -> int:
     return max(64, 1 << (length - 1).bit_length())
 
 
-def _tables(
-    device: B, dtype: DType, size: int, base: float, scaling: RotaryScaling | None, length: int, start: int, stop: int
-) -> tuple[Tensor[B], Tensor[B]]:
-    """Return the cosines and sines of the positions from ``start`` to ``stop``, each (stop - start, size / 2)."""
-    plain: Any = innermost(device)
-    seen = 0 if scaling is None else scaling.seen(length)
-    cos, sin = _made(plain.inner if plain.records else plain, dtype, size, base, scaling, seen, start, stop)
-    return cos.to_device(device), sin.to_device(device)
+def _tables(x: Tensor[B], angles: _Angles, length: int, start: int, stop: int) -> tuple[Tensor[B], Tensor[B]]:
+    """Return the tables of the positions from ``start`` to ``stop`` on the device of x."""
+    plain: Any = innermost(x.device)
+    seen = 0 if angles.scaling is None else angles.scaling.seen(length)
+    cos, sin = _made(plain.inner if plain.records else plain, x.dtype, angles, seen, start, stop)
+    return cos.to_device(x.device), sin.to_device(x.device)
 
 
 @lru_cache(64)
 def _made(
-    device: Any, dtype: DType, size: int, base: float, scaling: RotaryScaling | None, seen: int, start: int, stop: int
+    device: Any, dtype: DType, angles: _Angles, seen: int, start: int, stop: int
 ) -> tuple[Tensor[Any], Tensor[Any]]:
-    """Make the tables on a plain device, where all layers of a model find them again."""
-    scale = scaling or RotaryScaling()
-    angles = np.outer(np.arange(start, stop, dtype=np.float64), scale.frequencies(size, base, seen))
-    cos, sin = [Tensor.from_data((f(angles) * scale.amplitude).astype(dtype), device=device) for f in (np.cos, np.sin)]
-    return cos, sin
+    """Make the tables, (stop - start, E), on a plain device, where all layers of a model find them again.
+
+    The first of a pair, (x, y), becomes x cos - y sin, the second y cos + x sin: each is multiplied by the cosine, and
+    its partner by the sine with the sign here.
+    """
+    scale = angles.scaling or RotaryScaling()
+    turns = np.outer(np.arange(start, stop, dtype=np.float64), scale.frequencies(angles.size, angles.base, seen))
+    cos, sin = np.cos(turns) * scale.amplitude, np.sin(turns) * scale.amplitude
+    pairs = [np.stack(pair, -1 if angles.interleaved else 1) for pair in ((cos, cos), (-sin, sin))]
+    first, second = [
+        Tensor.from_data(pair.reshape(len(turns), angles.size).astype(dtype), device=device) for pair in pairs
+    ]
+    return first, second

@@ -8,11 +8,11 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
 from burnpy.nn.attention_masks import both_allow, joined_masks
 from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Initializer, XavierUniform
 from burnpy.nn.key_value_cache import KeyValueCache, check_cache, check_kept
+from burnpy.nn.layers.attention_projections import AttentionProjections
 from burnpy.nn.layers.dense import Linear
-from burnpy.nn.module import Module, rebound
+from burnpy.nn.module import rebound
 from burnpy.nn.rotary_scaling import DynamicScaling
 from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import explained
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Bools
 
 
-class MultiHeadAttention(Module[B]):
+class MultiHeadAttention(AttentionProjections[B]):
     """Multi-head attention on projections of queries, keys and values, with an output projection.
 
     The batch dimension comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the
     transpose of PyTorch's, as is ``out_proj.weight``. With fewer heads of keys or another head size it is narrower or
-    wider. In masks, true means that a query may attend to a key; in PyTorch's layer it means the reverse.
+    wider. In masks, true means that a query may attend to a key; in PyTorch's layer it means the reverse. Where the
+    projections are quantized or adapted, ``q_proj``, ``k_proj`` and ``v_proj`` are layers in place of the matrix.
 
     Args:
         size: the size of input and output vectors.
@@ -116,8 +117,7 @@ class MultiHeadAttention(Module[B]):
         self.dropout = probability(name, dropout)
         shape = (size, (heads + 2 * shared) * each)
         weight = (initializer or XavierUniform())(shape, device=device, generator=generator)
-        self.in_proj_weight = Param(weight)
-        self.in_proj_bias = Param(Tensor.zeros(shape[1:], device=device)) if bias else None
+        self._join(Param(weight), Param(Tensor.zeros(shape[1:], device=device)) if bias else None)
         projection = Linear(heads * each, size, bias=bias and out_bias, device=device, generator=generator)
         self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias and out_bias else projection
 
@@ -271,12 +271,11 @@ class MultiHeadAttention(Module[B]):
                 "empty_cache(compiled=True) leaves the number of positions to the device, and a DynamicScaling depends "
                 "on it; leave compiled= out, or take another scaling"
             )
-        weight = self.in_proj_weight.value
         return KeyValueCache.empty(
             (batch, self._key_heads, capacity, self._head_size),
             padding=padding,
-            dtype=weight.dtype if dtype is None else dtype,
-            device=weight.device,
+            dtype=self._dtype if dtype is None else dtype,
+            device=self.device,
             compiled=compiled,
         )
 
@@ -376,49 +375,6 @@ class MultiHeadAttention(Module[B]):
             enable_gqa=self._key_heads != self.heads,
             **options,
         )
-
-    def _projected(self, x: Tensor[B], start: int = 0, end: int | None = None) -> Tensor[B]:
-        """Project x by the columns of the weight from ``start`` to ``end``: for queries, keys and values in turn."""
-        weight = self.in_proj_weight.value
-        bias = None if self.in_proj_bias is None else self.in_proj_bias.value
-        if start or end is not None:
-            part = slice(start, end)
-            weight, bias = weight[:, part], None if bias is None else bias[part]
-        return linear(x, weight, bias)
-
-    def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
-        """Project keys and values; a single product if both are the same tensor."""
-        wide, narrow = self.heads * self._head_size, self._key_heads * self._head_size
-        if key is value:
-            both, count = self._heads(self._projected(key, wide)), self._key_heads
-            return both[:, :count], both[:, count:]
-        k, v = self._projected(key, wide, wide + narrow), self._projected(value, wide + narrow)
-        return self._heads(k), self._heads(v)
-
-    def _heads(self, x: Tensor[B]) -> Tensor[B]:
-        """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
-        (n, length, size), each = x.shape, self._head_size
-        return x.reshape(n, length, size // each, each).transpose(1, 2)
-
-    @property
-    def _key_heads(self) -> int:
-        """The number of heads of keys and values."""
-        return self.heads if self.key_heads is None else self.key_heads
-
-    @property
-    def _head_size(self) -> int:
-        """The size of the vectors of a head."""
-        return self.size // self.heads if self.head_size is None else self.head_size
-
-    @property
-    def size(self) -> int:
-        """The size of input and output vectors."""
-        return self.in_proj_weight.shape[0]
-
-    @property
-    def bias(self) -> bool:
-        """True if the projections have a bias."""
-        return self.in_proj_bias is not None
 
     def torch_names(self) -> dict[str, str]:
         """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""

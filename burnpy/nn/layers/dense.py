@@ -8,7 +8,7 @@ from burnpy.nn.argument_checks import positive
 from burnpy.nn.empty_weights import is_filled
 from burnpy.nn.functional.dense import bilinear, embedding, linear, padding_row
 from burnpy.nn.functional.quantization import QuantizedDType
-from burnpy.nn.init import Initializer, Normal, around_zero
+from burnpy.nn.init import Initializer, Normal, Zeros, around_zero
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
@@ -83,6 +83,13 @@ class Linear(Module[B]):
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
+
+
+def linear_of(weight: Param[B], bias: Param[B] | None) -> Linear[B]:
+    """Return a linear layer of a weight (in, out) and a bias (out,)."""
+    inputs, outputs = weight.shape
+    empty = Linear(inputs, outputs, bias=False, device=weight.device, initializer=Zeros())
+    return empty.replace(weight=weight, bias=bias)
 
 
 class Bilinear(Module[B]):

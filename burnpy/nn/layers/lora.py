@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.argument_checks import above_zero, positive, probability
 from burnpy.nn.functional.dropping import dropout as dropped
-from burnpy.nn.init import Zeros, around_zero
-from burnpy.nn.layers.dense import Linear
+from burnpy.nn.init import around_zero
+from burnpy.nn.layers.dense import Linear, linear_of
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.module_paths import Where, selected
+from burnpy.nn.module_paths import Where
+from burnpy.nn.transform import divided, own_paths
 from burnpy.nn.tree import Rebuild
 from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import explained
@@ -88,9 +89,7 @@ class Lora(Module[B]):
         """Return a linear layer, not frozen, whose weight is the layer's, as floats, plus the product."""
         linear = self.layer
         if isinstance(linear, QuantizedLinear):
-            sizes, weight = (linear.in_features, linear.out_features), Param(linear.dequantized())
-            empty = Linear(*sizes, bias=False, initializer=Zeros(), device=weight.device)
-            linear = empty.replace(weight=weight, bias=linear.bias)
+            linear = linear_of(Param(linear.dequantized()), linear.bias)
         product = self.lora_a.value.detach() * (self.alpha / self.rank) @ self.lora_b.value.detach()
         return linear.require_grad().map(lambda weight: weight + product, "weight")
 
@@ -150,16 +149,14 @@ def add_lora(
     >>> [path for path, param in adapted.named_params().items() if not param.frozen]
     ['0.lora_a', '0.lora_b']
     """
-    chosen = {id(variable) for variable in selected(model, where, "add_lora()").values()}
+    model, chosen = divided(model, where, "add_lora()")
 
     def adapted(path: str, module: Any) -> Any:
         if isinstance(module, Lora):
             raise ArgumentError(
                 f"add_lora() got a model with adapters, such as {path or 'itself'}; merge_lora() it first"
             )
-        if not isinstance(module, (Linear, QuantizedLinear)) or chosen.isdisjoint(
-            map(id, module._variables().values())
-        ):
+        if not isinstance(module, (Linear, QuantizedLinear)) or chosen.isdisjoint(own_paths(path, module)):
             return None
         if not path:
             raise ArgumentError(

@@ -103,5 +103,5 @@ row(
         (x(0, 3), x(2), 1, "backward"),
         (Large((2, 3000)), Large((64,)), 1, "backward"),
     ],
-    loose=8,
+    loose=16,  # transforms differ in the order of sums
 )

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from burnpy import Tensor, compiled, errors, func
 from burnpy.backend import NumPy
 from burnpy.func.captured import captured
 from burnpy.nn import Linear, Module
+from tests.rows import every_row
 
 X = Tensor[NumPy].from_data([1.0])
 NUMBER = 2.0
@@ -160,6 +162,30 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[], None]]] = {
 }  # fmt: skip
 
 
+ARRAYS: dict[str, Any] = {
+    "float64": np.array([1.0, np.nan]),
+    "bfloat16": np.ones((2, 3), bfloat16),
+    "0-d": np.zeros(()),
+    "in Fortran's order": np.ones((3, 2), order="F"),
+    "of a slice": np.ones((4, 3))[::2, 1:],
+    "of text": np.array(["a", "b"]),
+    "of dates": np.zeros(2, "datetime64[s]"),
+    "of objects": np.array([1, "a"], object),
+}
+
+
+@every_row("name", ARRAYS)
+def test_arrays_are_compared_by_their_elements(name: str) -> None:
+    x = ARRAYS[name]
+    state = captured(lambda y: (y, x))
+    assert state.holds()
+    x[...] = x[...]
+    assert state.holds()
+    x.flat[0] = 2
+    assert not state.holds()
+    assert captured(lambda y: (y, np.empty((0, 3)))).holds()
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_makes_another_plan(name: str) -> None:
     set_number(2.0)
@@ -218,6 +244,35 @@ def test_equal_values_keep_the_plan() -> None:
     settings["unused"] = 1  # a dict is compared as a whole
     f(X)
     assert len(f.plans) == 2
+
+
+def test_arrays_are_compared_as_long_as_they_can_change() -> None:
+    whole = np.array([2.0, 3.0], np.float32)
+    part, own, shared = whole[:1], np.array([2.0], np.float32), memoryview(bytearray(b"ab"))
+    part.flags.writeable = own.flags.writeable = False
+    strange = np.frombuffer(shared, np.uint8)
+    f = compiled(lambda x: x * float(part[0]) * float(own[0]) * float(strange[0]))
+    assert f(X).tolist() == [2.0 * 2.0 * 97.0]
+    whole[0] = 5.0  # whose memory a read-only array shows
+    assert f(X).tolist() == [5.0 * 2.0 * 97.0]
+    own.flags.writeable = True
+    own[0] = 3.0
+    assert f(X).tolist() == [5.0 * 3.0 * 97.0]
+    shared[0] = 98
+    assert f(X).tolist() == [5.0 * 3.0 * 98.0]
+    assert len(f.plans) == 4
+    reads: list[int] = []
+
+    class Counted(np.ndarray):
+        def tobytes(self, order: Any = "C") -> bytes:
+            reads.append(1)
+            return super().tobytes(order)
+
+    large = np.ones(1000, np.float32).view(Counted)
+    large.base.flags.writeable = large.flags.writeable = False  # type: ignore[union-attr]
+    g = compiled(lambda x: x * float(large[0]))
+    assert g(X).tolist() == g(X).tolist() == [1.0]
+    assert not reads
 
 
 def test_what_the_function_does_not_read_is_not_compared() -> None:

@@ -163,6 +163,28 @@ class TestPlans:
 
 
 class TestTrees:
+    @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])
+    def test_plans_keep_no_tensor_of_arguments_and_results_alive(self, device: Any) -> None:
+        f: Any = compiled(lambda model, x: (model.map(lambda v: v * 2.0), model(x).sum().detach()))
+        model = Sequential(Linear(3, 4, device=device), BatchNorm(4, device=device))
+        x = Tensor.ones((5, 3), device=device)
+
+        def arrays(model: Any) -> list[Any]:
+            found = [v.value._primitive for v in model.named_params().values()]
+            return [weakref.ref(getattr(x, "value", x)) for x in found]
+
+        first = arrays(model)
+        new, _ = f(model, x)
+        second = arrays(new)
+        del model
+        new, _ = f(new, x)
+        new, total = f(new, x)
+        gc.collect()
+        assert all(ref() is None for ref in first + second)
+        assert len(first) == 4
+        assert f(new, x)[1].shape == total.shape == ()
+        assert len(f.plans) == 1
+
     def test_results_of_all_kinds(self) -> None:
         @compiled
         def f(x: Any, index: Any, mask: Any, name: str) -> dict[str, Any]:
@@ -404,6 +426,10 @@ class TestLayouts:
         for found, expected in zip(f(x, weight, bias), layer(x, weight, bias), strict=True):
             np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
         assert "matmul_nt" in str(f.plans[0])
+        steps: Any = lambda w, x, y: func.scan(lambda c, row: (c @ w + row, c.sum()), x, y)  # noqa: E731
+        square = Tensor[NumPy].from_data(readonly(rng.normal(size=(3, 3))).T, copy=False)
+        looped, expected = compiled(steps)(square, x[0], x[0]), steps(square, x[0], x[0])
+        np.testing.assert_allclose(looped[0].to_numpy(), expected[0].to_numpy(), rtol=1e-12)
         for found, expected in zip(f(x, weight + 0.0, bias), layer(x, weight, bias), strict=True):
             np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-12)
 

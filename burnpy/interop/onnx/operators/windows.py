@@ -102,7 +102,8 @@ def conv_transpose(
         grown = [size * s for size, s in zip(x.shape[2:], w.stride, strict=True)]
         target = grown if output_shape is None else list(output_shape)[-n:]
         cut = [a - b for a, b in zip(whole, target, strict=True)]
-        low = [c - c // 2 if auto_pad == "SAME_LOWER" else c // 2 for c in cut]
+        low = [c // 2 if auto_pad == "SAME_UPPER" else c - c // 2 for c in cut]
+        low = [max(part, 0) for part in low]
         high = [c - a for c, a in zip(cut, low, strict=True)]
     f = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)[n - 1]
     settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": group}
