@@ -124,14 +124,16 @@ def _on_level(level: Any, x: TensorBase[Any]) -> TensorBase[Any]:
 def stays_beneath(level: Any) -> bool:
     """Return whether a loop on a level of a derivative is one on the device beneath, over values and their tangents.
 
-    So it is if a level of `vmap` is further beneath, in forward mode, and in reverse where nothing is recorded.
+    So it is in forward mode if there are further levels, and in reverse above a level of `vmap` if nothing is recorded.
     """
     if not isinstance(level, (Autodiff, Forward)) or not level.level:
         return False
+    if isinstance(level, Forward):
+        return bool(level.inner.differentiates)
     device: Any = level.inner
     while device.differentiates and not device.lifts_discrete:
         device = device.inner
-    return bool(device.differentiates) and (isinstance(level, Forward) or _is_silent(level))
+    return bool(device.differentiates) and _is_silent(level)
 
 
 def _is_silent(level: Any) -> bool:

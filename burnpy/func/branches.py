@@ -106,7 +106,8 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
         ArgumentError: the structure of the state changes.
         ShapeError, DTypeError, KindError: a leaf changes its shape, dtype or kind, or is no tensor; or the condition is
             no single bool.
-        RecordingError: a compiled function differentiates it twice, or in reverse with steps that draw random numbers.
+        RecordingError: a compiled function differentiates it again after reverse mode, or in reverse inside of `vmap`,
+            or with steps that draw random numbers.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -30,10 +30,9 @@ from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("cond")
-SEVERAL = (
-    "a compiled function differentiates {}() on several levels, as second derivatives do, or in reverse inside of "
-    "vmap(); differentiate the sum of vmap(f) for the latter, choose between values with burnpy.where(), or repeat "
-    "with func.scan()"
+_SEVERAL = (
+    "a compiled function differentiates cond() on several levels, as second derivatives do; choose between values with "
+    "burnpy.where()"
 )
 
 
@@ -56,10 +55,10 @@ def recorded_cond(
     try:
         sides = [_Side(f, device, operands, structure) for f in branches]
     except UnsupportedLevelsError:
-        raise RecordingError(SEVERAL.format("cond")) from None
+        raise RecordingError(_SEVERAL) from None
     levels = {side.call.level for side in sides} - {None}
     if len(levels) > 1:
-        raise RecordingError(SEVERAL.format("cond"))
+        raise RecordingError(_SEVERAL)
     level = next(iter(levels), None)
     chosen = predicate._primitive
     outs: list[Any]

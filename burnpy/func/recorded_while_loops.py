@@ -24,11 +24,15 @@ from burnpy.func.nested_calls import (
     recorder_of,
     tangent_of,
 )
-from burnpy.func.recorded_branches import SEVERAL
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("while_loop")
+_SEVERAL = (
+    "a compiled function differentiates while_loop() on several levels, the innermost in reverse, as in "
+    "func.hessian(f), or inside of vmap(); use func.hessian(f, mode='forward-over-forward'), or differentiate the sum "
+    "of vmap(f)"
+)
 
 
 def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
@@ -54,7 +58,7 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
                 break
             forced |= moved
     except UnsupportedLevelsError:
-        raise RecordingError(SEVERAL.format("while_loop")) from None
+        raise RecordingError(_SEVERAL) from None
     if isinstance(level, Forward):
         primitives = loop.pushed(level)
     elif any(out.root is not None for out in loop.left):

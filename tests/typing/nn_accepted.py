@@ -19,6 +19,7 @@ from burnpy.nn import (
     KeyValueCache,
     LayerNorm,
     Linear,
+    Lora,
     Lstm,
     LstmState,
     MaxPool2d,
@@ -26,12 +27,18 @@ from burnpy.nn import (
     MseLoss,
     MultiHeadAttention,
     Param,
+    QuantizationError,
+    QuantizedLinear,
     Relu,
     Sequential,
     Stateless,
     TransformerDecoder,
     TransformerEncoder,
+    WeightNorm,
+    add_lora,
     functional,
+    merge_lora,
+    quantization_error,
     rebound,
     stepped,
 )
@@ -248,3 +255,18 @@ assert_type(CrossEntropyLoss()(vectors[:, 0], labels), Tensor[Autodiff[NumPy]])
 MultiHeadAttention(6, 2, device=Train)(vectors, mask=BoolTensor[NumPy].ones((3, 3)), key_mask=tokens == 0)
 assert_type(Lstm(6, 5, device=Train)(vectors, lengths=labels + 1)[0], Tensor[Autodiff[NumPy]])
 assert_type(functional.multi_margin_loss(vectors[:, 0], labels), Tensor[Autodiff[NumPy]])
+
+# Quantized and adapted models stay of their class.
+row = Tensor[Train].ones((1, 2))
+whole = Sequential(Linear(2, 3, device=Train), Relu())
+small = assert_type(whole.quantized("int8"), Sequential[Train])
+assert_type(quantization_error(whole, small, row), QuantizationError)
+adapted = assert_type(add_lora(small, "0", rank=1), Sequential[Train])
+assert_type(merge_lora(adapted), Sequential[Train])
+of_ints = QuantizedLinear(Linear(2, 3, device=Train), "int8")
+assert_type(of_ints.valid(), QuantizedLinear[Infer])
+lora = Lora(of_ints, 1)
+assert_type(lora(row), Tensor[Train])
+assert_type(lora.valid()(row.inner()), Tensor[Infer])
+assert_type(lora.merged(), Linear[Train])
+assert_type(WeightNorm(Linear(2, 3, device=Train)).valid()(row.inner()), Tensor[Infer])

@@ -100,3 +100,8 @@ def assigning_the_value_of_a_parameter() -> None:
 def a_loss_of_two_backends() -> None:
     """tensors on"""
     MseLoss()(x, x.inner())  # E
+
+
+def a_model_with_ints_of_another_size() -> None:
+    """expected 'int8' or 'int4'"""
+    Sequential(plain).quantized("int5")  # E

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from burnpy.backend.dtypes import float32, float64, uint8
+from burnpy.backend.dtypes import float32, float64, int8, uint8
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
 from burnpy.backend.operations.quantization import dequantized
 from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive_int
@@ -137,7 +137,8 @@ def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tens
     ints = _ints("quantized_linear", scale, weight)
     _check("quantized_linear", x.shape, ints, scale.shape, None if bias is None else bias.shape)
     device: Any = x._device
-    product = x._like(device.quantized_matmul(x.to_dtype(scale.dtype)._primitive, ints, scale._primitive))
+    p, s = x._primitive, scale._primitive
+    product = x._like(device.quantized_matmul(p if p.dtype == s.dtype else device.cast(p, s.dtype), ints, s))
     return product if bias is None else product + bias
 
 
@@ -154,7 +155,7 @@ def _check(operation: str, x: Shape | None, ints: Any, scale: Shape, bias: Shape
         ShapeError: the shapes do not match.
         DTypeError: the ints are neither int8 nor uint8.
     """
-    if ints.dtype.name not in ("int8", "uint8"):
+    if ints.dtype != int8 and ints.dtype != uint8:
         raise DTypeError(f"{operation}() got ints of {ints.dtype}; quantize() makes int8, or uint8 for 4 bits")
     shape = ints.shape
     if len(shape) != 2 or len(scale) != 2 or scale[0] != shape[0] or not scale[1] or shape[1] % scale[1]:

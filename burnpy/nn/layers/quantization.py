@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from burnpy.backend.dtypes import int8
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
 from burnpy.nn.module import Module, rebound
@@ -69,7 +70,7 @@ class QuantizedLinear(Module[B]):
     @property
     def weight_dtype(self) -> QuantizedDType:
         """The size of the ints."""
-        return "int8" if self.weight.dtype.name == "int8" else "int4"
+        return "int8" if self.weight.dtype == int8 else "int4"
 
     @property
     def in_features(self) -> int:
