@@ -27,8 +27,6 @@ Complex = tuple[Vector, Vector]
 _MOST = 4096
 """The size of a frame up to which the buffers of all frames of a vector stay in the cache."""
 _ODD_FACTORS = (3, 5, 7)
-_LINE = 64
-"""The size of a line of the cache in bytes, at which buffers begin."""
 
 
 def spectra_of_frames(x: Any, window: Any, step: int, factor: float) -> Any:
@@ -65,18 +63,10 @@ def _transform(
     frequencies = out.shape[1]
 
     def work(begin: int, end: int) -> None:
-        kernel((x, out, *table, *_buffers(2 * frequencies * width, x.dtype)), sizes, begin, end)
+        buffers = np.empty((2, 2 * frequencies * width), x.dtype)
+        kernel((x, out, *table, *buffers), sizes, begin, end)
 
     shared(work, -(-sizes[0] // width), width * frequencies * 16)
-
-
-def _buffers(length: int, dtype: Any) -> tuple[Any, Any]:
-    """Return two arrays that begin at a line of the cache."""
-    line = _LINE // dtype.itemsize
-    whole = -(-length // line) * line
-    memory = np.empty(2 * whole + line, dtype)
-    first = -memory.__array_interface__["data"][0] % _LINE // dtype.itemsize
-    return memory[first : first + whole], memory[first + whole :]
 
 
 def _factors(size: int) -> list[int] | None:

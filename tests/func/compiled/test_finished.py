@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,9 +49,17 @@ FOLLOWING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("following", FOLLOWING)
-@pytest.mark.parametrize("name", LAYERS)
+QUICK = ("few channels", "many channels")
+"""The layers that are followed by all of `FOLLOWING` in each run of the tests; others are in the long one."""
+
+
+def cases() -> Iterator[Any]:
+    for name, following, dtype in product(LAYERS, FOLLOWING, ("float32", "float64")):
+        quick = dtype == "float32" and (name in QUICK or following == "norm, sum, relu")
+        yield pytest.param(name, following, dtype, marks=() if quick else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("name", "following", "dtype"), [*cases()])
 def test_convolutions(name: str, following: str, dtype: str) -> None:
     make, shape = LAYERS[name]
     convolution, f = make(dtype), FOLLOWING[following]
