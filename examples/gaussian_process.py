@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from burnpy import Autodiff, Gradients, Tensor, linalg
 from burnpy.backend import Backend, NumPy
+from burnpy.distributions import MultivariateNormal
 from burnpy.optim import LBfgs
 from pictures import draw_process
 
@@ -58,9 +59,8 @@ def factor(parameters: Mapping[str, Tensor[B]], t: Tensor[B]) -> Tensor[B]:
 
 def log_likelihood(parameters: Mapping[str, Tensor[B]], t: Tensor[B], y: Tensor[B]) -> Tensor[B]:
     """The logarithm of the density of observations y, (n,), at times t, the process itself integrated out; 0-d."""
-    lower = factor(parameters, t)
-    whitened = linalg.solve_triangular(lower, y.unsqueeze(1), upper=False)
-    return -0.5 * whitened.square().sum() - lower.diagonal().log().sum() - 0.5 * len(t) * math.log(2.0 * math.pi)
+    process = MultivariateNormal(y.zeros_like(), scale_tril=factor(parameters, t), validate=False)
+    return process.log_prob(y)
 
 
 def predicted(

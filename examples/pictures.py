@@ -208,3 +208,28 @@ def draw_private(curve: Sequence[tuple[float, float]], images: Array, titles: Se
         tile.set(xticks=[], yticks=[])
         tile.set_title(title, fontsize=8)
     return saved(picture, path)
+
+
+def draw_chains(chains: Array, names: Sequence[str], means: Array, spreads: Array, path: Path) -> Path:
+    """Draw the samples of each parameter as a histogram for each chain, over its exact mean and deviation.
+
+    Args:
+        chains: the samples, (chains, n, parameters).
+        names: the parameters.
+        means: their exact means.
+        spreads: their exact standard deviations.
+        path: the file to write.
+    """
+    columns = 4
+    rows = -(-len(names) // columns)
+    picture = figure(12, 2.3 * rows)
+    for k, axes in enumerate(picture.subplots(rows, columns).flat):
+        if k >= len(names):
+            axes.set_axis_off()
+            continue
+        for chain in chains[:, :, k]:
+            axes.hist(chain, bins=40, density=True, histtype="step", linewidth=0.8)
+        axes.axvline(means[k], color="k")
+        axes.axvspan(means[k] - spreads[k], means[k] + spreads[k], color="0.9", zorder=0)
+        axes.set(title=names[k], yticks=[])
+    return saved(picture, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ class NumPyPrograms(ArrayBackend):
         return list(self._call(_run, super().run, program, xs, numbers))
 
     def fuses(self, xs: Sequence[Any]) -> bool:
-        return xs[0].size >= LEAST and alike(xs) and kernels_enabled()
+        """Also of arrays with one element beside others of one shape, which a kernel reads once."""
+        large = [x for x in xs if x.size > 1]
+        return bool(large) and large[0].size >= LEAST and alike(large) and _one_dtype(xs) and kernels_enabled()
 
     def executor(self) -> NumPyExecutor | None:
         if not kernels_enabled():
@@ -35,11 +38,28 @@ class NumPyPrograms(ArrayBackend):
         return NumPyExecutor()
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
-        kernel = formula_kernel(formula, xs, len(numbers)) if xs[0].size >= LEAST and alike(xs) else None
+        if xs[0].size >= LEAST and alike(xs):
+            kernel = formula_kernel(formula, xs, len(numbers))
+            if kernel is not None:
+                shapes = (xs[0].shape,) * len(kernel.program.outputs)
+                return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
+        elif self.fuses(xs):
+            return self._fused_with_singles(formula, xs, numbers)
+        return super().fused(formula, xs, numbers)
+
+    def _fused_with_singles(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]) -> tuple[Any, ...]:
+        """Compute a formula of arrays of one shape, a row of the kernel, and of arrays with one element beside it."""
+        singles = tuple([k for k, x in enumerate(xs) if x.size == 1])
+        kernel = formula_kernel(formula, xs, len(numbers), singles)
         if kernel is None:
             return super().fused(formula, xs, numbers)
-        shapes = (xs[0].shape,) * len(kernel.program.outputs)
-        return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
+        shape = next(x.shape for x in xs if x.size > 1)
+        outs = kernel(xs, numbers, 1, math.prod(shape))
+        return tuple([out.reshape(shape if out.size > 1 else ()) for out in outs])
+
+
+def _one_dtype(xs: Sequence[Any]) -> bool:
+    return all(x.dtype is xs[0].dtype and (x.size > 1 or not x.ndim) for x in xs)
 
 
 def _run(

@@ -12,8 +12,8 @@ from burnpy_numpy.kernels.kernel import family_kernels
 
 _FEW = 32
 """The number of rows from which converting blocks of the matrix for OpenBLAS takes less time than the kernel."""
-_BLOCK = 1 << 17
-"""The number of elements of the matrix that are converted at a time, so that they stay in the cache."""
+_BLOCK = 1 << 19
+"""The number of elements of the matrix that are converted at a time, so that they stay in the second cache."""
 
 
 class NumPyQuantization(ArrayBackend):
@@ -32,18 +32,25 @@ class NumPyQuantization(ArrayBackend):
 
 def _product_in_blocks(x: Any, weight: Any, scale: Any) -> Any:
     """Return x times the transposed matrix, whose rows are converted to floats a block at a time."""
-    (rows, columns), (outputs, groups) = x.shape, scale.shape
-    size, step = columns // groups, max(1, _BLOCK // columns)
-    out, block = np.empty((rows, outputs), x.dtype), np.empty((step, groups, size), x.dtype)
+    (rows, columns), outputs = x.shape, len(scale)
+    step, kernels = max(1, _BLOCK // columns), family_kernels("quantization")
+    out, block = np.empty((rows, outputs), x.dtype), np.empty((step, columns), x.dtype)
     for start in range(0, outputs, step):
-        some = weight[start : start + step]
-        floats, packed = block[: len(some)], some.reshape((len(some), groups, -1))
-        if weight.dtype is uint8:
-            floats[:, :, : size // 2] = packed & 15
-            floats[:, :, size // 2 :] = packed >> 4
-            floats -= 8
-        else:
-            floats[...] = packed
-        floats *= scale[start : start + step, :, None]
-        np.matmul(x, floats.reshape((len(some), columns)).T, out[:, start : start + step])
+        some = weight[start : start + step], scale[start : start + step], block[: outputs - start]
+        if kernels is None or not kernels.convert_rows(*some):
+            convert(*some)
+        np.matmul(x, some[2].T, out[:, start : start + step])
     return out
+
+
+def convert(weight: Any, scale: Any, out: Any) -> None:
+    """Write rows of a quantized matrix as floats into a C-contiguous matrix."""
+    shape = (*scale.shape, weight.shape[1] // scale.shape[1])
+    packed, floats = weight.reshape(shape), out.reshape((*scale.shape, out.shape[1] // scale.shape[1]))
+    if weight.dtype is uint8:
+        floats[:, :, : shape[2]] = packed & 15
+        floats[:, :, shape[2] :] = packed >> 4
+        floats -= 8
+    else:
+        floats[...] = packed
+    floats *= scale[:, :, None]

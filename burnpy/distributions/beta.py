@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.stirling import HALF_LOG_TAU, split_deviance, split_gap
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU, log_split
 from burnpy.distributions.distribution import Reparametrized
 from burnpy.distributions.formulas import computed, impossible
 from burnpy.distributions.parameters import Parameter, ParameterLike
@@ -58,8 +58,7 @@ class Beta(Reparametrized[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density; -inf outside of [0, 1]."""
-        a, c = self.concentration1, self.concentration0
-        return computed("Beta.log_prob", _log_prob, value, a, c, computed("Beta.log_prob", _log_scale, a, c))
+        return computed("Beta.log_prob", _log_prob, value, self.concentration1, self.concentration0)
 
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
@@ -162,20 +161,16 @@ class Dirichlet(Reparametrized[B]):
         return rebound(self)
 
 
-def _log_scale(b: Any, a: Float, c: Float) -> tuple[Float]:
-    """The part of the density's logarithm that depends on the parameters alone."""
-    size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
-    return (b.add(split_gap(b, a, c), b.add(b.mul(size, 0.5), -HALF_LOG_TAU)),)
-
-
-def _log_prob(b: Any, x: Float, a: Float, c: Float, log_scale: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
     d = b.discrete
     lower, upper = b.eq(x, 0.0), b.eq(x, 1.0)
     inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
     y = b.where(inside, x, 0.5)
     log_y, log_rest = b.log(y), b.log1p(b.neg(y))
-    rest = split_deviance(b, a, c, y, b.add(b.neg(y), 1.0), log_y, log_rest)
-    value = b.sub(b.sub(log_scale, rest), b.add(log_y, log_rest))
+    size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
+    at_mean = b.add(b.mul(size, 0.5), -HALF_LOG_TAU)  # of x · (1 - x) · density
+    value = b.add(at_mean, log_split(b, a, c, y, b.add(b.neg(y), 1.0), log_y, log_rest))
+    value = b.sub(value, b.add(log_y, log_rest))
     for end, own, other in ((lower, a, c), (upper, c, a)):
         infinite = b.where(b.gt(own, 1.0), b.full(own.shape, -math.inf, x.dtype), math.inf)
         value = b.where(end, b.where(b.eq(own, 1.0), b.log(other), infinite), value)

@@ -49,9 +49,10 @@ def computed(called: str, formula: Callable[..., tuple[Float, ...]], *operands: 
             f"{', '.join(map(str, shapes[1:]))}"
         )
     if math.prod(shape) >= _LARGE and not device.fuses(primitives):
-        primitives = [x if x.shape == shape else device.expand(x, shape) for x in primitives]
+        expanded = [x if x.shape == shape else device.expand(x, shape) for x in primitives]
+        primitives = expanded if device.fuses(expanded) else primitives
     (out,) = device.fused(formula, primitives)
-    return new_tensor(Tensor, device, device.cast(out, dtype))  # type: ignore[no-any-return]  # of that class
+    return new_tensor(Tensor, device, out if out.dtype == dtype else device.cast(out, dtype))  # type: ignore[no-any-return]  # of that class
 
 
 def replaced(b: Any, condition: Bool, x: Float, number: float) -> Float:

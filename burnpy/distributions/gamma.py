@@ -58,8 +58,7 @@ class Gamma(Reparametrized[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density; -inf below 0."""
-        scale = computed("Gamma.log_prob", _log_scale, self.concentration)
-        return computed("Gamma.log_prob", _gamma, value, self.concentration, self.rate, scale)
+        return computed("Gamma.log_prob", _log_prob, value, self.concentration, self.rate)
 
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
@@ -90,17 +89,13 @@ class Gamma(Reparametrized[B]):
         return rebound(self)
 
 
-def _log_scale(b: Any, a: Float) -> tuple[Float]:
-    """log(aᵃ⁻¹ · e⁻ᵃ / Γ(a)) + log(a), the density of a · x / mean at the mean."""
-    return (b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a)),)
-
-
-def _gamma(b: Any, x: Float, a: Float, rate: Float, log_scale: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
     d = b.discrete
     inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.where(inside, x, 1.0)
     log_y, log_rate = b.log(y), b.log(rate)
-    value = b.sub(b.sub(log_scale, deviance(b, a, b.mul(y, rate), b.add(log_y, log_rate))), log_y)
+    at_mean = b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a))  # of x · density
+    value = b.sub(b.sub(at_mean, deviance(b, a, b.mul(y, rate), b.add(log_y, log_rate))), log_y)
     end = b.where(b.eq(a, 1.0), log_rate, impossible(b, b.gt(a, 1.0), b.full(a.shape, math.inf, a.dtype)))
     value = b.where(b.eq(x, 0.0), end, value)
     return (impossible(b, d.bitwise_or(b.lt(x, 0.0), b.eq(x, math.inf)), b.where(b.eq(x, x), value, x)),)

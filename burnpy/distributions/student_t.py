@@ -59,8 +59,7 @@ class StudentT(Reparametrized[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density."""
-        log_scale = computed("StudentT.log_prob", _log_scale, self.df, self.scale)
-        return computed("StudentT.log_prob", _log_prob, value, self.df, self.loc, self.scale, log_scale)
+        return computed("StudentT.log_prob", _log_prob, value, self.df, self.loc, self.scale)
 
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
@@ -84,7 +83,7 @@ class StudentT(Reparametrized[B]):
         ratio = size.where(between, size.reciprocal()).square()  # up to 1
         part = betainc((df * 0.5).where(~between, 0.5), (df * 0.5).where(between, 0.5), ratio / (1.0 + ratio)) * 0.5
         tail = part.where(~between, 0.5 - part)
-        near = 0.5 + z * computed("StudentT.cdf", _log_scale, df, scale.ones_like()).exp()  # the slope at the location
+        near = 0.5 + z * computed("StudentT.cdf", _at_mode, df).exp()  # the slope at the location
         return near.where(zero, tail.where(z < 0.0, 1.0 - tail)).to_dtype(self._dtype)
 
     @property
@@ -108,14 +107,15 @@ class StudentT(Reparametrized[B]):
         return rebound(self)
 
 
-def _log_scale(b: Any, df: Float, scale: Float) -> tuple[Float]:
-    """log(Γ((df + 1) / 2) / (Γ(df / 2) · √(π · df) · scale)), by Stirling's series of both gamma functions."""
+def _at_mode(b: Any, df: Float) -> tuple[Float]:
+    """log(Γ((df + 1) / 2) / (Γ(df / 2) · √(π · df))), by Stirling's series of both gamma functions."""
     half = b.mul(df, 0.5)
     gaps = b.sub(stirling_gap(b, b.add(half, 0.5)), stirling_gap(b, half))
-    ratio = b.add(b.mul(half, b.log1p(b.div(b.full((), 0.5, df.dtype), half))), -0.5)
-    return (b.sub(b.add(b.add(gaps, ratio), -HALF_LOG_TAU), b.log(scale)),)
+    ratio = b.add(b.mul(half, b.log1p(b.reciprocal(df))), -0.5)
+    return (b.add(b.add(gaps, ratio), -HALF_LOG_TAU),)
 
 
-def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float, log_scale: Float) -> tuple[Float]:
-    size = b.div(b.div(b.sub(x, loc), scale), b.sqrt(df))
-    return (b.sub(log_scale, b.mul(b.add(b.mul(df, 0.5), 0.5), log1p_of_square(b, size))),)
+def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> tuple[Float]:
+    size = b.div(b.sub(x, loc), b.mul(scale, b.sqrt(df)))
+    at_mode = b.sub(*_at_mode(b, df), b.log(scale))
+    return (b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), log1p_of_square(b, size))),)

@@ -81,8 +81,7 @@ class VonMises(Distribution[B, Tensor[B]]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density, which has period 2π."""
-        log_scale = -(i0e(self.concentration).log() + math.log(2.0 * math.pi))
-        return computed("VonMises.log_prob", _log_prob, value, self.loc, self.concentration, log_scale)
+        return computed("VonMises.log_prob", _log_prob, value, self.loc, self.concentration)
 
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
@@ -112,6 +111,6 @@ class VonMises(Distribution[B, Tensor[B]]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, loc: Float, k: Float, log_scale: Float) -> tuple[Float]:
-    sine = b.sin(b.mul(b.sub(x, loc), 0.5))
-    return (b.sub(log_scale, b.mul(b.mul(b.mul(sine, sine), k), 2.0)),)
+def _log_prob(b: Any, x: Float, loc: Float, k: Float) -> tuple[Float]:
+    sine, at_mode = b.sin(b.mul(b.sub(x, loc), 0.5)), b.neg(b.add(b.log(b.i0e(k)), math.log(2.0 * math.pi)))
+    return (b.sub(at_mode, b.mul(b.mul(b.mul(sine, sine), k), 2.0)),)

@@ -15,6 +15,7 @@ from burnpy.nn.layers.dense import Embedding, Linear
 from burnpy.nn.layers.dropping import Dropout
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
+from burnpy.record.torch_names import Columns
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -83,9 +84,16 @@ class Block(Module[B]):
         x = x + self.dropout(attended)
         return x + self.dropout(self.down(activation(self.activation)(self.up(self.ln_2(x))))), cache
 
-    def torch_names(self) -> dict[str, str]:
+    def torch_names(self) -> dict[str, Any]:
         """Map paths to transformers' names; its weights are not transposed."""
-        return {
+        size = self.attn.size
+        columns = {part: (k * size, (k + 1) * size) for k, part in enumerate(("q_proj", "k_proj", "v_proj"))}
+        split = {  # where they are layers, as adapters need
+            f"attn.{part}.{name}": Columns(f"attn.c_attn.{name}", *places)
+            for part, places in columns.items()
+            for name in ("weight", "bias")
+        }
+        return split | {
             "attn.in_proj_weight": "attn.c_attn.weight",
             "attn.in_proj_bias": "attn.c_attn.bias",
             "attn.out_proj.weight": "attn.c_proj.weight",

@@ -38,7 +38,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 class LlamaConfig(Config):
     """The options of `Llama`, with transformers' names and Llama's defaults.
 
-    An option that the architecture of ``model_type`` does not have is None or False.
+    An option that the architecture of ``model_type`` does not have is None or False. `from_options` knows the defaults
+    of the other architectures: ``LlamaConfig.from_options({"model_type": "gemma2", "num_hidden_layers": 2})``.
 
     >>> config = LlamaConfig(hidden_size=64, num_attention_heads=4, num_key_value_heads=2)
     >>> config.head_dim, config.rotary("full_attention").base

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from burnpy.backend.errors import RecordError, path_shown
+from burnpy.backend.errors import ArgumentError, RecordError, a, path_shown
 from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.module import Module
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import write
+from burnpy.record.torch_names import torch_names
 from burnpy.record.torch_weights import from_torch, to_torch
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
@@ -43,12 +44,24 @@ class Pretrained(Module[B]):
         """Write ``config.json`` and ``model.safetensors`` into a folder, from which transformers loads the model.
 
         The folder is created if it does not exist. Each file is replaced at once or not at all.
+
+        Raises:
+            ArgumentError: the model is quantized or has adapters, which its class in transformers has not.
         """
         path = path_of(folder, "save_pretrained()")
+        state = to_torch(self)
+        with init_empty_weights():
+            plain = torch_names(self._of(self.config, self.device))
+        others = sorted(set(state) - {part.name for parts in plain.values() for part in parts})
+        if others:
+            raise ArgumentError(
+                f"save_pretrained() got {a(type(self).__name__)} with {others[0]}, which {self._architecture()} does "
+                "not have; merge_lora() adapters first, and write quantized weights by record.save(path, model=model)"
+            )
         os.makedirs(path, exist_ok=True)
         names = self._file_names()
-        state = {names.get(name, name): array for name, array in to_torch(self).items()}
-        write(os.path.join(path, WEIGHTS), state, {"format": "pt"})
+        renamed = {names.get(name, name): array for name, array in state.items()}
+        write(os.path.join(path, WEIGHTS), renamed, {"format": "pt"})
         self.config.write(path, self._architecture())
 
     @classmethod

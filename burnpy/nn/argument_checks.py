@@ -247,7 +247,7 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
         return _floats_together(operation, required, tensors)
     device, dtype = first._device, first._primitive.dtype
     for k, x in enumerate(values):
-        if x is first or (x.__class__ is Tensor and x._device is device and x._primitive.dtype == dtype):
+        if x is first or (x.__class__ is Tensor and x._device is device and x._primitive.dtype is dtype):
             continue
         if x is not None or k < required:
             return _floats_together(operation, required, tensors)

@@ -161,7 +161,7 @@ class Transforms(ModuleBase[B]):
         Args:
             dtype: "int8" or "int4".
             where: the selection of layers by their parameters: None for all; see `no_grad`. The logits of a language
-                model stay exact with ``where=lambda path, _: not path.startswith("lm_head")``.
+                model stay exact with ``where=lambda path, _: not path.startswith("head")``.
             group_size: the number of weights of an output that share a scale; by default all in 8 bits, and 32 in 4.
 
         Raises:

@@ -128,3 +128,12 @@ def test_the_rates_of_hares_and_lynxes_are_the_published_ones(run: Callable[...,
     for name, fit, deviation, mean, spread in re.findall(r"(\w+) +([\d.]+) ± ([\d.]+) +([\d.]+) ± ([\d.]+)", output):
         assert abs(float(fit) - float(mean)) < float(spread), name
         assert 0.4 < float(deviation) / float(spread) < 1.6, name
+
+
+def test_four_chains_agree_with_each_other_and_with_the_exact_posterior(run: Callable[..., str]) -> None:
+    output = run("hmc", "--samples", "400")
+    assert max(numbers(r"R-hat ([\d.]+)", output)) < 1.05
+    assert min(numbers(r"effective size (\d+)", output)) > 400
+    assert numbers(r"within ([\d.]+) standard errors", output)[0] < 4.5
+    for deviation, exact in re.findall(r"deviation ([\d.]+) \(exact ([\d.]+)\)", output):
+        assert float(deviation) == pytest.approx(float(exact), rel=0.15)

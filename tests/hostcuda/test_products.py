@@ -197,3 +197,17 @@ def test_tf32_reaches_cublas_and_is_off_by_default(monkeypatch: pytest.MonkeyPat
     assert (
         recorder.computed == [plain] * 3 + [fast] * 3 + [plain] * 3 + [plain, cublas.CUBLAS_COMPUTE_64F] + [plain] * 3
     )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_rows_times_quantized_weights_are_one_launch(dtype: str) -> None:
+    weights = {8: np.arange(-128, 128, dtype=np.int8).reshape(4, 64), 4: np.arange(256, dtype=np.uint8).reshape(4, 64)}
+    for bits, ints in weights.items():
+        x, scale = drawn((2, 3, 512 // bits), dtype), drawn((4, 2), dtype, seed=1)
+        with simulator.watched() as journal:
+            out = CuPy().quantized_matmul(x, CuPy().from_numpy(ints), scale)
+        assert journal.launches == ["burnpy_quantized_product"]
+        assert (out.shape, out.dtype) == ((2, 3, 4), x.dtype)
+        wanted = NumPy().quantized_matmul(wide(x), ints, wide(scale))
+        close = {"float32": 1e-4, "float64": 1e-10, "float16": 4.0, "bfloat16": 32.0}[dtype]
+        np.testing.assert_allclose(wide(out), wanted, rtol=close / 100, atol=close)

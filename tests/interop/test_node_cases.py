@@ -23,10 +23,6 @@ OUT_OF_SCOPE = re.compile(
     "LabelEncoder|TreeEnsemble|ArrayFeatureExtractor|Binarizer"
 )
 """Operators for training, on text, sequences and optional values, and of the domain for classical models."""
-DIFFERENT = {
-    **dict.fromkeys(("test_not_2d", "test_not_3d", "test_not_4d"), "of opset 1"),
-}
-"""Cases that are refused, with the reason."""
 ROUNDING = re.compile("(bf16|fp16)|_dft")
 """Cases whose expected results are of numbers rounded in another order."""
 PARTS = 16
@@ -66,10 +62,7 @@ def test_results(part: int, tmp_path: Path) -> None:
                 warnings.simplefilter("ignore")  # as of NumPy on a log of zero
                 differences(case, onnx.load(path, NumPy))
         except Exception as error:
-            if case.name not in DIFFERENT:
-                wrong.append(f"{case.name}: {type(error).__name__}: {error}")
-        else:
-            assert case.name not in DIFFERENT
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -88,6 +81,30 @@ def differences(case: Any, model: Any) -> None:
             }
             a, b = (x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (found, value))
             np.testing.assert_allclose(a, b, **limits)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("simple", 7), ("pytorch-converted", 82), ("pytorch-operator", 35)])
+def test_models(kind: str, count: int) -> None:
+    """Models of the package that are in files, some of them of opset 6."""
+    import onnx as package
+    from onnx.backend.test.loader import load_model_tests
+
+    folders = [Path(case.model_dir) for case in load_model_tests(kind=kind)]
+    known = [folder for folder in folders if not re.search("strnorm|sequence|gradient", folder.name)]
+    assert len(known) >= count
+    for folder in known if LONG else known[::8]:
+        model = onnx.load(folder / "model.onnx", NumPy)
+        for data in folder.glob("test_data_set_*"):
+            inputs, expected = (
+                [package.numpy_helper.to_array(package.load_tensor(data / f"{name}_{k}.pb")) for k in range(number)]
+                for name, number in (
+                    ("input", len([*data.glob("input_*.pb")])),
+                    ("output", len([*data.glob("output_*.pb")])),
+                )
+            )
+            results = model(*map(tensor, inputs))
+            for result, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+                np.testing.assert_allclose(result.to_numpy(), value, rtol=1e-3, atol=1e-5, err_msg=folder.name)
 
 
 def test_most_of_the_cases_are_in_scope() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, models
+from burnpy import Autodiff, IntTensor, Tensor, models, nn
 from burnpy.backend import NumPy
-from burnpy.errors import RecordError, StateError
+from burnpy.errors import ArgumentError, RecordError, StateError
 from burnpy.record import to_torch
 from tests.models import small
 
@@ -46,6 +46,21 @@ def test_weights_have_the_dtype_of_the_file_or_the_given_one(tmp_path: Path) -> 
     wide = models.Gpt2.from_pretrained(tmp_path, device=NumPy, dtype="float32")
     assert ({str(x.dtype) for x in kept.params()}, {str(x.dtype) for x in wide.params()}) == ({"bfloat16"}, {"float32"})
     assert kept.valid().device is wide.device
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_merged_adapters_are_saved_but_adapters_and_ints_are_not(name: str, tmp_path: Path) -> None:
+    model = small.MODELS[name]()
+    adapted = nn.add_lora(model, rank=2)
+    for other in (adapted, model.quantized("int8")):
+        with pytest.raises(
+            ArgumentError, match=r"does not have; merge_lora\(\) adapters first, and write quantized weights"
+        ):
+            other.save_pretrained(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    nn.merge_lora(adapted).save_pretrained(tmp_path / "new")
+    again = model.__class__.from_pretrained(tmp_path / "new", device=NumPy)
+    np.testing.assert_allclose(output(again), output(model), rtol=1e-4, atol=1e-5)
 
 
 def test_weights_of_another_depth_or_vocabulary_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor, func
+from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.autodiff import Balanced
 from burnpy.backend import NumPy, Profiled
 from burnpy.nn import functional
@@ -108,3 +108,47 @@ def test_small_tensors_and_other_dtypes_do_without() -> None:
         x.to_dtype("float16").lerp(y.to_dtype("float16"), 0.3)
         x.lerp(y[0], 0.3)
     assert "run" not in {row.operation for row in profile.by_operation()}
+
+
+def _scaled_difference(b: Any, x: Any, loc: Any, scale: Any) -> tuple[Any]:
+    z = b.div(b.sub(x, loc), b.exp(scale))
+    return (b.add(b.mul(b.mul(z, z), b.exp(b.neg(z))), scale),)
+
+
+def _fused(x: Any, loc: Any, scale: Any) -> Any:
+    return x._like(x.device.fused(_scaled_difference, [value._primitive for value in (x, loc, scale)])[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_single_elements_beside_large_tensors(dtype: str) -> None:
+    """They agree with expanded ones: values, gradients, which are sums, second derivatives, plans and batches."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(40, 70)).astype(dtype), np.array(0.3, dtype), np.array(-0.2, dtype)]
+    x, loc, scale = (Tensor[NumPy].from_data(a) for a in arrays)
+
+    def expanded(x: Any, loc: Any, scale: Any) -> Any:
+        return _fused(x, loc.expand(x.shape), scale.expand(x.shape))
+
+    bound = 2e-5 if dtype == "float32" else 1e-12
+    profiled = [Tensor[Profiled[NumPy]].from_data(a) for a in arrays]
+    for found in (_fused(x, loc, scale), compiled(_fused)(x, loc, scale), _fused(*profiled)):
+        np.testing.assert_allclose(found.to_numpy(), expanded(x, loc, scale).to_numpy(), rtol=bound, atol=bound)
+    rows = func.vmap(_fused, in_dims=(0, None, None))(x, loc, scale)
+    np.testing.assert_allclose(rows.to_numpy(), expanded(x, loc, scale).to_numpy(), rtol=bound, atol=bound)
+
+    def loss(f: Any) -> Any:
+        return lambda *xs: f(*xs).square().mean()
+
+    def slopes(f: Any) -> Any:
+        return func.grad(loss(f), argnums=(0, 1, 2))
+
+    def curvature(f: Any) -> Any:
+        return func.grad(lambda *xs: slopes(f)(*xs)[1] * slopes(f)(*xs)[2], argnums=(0, 1, 2))
+
+    for derivative in (slopes, curvature):
+        wanted = derivative(expanded)(x, loc, scale)
+        for function in (derivative(_fused), compiled(derivative(_fused))):
+            for one, other in zip(function(x, loc, scale), wanted, strict=True):
+                assert one.shape == other.shape
+                size = float(np.abs(other.to_numpy()).max())
+                np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=10 * bound, atol=10 * bound * size)

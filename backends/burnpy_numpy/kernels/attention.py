@@ -266,7 +266,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                     scores = w.scores(lines, scratch, c, w.key_size)
                     for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
                         limited = w.limited(x, head, t, column)
-                        w.set(top, w.call("maximum", w.get(top, dtype), limited))
+                        w.set(top, w.extreme("maximum", w.get(top, dtype), limited))
                         w.store(limited, w.at(line, column), None)
                 tops = [w.largest(w.get(top, dtype)) for top in largest]
                 infinity = w.constant(math.inf, dtype)

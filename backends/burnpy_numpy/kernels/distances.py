@@ -143,7 +143,7 @@ def row_distances(dtype: str, p: float, width: int, rows: int) -> str:
         if p == 2:
             return w.fma(difference, difference, so_far)
         size = w.call("fabs", difference)
-        return w.call("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size)
+        return w.extreme("maximum", so_far, size) if math.isinf(p) else w.add(so_far, size)
 
     _write_pairs(w, dtype, rows, added, lambda total: w.call("sqrt", total) if p == 2 else total)
     return w.function()

@@ -202,7 +202,7 @@ class _Emitter:
                 x = self._value(self.steps[k].args[0], place)
                 if place.mask is not None:
                     x = w.select(Vector(place.mask, "bool"), x, start)
-                totals.append(w.add(total, x) if self.steps[k].op == "sum" else w.call("maximum", total, x))
+                totals.append(w.add(total, x) if self.steps[k].op == "sum" else w.extreme("maximum", total, x))
             self._keep(place, stage)
             return totals
 

@@ -228,7 +228,7 @@ def _add(w: Loops, what: str, total: str, x: Vector) -> None:
         w.set(total, w.fma(wide, wide, so_far))
         return
     size = w.call("fabs", wide)
-    w.set(total, w.call("maximum", so_far, size) if what == "max" else w.add(so_far, size))
+    w.set(total, w.extreme("maximum", so_far, size) if what == "max" else w.add(so_far, size))
 
 
 def run_foreach(kernel: ForeachKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:

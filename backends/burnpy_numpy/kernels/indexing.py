@@ -205,4 +205,4 @@ def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, th
         return
     old = w.load(target, dtype, mask)
     op = "add" if dtype == "int64" else COMBINE[combine]
-    w.store(w.call(op, old, new) if op.endswith("imum") else w.binary(op, old, new), target, mask)
+    w.store(w.extreme(op, old, new) if op.endswith("imum") else w.binary(op, old, new), target, mask)

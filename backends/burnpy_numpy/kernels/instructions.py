@@ -9,8 +9,7 @@ from burnpy_numpy.kernels.vectors import Vector, Writer
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _LOGIC = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
-_CALLS = {"abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt",
-          "maximum": "maximum", "minimum": "minimum"}  # fmt: skip
+_CALLS = {"abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt"}
 
 
 def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
@@ -28,6 +27,8 @@ def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
         return _compared(w, op, x, xs[1])
     if op in _CALLS:
         return w.call(_CALLS[op], *xs)
+    if op in ("maximum", "minimum"):
+        return w.extreme(op, x, xs[1])
     if op in FUNCTIONS:
         kind = w.type(dtype)
         return Vector(w.assign(f"call {kind} @{op}_{dtype}({kind} {x.text})"), dtype)

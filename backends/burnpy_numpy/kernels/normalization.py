@@ -225,7 +225,7 @@ def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
             def normalize(at: str, mask: str | None, xs: list[Vector]) -> None:
                 result = w.add(w.mul(w.sub(xs[0], mean), scale), added)
                 if relu:
-                    result = w.call("maximum", result, w.constant(0.0, dtype))
+                    result = w.extreme("maximum", result, w.constant(0.0, dtype))
                 w.store(result, w.element(out, at, dtype), mask)
 
             w.vectors(plane, [x], normalize)

@@ -103,7 +103,7 @@ def tiled_max_pool(dtype: str, rows: int, columns: int, width: int) -> str:
     x, out = w.table
     with w.tiles() as tiles:
         values = [value for line in tiles.lines for value in w.load_line(x, line)]
-        top = reduce(lambda a, b: w.call("maximum", a, b), values)
+        top = reduce(lambda a, b: w.extreme("maximum", a, b), values)
         w.store(top, w.element(out, tiles.number, dtype), None)
     return w.function()
 

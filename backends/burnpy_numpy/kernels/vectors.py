@@ -117,10 +117,18 @@ class Writer:
         return Vector(self.assign(f"{op} {self.type(x.dtype)} {x.text} to {self.type(dtype)}"), dtype)
 
     def call(self, function: str, *xs: Vector) -> Vector:
-        """Call one of LLVM's functions of floats: fma, sqrt, maximum, …"""
+        """Call one of LLVM's functions of floats: fma, sqrt, floor, …"""
         kind, full = self.type(xs[0].dtype), f"@llvm.{function}.v{self.width}{_SUFFIXES[xs[0].dtype]}"
         self.declared.add(f"declare {kind} {full}({', '.join([kind] * len(xs))})")
         return Vector(self.assign(f"call {kind} {full}({', '.join(f'{kind} {x.text}' for x in xs)})"), xs[0].dtype)
+
+    def extreme(self, name: str, x: Vector, y: Vector) -> Vector:
+        """The "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's.
+
+        Most processors have it as one instruction but for x that is NaN. LLVM's own functions are six.
+        """
+        chosen = self.select(self.compare({"maximum": "ogt", "minimum": "olt"}[name], x, y), x, y)
+        return self.select(self.compare("uno", x, x), x, chosen)
 
     def fma(self, x: Vector, y: Vector, z: Vector) -> Vector:
         """x · y + z, rounded once."""

@@ -166,14 +166,15 @@ def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
 def _sequence(op: Operation) -> list[str]:
     """Generate the recording of ``cat``: an edge for each tracked member, whose vjp gets its shape and offset."""
     return [
-        f"    value = {call_of(op, ['[x.value for x in xs]', 'dim'])}",
-        *tracked_output("None", "    "),
-        "    edges, start = [], 0",
+        "    values, edges, start = [], [], 0",
         "    for x in xs:",
-        "        shape = x.value.shape",
+        "        values.append(x_ := x.value)",
+        "        shape = x_.shape",
         "        if x.node is not None:",
         "            edges.append((x.node, vjp0, (shape, dim, start)))",
         "        start += shape[dim]",
+        f"    value = {call_of(op, ['values', 'dim'])}",
+        *tracked_output("None", "    "),
         *("    " + line for line in edge_list()),
     ]
 

@@ -179,8 +179,13 @@ class Recorded(Decorator[I], Generic[I]):
         return self._noted("foreach", self.inner.foreach, args)  # type: ignore[no-any-return]  # of the operation
 
     def fuses(self, xs: Sequence[Float]) -> bool:
-        """As of the inner backend; False where operations are decomposed."""
-        return self.decomposes is None and self.inner.fuses([self._value(x) for x in xs])
+        """As of the inner backend for an array of one element beside others, which the kernels of plans do not take.
+
+        Otherwise the operations of the formula are recorded, and a plan fuses them with those around.
+        """
+        if self.decomposes is not None or len({x.shape for x in xs}) == 1:
+            return False
+        return self.inner.fuses([self._value(x) for x in xs])
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Record the product."""

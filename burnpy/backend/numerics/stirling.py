@@ -37,18 +37,8 @@ def log_split(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Fl
 
     The densities of the binomial and the beta distribution have it in common.
     """
-    return b.sub(split_gap(b, first, second), split_deviance(b, first, second, p, q, log_p, log_q))
-
-
-def split_gap(b: Any, first: Float, second: Float) -> Float:
-    """Compute the part of `log_split` that depends on both parameters alone: its value at the mean."""
-    total = stirling_gap(b, b.add(first, second))
-    return b.sub(total, b.add(stirling_gap(b, first), stirling_gap(b, second)))
-
-
-def split_deviance(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
-    """Compute the rest of `log_split`, subtracted from `split_gap`."""
     total = b.add(first, second)
     log_total = b.log(total)
+    gaps = b.sub(stirling_gap(b, total), b.add(stirling_gap(b, first), stirling_gap(b, second)))
     ones = deviance(b, first, b.mul(total, p), b.add(log_total, log_p))
-    return b.add(ones, deviance(b, second, b.mul(total, q), b.add(log_total, log_q)))
+    return b.sub(gaps, b.add(ones, deviance(b, second, b.mul(total, q), b.add(log_total, log_q))))

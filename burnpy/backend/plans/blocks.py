@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.graph import Sharing, simplified
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
 
 
+_FEW = 10
+"""The number of steps that Python makes one by one, as preparing one call for so few takes longer."""
 _FIRST_AHEAD, _MOST_AHEAD = 8, 512
 """The number of steps of a `WhileLoop` that are computed at a time, at first and at most."""
 
@@ -113,7 +115,7 @@ class Loop(Block):
         if device not in self._loops:
             self._loops[device] = plan.steps(count, self.sliced)
         loop = self._loops[device]
-        if loop is not None:
+        if loop is not None and length >= _FEW:
             results, owning = loop.run(values, length, self.reverse)
             return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
         fixed = list(values[: len(values) - count - self.sliced])
@@ -159,68 +161,76 @@ class WhileLoop(Block):
         self.carried, self._step = carried, step
         inputs = step.inputs[len(step.inputs) - carried :]
         self._changed = [k for k, (old, ref) in enumerate(zip(inputs, new, strict=True)) if old is not ref]
-        self._loops: dict[Backend, StepLoop | None] = {}
+        self._loops: dict[Backend, tuple[Plan, StepLoop] | None] = {}
 
-    def ahead(self, device: Backend) -> StepLoop | None:
-        """Return the steps as one call that gives the bool and the values of all of them; None if they are not."""
+    def _ahead(self, device: Backend) -> tuple[Plan, StepLoop] | None:
+        """Return the plan of a step with the bool before it, and many of them as one call; None if they are not."""
         if device not in self._loops:
             refs = [ref for node in self._step.nodes for ref in refs_in((node.args, node.results))]
-            small = not self.effect and all(math.prod(ref.shape) <= MOST_ELEMENTS for ref in refs)
-            loop = None
-            if small:
+            plan = loop = None
+            if not self.effect and all(math.prod(ref.shape) <= MOST_ELEMENTS for ref in refs):
                 new = self._step.outputs
                 whole = part(self._step, self._step.nodes, self._step.inputs, [*new, *[new[k] for k in self._changed]])
-                loop = Plan(whole, device, unroll=True).steps(self.carried, 0)
-            self._loops[device] = loop
+                plan = Plan(whole, device, unroll=True)
+                loop = plan.steps(self.carried, 0)
+            self._loops[device] = None if plan is None or loop is None else (plan, loop)
         return self._loops[device]
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run steps while the condition holds."""
         first = values[len(values) - self.carried :]
-        last, pieces = self._pieces(device, values)
-        if not pieces:
-            return tuple([_copied(device, x) for x in first])
+        last = self.trace(device, values, keep=False).last
+        if all(x is y for x, y in zip(first, last, strict=True)):
+            return tuple([_copied(device, x) for x in last])
         return tuple(self._own(device, 1, last))
 
-    def before(self, device: Backend, values: Sequence[Value]) -> tuple[list[Value], int]:
-        """Return the carried values before each step, stacked, and the number of steps."""
-        first = values[len(values) - self.carried :]
-        _, pieces = self._pieces(device, values)
-        length = sum(piece[0].shape[0] for piece in pieces)
+    def trace(self, device: Backend, values: Sequence[Value], keep: bool = True) -> Trace:
+        """Run steps while the condition holds; return the values before each of them, if they are to be kept."""
+        fixed, state = split_at(values, len(values) - self.carried)
+        ahead, last = self._ahead(device), list(state)
+        early: list[list[Value]] = []
+        pieces: list[list[Value]] = []
+        if ahead is None:
+            condition, step = self.plans(device)
+            while device.to_numpy(condition([*fixed, *last])[0]).item():
+                if keep:
+                    early.append(last)
+                last = step([*fixed, *last])
+            return Trace(early, [], 0, last)
+        plan, loop = ahead
+        for _ in range(_FEW):
+            outs = plan([*fixed, *last])
+            if not device.to_numpy(outs[self.carried]).item():
+                return Trace(early, [], 0, last)
+            early.append(last)
+            last = outs[: self.carried]
+        begin, total, count = last, 0, _FIRST_AHEAD
+        while True:
+            results, _ = loop.run([*fixed, *last], count, False)
+            goes_on = device.to_numpy(results[self.carried])
+            steps = count if goes_on.all() else int(goes_on.argmin())
+            if steps:
+                stacks = [device.slice(x, (slice(0, steps, 1),)) for x in results[self.carried + 1 :]]
+                pieces.append(stacks if keep else [])
+                last = list(last)
+                for k, stack in zip(self._changed, stacks, strict=True):
+                    last[k] = device.slice(stack, (steps - 1,))
+            total += steps
+            if steps < count:
+                return Trace(early, self._before(device, begin, pieces, total) if keep else [], total, last)
+            count = min(2 * count, _MOST_AHEAD)
+
+    def _before(self, device: Backend, begin: list[Value], pieces: list[list[Value]], length: int) -> list[Value]:
+        """Return the values before each step as stacks, given those before the first and the stacks after each one."""
         stacks: list[Value] = []
-        for k, x in enumerate(first if length else ()):
+        for k, x in enumerate(begin if length else ()):
             row = device.reshape(x, (1, *x.shape))
             if k in self._changed:
                 parts = [piece[self._changed.index(k)] for piece in pieces]
                 stacks.append(device.slice(device.cat([row, *parts], 0), (slice(0, length, 1),)))
             else:
                 stacks.append(device.expand(row, (length, *x.shape)))
-        return stacks, length
-
-    def _pieces(self, device: Backend, values: Sequence[Value]) -> tuple[list[Value], list[list[Value]]]:
-        """Run the steps; return the values after the last one, and those that change after each one, as stacks."""
-        fixed, state = split_at(values, len(values) - self.carried)
-        loop, last = self.ahead(device), list(state)
-        pieces: list[list[Value]] = []
-        if loop is None:
-            condition, step = self.plans(device)
-            while device.to_numpy(condition([*fixed, *last])[0]).item():
-                last = step([*fixed, *last])
-                pieces.append([device.reshape(last[k], (1, *last[k].shape)) for k in self._changed])
-            return last, pieces
-        count = _FIRST_AHEAD
-        while True:
-            results, _ = loop.run([*fixed, *last], count, False)
-            goes_on = device.to_numpy(results[self.carried])
-            steps = count if goes_on.all() else int(goes_on.argmin())
-            stacks = [device.slice(x, (slice(0, steps, 1),)) for x in results[self.carried + 1 :]]
-            if steps:
-                pieces.append(stacks)
-                for k, stack in zip(self._changed, stacks, strict=True):
-                    last[k] = device.slice(stack, (steps - 1,))
-            if steps < count:
-                return last, pieces
-            count = min(2 * count, _MOST_AHEAD)
+        return stacks
 
     @property
     def description(self) -> str:
@@ -229,6 +239,15 @@ class WhileLoop(Block):
 
     def _settings(self) -> tuple[Any, ...]:
         return (self.carried,)
+
+
+class Trace(NamedTuple):
+    """The values that a `WhileLoop` carried: before each of the first steps, as stacks before the others, and last."""
+
+    early: list[list[Value]]
+    late: list[Value]
+    length: int  #: the number of the steps in the stacks
+    last: list[Value]
 
 
 class WhileGradient(Block):
@@ -255,10 +274,15 @@ class WhileGradient(Block):
         begin = len(self.loop.recordings[0].inputs) - self.loop.carried
         rest, grads = split_at(values, len(values) - self.grads)
         rest, state = split_at(rest, len(rest) - self.loop.carried)
-        before, length = self.loop.before(device, [*rest[:begin], *state])
-        if not length:
+        early, late, length, _ = self.loop.trace(device, [*rest[:begin], *state])
+        if not early:
             return tuple([_copied(device, x) for x in grads])
-        return self._back.over(device, [*rest[begin:], *grads, *before], length)
+        if length:
+            grads = self._back.over(device, [*rest[begin:], *grads, *late], length)
+        (plan,) = self._back.plans(device)
+        for before in reversed(early):
+            grads = plan([*rest[begin:], *grads, *before])
+        return tuple(self._own(device, 2, grads))
 
     @property
     def description(self) -> str:

@@ -66,6 +66,8 @@ def _reason(writer: Any, node: Node) -> str:
         return "a view or a copy"
     if op is not None and op.product:
         return "a product"
+    if id(node) in writer.launched:
+        return "a kernel of its own"
     if writer.executor is None:
         return "this device runs plans operation by operation"
     if step_of(node) is None and not (op is not None and op.elementwise):

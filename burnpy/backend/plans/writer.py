@@ -84,6 +84,7 @@ class Writer:
         self._results = Results(self.source, self.storage, self.sharing, len(flat), inputs, donated)
         self._kept = self._results.kept
         self._takes_free = bool(donated)
+        self.launched: set[int] = set()  #: the ids of nodes that have a kernel of their own
         self._bounds: dict[int, tuple[int, int]] = {}  # of checked ints
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
@@ -241,6 +242,7 @@ class Writer:
         else:
             launch = None if self.executor is None else self.executor.launch(node, self._bounds)
         if launch is not None:
+            self.launched.add(id(node))
             self._node_launch([*refs_in(node.results)], launch, position, stop)
             return
         if node.name == "bounded":

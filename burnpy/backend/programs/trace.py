@@ -59,23 +59,35 @@ def _traced(
 
 
 @lru_cache(256)
-def formula_program(formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = ()) -> Program:
+def formula_program(
+    formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = (), singles: tuple[int, ...] = ()
+) -> Program:
     """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
+
+    The primitives at the places ``singles`` have one element beside rows of elements: they vary by row alone.
 
     Raises:
         ProgramError: the formula cannot be written as a program.
     """
-    inputs = (Input(Extent.FULL, dtype),) * arrays + (Input(Extent.SCALAR, dtype),) * numbers
+    extents = [Extent.COLUMN if k in singles else Extent.FULL for k in range(arrays)] + [Extent.SCALAR] * numbers
+    inputs = tuple([Input(extent, dtype) for extent in extents])
     return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to traced operations
 
 
 def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:
-    """Return the results of a formula of primitives of one shape and dtype, as one program by ``b.run``."""
-    shape = xs[0].shape
-    row = (1, math.prod(shape))
-    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers))
-    outs = b.run(program, [b.reshape(x, row) for x in xs], tuple([float(number) for number in numbers]))
-    return tuple([b.reshape(out, shape) for out in outs])
+    """Return the results of a formula as one program by ``b.run``.
+
+    The primitives have one dtype, and one shape, or one element and no dimension beside others of one shape.
+    """
+    shape = max([x.shape for x in xs], key=math.prod)
+    singles = tuple([k for k, x in enumerate(xs) if x.shape != shape])
+    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers), (), singles)
+    rows = [b.reshape(x, (1, math.prod(x.shape))) for x in xs]
+    outs = b.run(program, rows, tuple([float(number) for number in numbers]))
+    extents = [program.instructions[k].extent for k in program.outputs]
+    return tuple(
+        [b.reshape(out, shape if extent.over_columns else ()) for out, extent in zip(outs, extents, strict=True)]
+    )
 
 
 class Symbol(NamedTuple):

@@ -21,8 +21,8 @@ from burnpy.interop.onnx.patterns import joined
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """The domains of the operators that are read."""
 
-OLDEST, DEEPEST, MOST = 7, 32, 10**6
-"""The first opset that is read, the depth of nested graphs and the number of nodes up to which files are read."""
+DEEPEST, MOST = 32, 10**6
+"""The depth of nested graphs and the number of nodes up to which files are read."""
 
 MODULES = (
     *("attention", "classical", "control", "elementwise", "indexing", "losses", "normalization", "quantization"),
@@ -80,15 +80,13 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
     """Return the version of the operators.
 
     Raises:
-        LoadingError: it is too old or too new.
+        LoadingError: the file has none, or one that is too new.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
     opset = max(versions, default=0)
     newest = onnx.defs.onnx_opset_version()
-    if opset < OLDEST:
-        raise LoadingError(
-            f"load() reads opsets from {OLDEST} on, and {shown} has {opset}; convert it with onnx.version_converter"
-        )
+    if not opset:
+        raise LoadingError(f"load() cannot read {shown}: it does not say which opset its operators are of")
     if opset > newest:
         raise LoadingError(
             f"load() reads opsets up to {newest} with onnx {onnx.__version__}, and {shown} has {opset}; update onnx"

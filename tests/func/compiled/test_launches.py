@@ -273,6 +273,8 @@ def test_relu_is_part_of_a_norm_whose_result_nothing_else_needs() -> None:
     model = BatchNorm(4, device=Train)
     names = {f: [part.name for part in compiled(f).explain(model, x).operations] for f in (block, shown)}
     assert {"normalize_relu", "normalize_relu_backward"} <= {*names[block]}
+    reasons = {part.name: part.reason for part in compiled(block).explain(model, x).operations}
+    assert reasons["normalize_relu"] == "a kernel of its own"
     assert "normalize" in names[shown]
     assert "normalize_relu" not in names[shown]
 

@@ -263,6 +263,23 @@ def test_gradients_of_a_while_loop() -> None:
             wrong(x64() if wrong is noisy else x)
 
 
+def test_while_loops_of_any_length() -> None:
+    """Steps on few elements run ahead of their condition, many at a time; one leaf stays, and one is a bool."""
+
+    def f(x: Any, end: Any, still: Any) -> Any:
+        def step(s: Any) -> Any:
+            count, y, unchanged, odd = s
+            return count + 1.0, (y * 0.99 + unchanged * x).sin(), unchanged, ~odd
+
+        start = (end * 0.0, x, still, end < -1.0)
+        count, y, _, odd = while_loop(lambda s: s[0] < end, step, start)
+        return y.sum() + count * x.sum() + where(odd, x[0], 0.0)
+
+    cases = [(x64(3), Tensor[NumPy].from_data(end), x64(3)) for end in (0.0, 1.0, 9.0, 10.0, 11.0, 17.0, 18.0, 700.0)]
+    agree(f, *cases)
+    agree(func.grad(f, (0, 2)), *cases)
+
+
 def test_steps_on_few_elements_are_one_kernel() -> None:
     def step(state: Any, x: Any) -> Any:
         a, mask = state

@@ -66,15 +66,24 @@ def unary(x: Value, *, kind: str) -> Value:
     return UNARY[kind](x)
 
 
+def aligned(x: Value, y: Value, axis: int | None) -> Value:
+    """Return y with dimensions of size 1 after its own, so that it broadcasts along x from an axis on.
+
+    So operators broadcast before opset 7.
+    """
+    return y if axis is None else y.reshape(*y.shape, *(1,) * (x.ndim - y.ndim - axis % x.ndim))
+
+
 @operator(*BINARY)
-def binary(x: Value, y: Value, *, kind: str) -> Value:
+def binary(x: Value, y: Value, *, kind: str, axis: int | None = None, broadcast: int = 1) -> Value:
     """Compute a function of two tensors."""
-    return BINARY[kind](x, y)
+    return BINARY[kind](x, aligned(x, y, axis))
 
 
 @operator("Div")
-def div(x: Value, y: Value) -> Value:
+def div(x: Value, y: Value, *, axis: int | None = None, broadcast: int = 1) -> Value:
     """Divide; of ints the quotient is rounded toward zero."""
+    y = aligned(x, y, axis)
     if isinstance(x, Tensor):
         return x / y
     quotient = x.floor_divide(y)
@@ -83,8 +92,9 @@ def div(x: Value, y: Value) -> Value:
 
 
 @operator("Pow")
-def pow_(x: Value, y: Value) -> Value:
+def pow_(x: Value, y: Value, *, axis: int | None = None, broadcast: int = 1) -> Value:
     """Raise to a power; the result has the dtype of x."""
+    y = aligned(x, y, axis)
     if isinstance(x, IntTensor) and isinstance(y, Tensor):
         return cast(cast(x, y.dtype) ** y, x.dtype)
     return cast(x ** cast(y, x.dtype), x.dtype)
@@ -138,8 +148,9 @@ def clip(
 
 
 @operator("PRelu")
-def prelu(x: Value, slope: Value) -> Value:
-    """Return x where it is positive, else x times the slope."""
+def prelu(x: Value, slope: Value, *, opset: int) -> Value:
+    """Return x where it is positive, else x times the slope; before opset 7 that has an element for each channel."""
+    slope = aligned(x, slope, 1) if opset < 7 and slope.numel() > 1 else slope
     return select(x < 0, x * slope, x)
 
 
@@ -240,7 +251,14 @@ def bit_cast(x: Value, *, to: int) -> Value:
 
 @operator("Dropout")
 def dropout(
-    x: Value, ratio: Value = None, training: Value = None, *, seed: int = 0, ratio_: float = 0.5, outputs: int = 1
+    x: Value,
+    ratio: Value = None,
+    training: Value = None,
+    *,
+    is_test: int = 1,
+    seed: int = 0,
+    ratio_: float = 0.5,
+    outputs: int = 1,
 ) -> Any:
     """Return x, as an imported model is for inference.
 

@@ -22,6 +22,7 @@ def batch_norm(
     var: Value,
     *,
     epsilon: float = 1e-5,
+    is_test: int = 1,
     momentum: float = 0.9,
     training_mode: int = 0,
     spatial: int = 1,

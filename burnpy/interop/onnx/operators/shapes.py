@@ -175,9 +175,10 @@ def pad(
     pads: tuple[int, ...] = (),
     value: float = 0.0,
     mode: str = "constant",
+    paddings: tuple[int, ...] = (),
 ) -> Value:
     """Pad, or cut for negative numbers."""
-    numbers = pads if pads_ is None else pads_
+    numbers = (pads or paddings) if pads_ is None else pads_
     count = len(numbers) // 2
     dims = list(range(count)) if axes is None else [axis % x.ndim for axis in axes]
     low, high = [0] * x.ndim, [0] * x.ndim
@@ -305,7 +306,15 @@ def linear(x: Value, weight: Value, bias: Value) -> Value:
 
 @operator("Gemm")
 def gemm(
-    a: Value, b: Value, c: Value = None, *, alpha: float = 1.0, beta: float = 1.0, trans_a: int = 0, trans_b: int = 0
+    a: Value,
+    b: Value,
+    c: Value = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 1,
+    trans_a: int = 0,
+    trans_b: int = 0,
 ) -> Value:
     """Return alpha · a @ b + beta · c, of matrices that may be transposed."""
     out = (a.T if trans_a else a) @ (b.T if trans_b else b)
