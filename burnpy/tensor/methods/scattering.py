@@ -341,13 +341,15 @@ def _combined(
         return b.index_add(value, dim, index, src)
     dtype = value.dtype
     wide = dtype if dtype.itemsize == 8 else int64 if x.kind == "int" else float32 if dtype.itemsize == 2 else dtype
-    total = b.index_add(b.cast(value, wide), dim, index, b.cast(src, wide))
+    if wide != dtype:
+        value, src = b.cast(value, wide), b.cast(src, wide)
+    total = b.index_add(value, dim, index, src)
     size, count = value.shape[dim], index.shape[0]
     counts = d.index_add(d.full((size,), int(include_self), int64), 0, index, d.full((count,), 1, int64))
-    counts = d.reshape(d.maximum(counts, 1), (size, *(1,) * (len(value.shape) - dim - 1)))
-    if x.kind == "int":
-        return b.cast(b.floor_divide(total, b.cast(counts, wide)), dtype)
-    return b.cast(b.div(total, d.to_float(counts, wide)), dtype)
+    counts = counts if include_self else d.maximum(counts, 1)
+    counts = d.reshape(counts, (size, *(1,) * (len(value.shape) - dim - 1)))
+    mean = b.floor_divide(total, b.cast(counts, wide)) if x.kind == "int" else b.div(total, d.to_float(counts, wide))
+    return mean if wide == dtype else b.cast(mean, dtype)
 
 
 def _neutral(reduce: str, dtype: DType) -> Scalar:
