@@ -105,6 +105,16 @@ CASES: dict[str, Case] = {
         ((1, 16, 64, 64, 64), (16, 16, 3, 3, 3), (16,)),
         (),
     ),
+    "conv3d of stride 2, 16 channels, 64 × 64 × 64": (
+        lambda f, x, w, b: f.conv3d(x, w, b, stride=2, padding=1),
+        ((1, 16, 64, 64, 64), (16, 16, 3, 3, 3), (16,)),
+        (),
+    ),
+    "max_pool3d and max_unpool3d, 64 × 64 × 64": (
+        lambda f, x: f.max_unpool3d(*f.max_pool3d(x, 2, return_indices=True), 2),
+        ((1, 16, 64, 64, 64),),
+        (),
+    ),
     **{
         f"{name}, 32 × 32 × 32": (lambda f, x, name=name: getattr(f, name)(x, 2), ((2, 16, 32, 32, 32),), ())
         for name in ("max_pool3d", "avg_pool3d")

@@ -1,7 +1,7 @@
 """Teach a transformer that writes Python to write its manual, by low-rank adapters: ``python examples/lora_gpt.py``.
 
 The transformer of ``char_gpt.py`` learns from the source of the standard library. Then its linear layers become ints of
-8 bits, and adapters with 6 % of its parameters learn from the texts of ``help()``, which are in the standard library,
+8 bits, and adapters with 9 % of its parameters learn from the texts of ``help()``, which are in the standard library,
 too. One beginning is continued before and after. Only the adapters are saved, in PEFT's files.
 """
 

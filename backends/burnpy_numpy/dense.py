@@ -50,7 +50,7 @@ class NumPyDense(ArrayBackend):
                     return run(_dot if x.size < 1024 > y.size else product, x, y)  # a third of ``@``'s time when small
                 except RuntimeError:
                     return quietly(product, x, y)
-            if x.size and x.ndim > 2 and x.flags.c_contiguous:  # one large product instead of many small ones
+            if x.size and x.ndim > 2:  # one large product instead of many small ones, though it may copy x
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
         elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("dense")):
             out = kernels.run_outer_products(x, y)
@@ -64,9 +64,10 @@ class NumPyDense(ArrayBackend):
             (dtype is float32 or dtype is float64)
             and weight.dtype is dtype is bias.dtype
             and x.size * columns >= MIN_BIAS_FIRST_COMPILED * x.shape[-1] > 0
-            and x.flags.c_contiguous
+            and (x.ndim > 2 or x.flags.c_contiguous)
         ):
-            out = self._call(biased_product, x.reshape((-1, x.shape[-1])), weight, bias)
+            rows = x.reshape((-1, x.shape[-1]))
+            out = self._call(biased_product, np.ascontiguousarray(rows), weight, bias)
             if out is not None:
                 return out.reshape((*x.shape[:-1], columns))
         return super().linear(x, weight, bias)

@@ -41,6 +41,16 @@ class NumPyPooling(ArrayBackend):
             return self._call(_forward, x, counts, kernel, stride, dilation)
         return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
 
+    def max_pool2d_indices(
+        self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
+    ) -> Any:
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
+            counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
+            out = kernels.run_max_pool_indices(x, counts, kernel, stride, padding, dilation)
+            if out is not None:
+                return out
+        return super().max_pool2d_indices(x, kernel, stride, padding, dilation, ceil_mode)
+
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:

@@ -41,6 +41,7 @@ def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() ->
     package = import_module("burnpy_numpy.kernels")
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
     parts = {"attention_backward": "attention", "tiled_pooling": "pooling", "overlapping_pooling": "pooling"}
+    parts["pooling_indices"] = "pooling"
     blocked = ("blocked_convolution", "blocked_depthwise", "blocked_weight_gradient", "blocked_tables")
     blocks = ("convolution_tables", "channel_blocks", "channel_lanes", "packed_weights", "epilogues")
     parts |= dict.fromkeys((*blocked, *blocks), "convolution")

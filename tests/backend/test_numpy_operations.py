@@ -386,3 +386,18 @@ def test_large_linear_maps_give_the_same_on_several_threads(monkeypatch: pytest.
     wanted = NumPy().linear(x, weight, bias)
     monkeypatch.setattr("burnpy_numpy.cpu_threads.COUNT", 3)
     np.testing.assert_allclose(NumPy().linear(x, weight, bias), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_batches_in_any_layout(dtype: str) -> None:
+    """Rows are gathered for one large product, and a view of part of each row is no matrix that a kernel reads."""
+    rng = np.random.default_rng(0)
+    weight, bias = rng.normal(size=(256, 96)).astype(dtype), rng.normal(size=96).astype(dtype)
+    whole = rng.normal(size=(20, 30, 512)).astype(dtype)
+    part = whole[:, :, :256]
+    views = [part, whole[:, :, ::2], part.transpose(1, 0, 2), part[::-1], whole[:, ::3, 256:], part[:0]]
+    for x in [*views, np.broadcast_to(part[:1], part.shape)]:
+        for matrix in (weight, np.asfortranarray(weight)):
+            expected = x.astype(np.float64) @ matrix
+            np.testing.assert_allclose(D.matmul(x, matrix), expected, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(D.linear(x, matrix, bias), expected + bias, rtol=1e-3, atol=1e-3)

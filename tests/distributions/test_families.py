@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from burnpy import Autodiff, Generator, Tensor, compiled, func
+from burnpy import distributions as d
 from burnpy.backend import NumPy
 from burnpy.testing import gradcheck
 from tests.distributions.families import FAMILIES, Family
@@ -116,8 +117,8 @@ def test_derivatives(family: Family) -> None:
 
 
 @every_row("family", FAMILIES, ids=lambda family: family.name)
-def test_one_kernel_and_examples_at_once(family: Family) -> None:
-    """A density and its gradient are one kernel in a plan; `vmap` of one distribution at a time gives the batch's."""
+def test_plans_and_examples_at_once(family: Family) -> None:
+    """In plans densities are the same, and `vmap` of one distribution at a time gives the batch's."""
     parameters = [Tensor[NumPy].from_data(np.array(p), dtype="float32") for p in family.checked]
     x = Tensor[NumPy].from_data(np.resize(np.array(family.inside, np.float32), 2 * len(family.checked[0])))
     x = x.reshape(2, -1)
@@ -126,6 +127,19 @@ def test_one_kernel_and_examples_at_once(family: Family) -> None:
     assert one(x, *parameters).allclose(batch, rtol=1e-5)
     plan = compiled(lambda x, *ps: family.make(*ps).log_prob(x))
     assert plan(x, *parameters).allclose(batch, rtol=1e-5)
+
+
+def test_a_density_with_its_gradients_is_one_kernel_of_a_plan() -> None:
+    x, mean, scale = (Tensor[NumPy].from_data(np.linspace(low, 3.0, 4096, dtype=np.float32)) for low in (0.2, 0.1, 0.5))
+    if not NumPy().fuses([x._primitive]):
+        pytest.skip("without llvmlite, plans call operations one by one")
+
+    def loss(parameters: Any) -> Any:
+        return d.Normal(*parameters, validate=False).log_prob(x).sum()
+
+    plan = compiled(lambda *parameters: func.value_and_grad(loss)(parameters))
+    assert "1 kernel of" in str(plan.explain(mean, scale))
+    assert "0 single operations" in str(plan.explain(mean, scale))
 
 
 @every_row("family", FAMILIES, ids=lambda family: family.name)

@@ -220,6 +220,20 @@ def test_the_source_passes_type_checkers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_parts_is_joined(masked: bool, tmp_path: Path) -> None:
+    def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = (q * 0.5) @ k.mT
+        return (scores + mask if masked else scores).softmax(dim=-1) @ v
+
+    path = tmp_path / "model.onnx"
+    inputs = (floats(2, 3, 5, 4), floats(2, 3, 6, 4), floats(2, 3, 6, 7), floats(5, 6))
+    onnx.export(attend, inputs, path)
+    model = onnx.load(path, NumPy)
+    assert [n.kind for n in model.graph.nodes if n.kind not in ("Constant", "Mul", "Transpose")] == ["Attend"]
+    assert model(*inputs[: len(model.graph.inputs)]).allclose(attend(*inputs), rtol=1e-5, atol=1e-6)
+
+
 def test_trees(tmp_path: Path) -> None:
     """A tree of two levels with every comparison, NaN, and a second tree that is a leaf."""
     for mode, other in (("BRANCH_LEQ", "BRANCH_GT"), ("BRANCH_LT", "BRANCH_GTE"), ("BRANCH_EQ", "BRANCH_NEQ")):

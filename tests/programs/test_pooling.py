@@ -1,4 +1,4 @@
-"""The kernel of adaptive max pooling selects what the default selects."""
+"""The kernels of the indices of max pooling select what the defaults select."""
 
 from __future__ import annotations
 
@@ -54,6 +54,31 @@ def test_the_first_maximum_or_nan_is_selected(case: str, dtype: str, noted: list
         np.testing.assert_array_equal(found, without(x, size))
         view = np.asfortranarray(x.astype(dtype)[..., ::-1])[..., ::-1]
         np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(view, size), found)
+
+
+WINDOWS = {
+    "side by side": ((2, 3, 20, 50), (2, 2), (2, 2), (0, 0), (1, 1), False),
+    "padded": ((2, 3, 21, 50), (3, 3), (2, 2), (1, 1), (1, 1), True),
+    "dilated": ((2, 3, 30, 30), (3, 2), (1, 3), (1, 1), (2, 1), False),
+    "beyond the edge": ((2, 3, 33, 31), (2, 2), (2, 2), (0, 0), (1, 1), True),
+    "few in a row": ((4, 5, 12, 9), (2, 3), (2, 3), (0, 0), (1, 1), False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows_of_nan_and_of_infinities_have_the_first(case: str, dtype: str, noted: list[Any]) -> None:
+    shape, *how = WINDOWS[case]
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 3, shape).astype(dtype)
+    x[rng.uniform(size=shape) < 0.1] = np.nan
+    x[rng.uniform(size=shape) < 0.2] = -np.inf
+    x[..., :8, :8] = -np.inf
+    with without_kernels():
+        expected = D.max_pool2d_indices(x, *how)
+    noted.clear()
+    np.testing.assert_array_equal(D.max_pool2d_indices(x, *how), expected)
+    assert [kernel.program.name for kernel in noted] == ["max_pool_indices"]
 
 
 def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
 from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.kernels.overlapping_pooling import Gradient, Windows
+from burnpy_numpy.kernels.pooling_indices import max_pool_indices
 from burnpy_numpy.kernels.tiled_pooling import (
     tiled_avg_pool,
     tiled_avg_pool_backward,
@@ -33,6 +34,8 @@ _MOST = 64
 """The number of elements of a window up to which a kernel is made for it."""
 _BYTES = 64
 """The size of a vector of windows side by side."""
+_SIDE_BY_SIDE = 8
+"""The number of windows whose maxima are found at a time."""
 _TILED_COST = 0.125
 """The time for an element of windows side by side, computed as vectors, relative to other windows."""
 Template: TypeAlias = Callable[..., str]
@@ -47,6 +50,11 @@ def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair
     out = pool.new_windows()
     pool.run(compiled, x, out)
     return out
+
+
+def run_max_pool_indices(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
+    """Return the indices, within their planes, of the maxima of windows; None without a kernel for them."""
+    return _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation).max_pool_indices(x)
 
 
 def run_max_pool_backward(
@@ -117,15 +125,16 @@ class _Pool:
         self.tiled = stride == kernel and padding == (0, 0) and dilation == (1, 1) and inside
         self._empty = np.empty if self.tiled and covered == shape[2:] else np.zeros
         self._planes, self._elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
+        self._padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
+        self._places = (*shape[2:], *counts, *stride, *padding, *dilation)
         if self.tiled:
             width = block_width(counts[1], _BYTES // dtype.itemsize)
             self._parameters = (dtype.name, *kernel, width)
             self._sizes = (*shape[2:], *counts)
             self._elements *= _TILED_COST
         else:
-            padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
-            self._parameters = (dtype.name, *kernel, padded)
-            self._sizes = (*shape[2:], *counts, *stride, *padding, *dilation)
+            self._parameters = (dtype.name, *kernel, self._padded)
+            self._sizes = self._places
 
     def kernel(self, template: Template | None, tiled: Template) -> TemplateKernel | None:
         """Return the kernel of an operation.
@@ -143,12 +152,24 @@ class _Pool:
         """Run a kernel for all planes; the last array is the result."""
         kernel.run([*map(np.ascontiguousarray, arrays)], self._sizes, self._planes, self._elements)
 
+    def max_pool_indices(self, x: Any) -> Any:
+        """Return the indices of maxima, within their planes; None without a kernel for them."""
+        width = block_width(self._counts[1], _SIDE_BY_SIDE)
+        parameters = (self._dtype.name, *self._windows[0], self._padded, width)
+        kernel = template_kernel(max_pool_indices, *parameters) if self._suits else None
+        if kernel is None:
+            return None
+        out, blocks = np.empty((*self._shape[:2], *self._counts), int64), -(-self._counts[1] // width)
+        sizes = (*self._places, blocks)
+        kernel.run([np.ascontiguousarray(x), out], sizes, self._planes, float(math.prod(self._shape[2:])))
+        return out
+
     def max_pool_backward(self, grad: Any, out: Any, x: Any) -> Any:
         """Return the gradient of max pooling with windows of any kind; None without a kernel for them."""
         if not self._suits:
             return None
-        windows, padded = Windows(*self._windows, self._dilation), bool(self._parameters[-1])
-        gradient = Gradient(windows, self._shape, self._dtype, self._counts, padded)
+        windows = Windows(*self._windows, self._dilation)
+        gradient = Gradient(windows, self._shape, self._dtype, self._counts, self._padded)
         compiled = gradient.kernel()
         return None if compiled is None else gradient.run(compiled, grad, out, x)
 

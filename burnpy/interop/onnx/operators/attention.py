@@ -86,6 +86,18 @@ def attention(
     return (out, keys, values, scores)[:outputs] if outputs > 1 else out
 
 
+@operator("Attend")
+def attend(q: Value, k: Value, v: Value, mask: Value = None) -> Value:
+    """Return softmax(q @ k + mask) @ v: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins several.
+
+    A row whose scores are all -∞ gives zeros, where the operators alone would give NaN.
+    """
+    if q.ndim < 2 or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        scores = q @ k
+        return (scores if mask is None else scores + mask).softmax(dim=-1) @ v
+    return functional.scaled_dot_product_attention(q, k.mT, v, mask, scale=1.0)
+
+
 def _with_scores(
     q: Value, k: Value, v: Value, mask: Value, allowed: Value, scale: float, softcap: float, mode: int
 ) -> tuple[Value, Value]:

@@ -53,7 +53,7 @@ def along(kind: str) -> Callable[..., Any]:
     """Return the rule of a function along one dim."""
 
     def rule(g: GraphWriter, x: Operand, dim: int) -> Any:
-        return g.node(kind, x, axis=dim)
+        return g.node(kind, x, axis=dim - len(x.shape))  # from the end, as readers look for it
 
     return rule
 
