@@ -17,11 +17,20 @@ _STIRLING = 8.0
 
 
 def stirling_gap(b: Any, x: Float) -> Float:
-    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x."""
+    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x.
+
+    For small x it is the gap at x + 8 and (x + ½) · log(1 + 8 / x) - log((x + 1) … (x + 7) / (x + 8)⁷) - 8.
+    """
     large = b.ge(x, _STIRLING)
     small = b.where(large, b.full((), _STIRLING, x.dtype), x)
-    near = b.add(b.sub(b.lgamma(small), b.mul(b.add(small, -0.5), b.log(small))), b.add(small, -HALF_LOG_TAU))
-    return b.where(large, stirling_rest(b, b.where(large, x, _STIRLING)), near)
+    above = b.add(small, _STIRLING)
+    inverse = b.reciprocal(above)
+    product = b.mul(b.add(small, 1.0), inverse)
+    for step in range(2, int(_STIRLING)):
+        product = b.mul(product, b.mul(b.add(small, float(step)), inverse))
+    ratio = b.mul(b.add(small, 0.5), b.log1p(b.div(b.full((), _STIRLING, x.dtype), small)))
+    moved = b.add(b.sub(ratio, b.log(product)), -_STIRLING)
+    return b.add(b.where(b.discrete.bitwise_not(large), moved, 0.0), stirling_rest(b, b.where(large, x, above)))
 
 
 def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:
