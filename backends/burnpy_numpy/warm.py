@@ -108,7 +108,7 @@ OPTIMIZERS: tuple[Callable[[], optim.Optimizer], ...] = (
     lambda: optim.Sgd(momentum=0.9),
     lambda: optim.Sgd(momentum=0.9, nesterov=True, weight_decay=1e-4),
     *(optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam),
-    *(optim.AdaGrad, optim.AdaDelta, optim.RmsProp, optim.Lion),
+    *(optim.AdaGrad, optim.AdaDelta, optim.RmsProp, optim.Lion, optim.Lamb, optim.Adafactor),
 )
 
 
