@@ -9,6 +9,7 @@ from burnpy.backend.numerics.stirling import HALF_LOG_TAU, log_split
 from burnpy.distributions.distribution import Reparametrized
 from burnpy.distributions.formulas import computed, impossible
 from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.elementary import xlogy
 from burnpy.special.gamma_functions import betainc
@@ -70,6 +71,13 @@ class Beta(Reparametrized[B]):
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value; small ones keep all digits."""
         return betainc(self.concentration1, self.concentration0, value.clamp(0.0, 1.0))
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logits; NaN outside of [0, 1]."""
+        a, c = self.concentration1.double(), self.concentration0.double()
+        of, constant = Beta(a, c, validate=False), Beta(a.detach(), c.detach(), validate=False)
+        x = quantile(of, constant, probability, lambda t: t.sigmoid(), (-745.0, 745.0))
+        return with_ends(x, probability, 0.0, 1.0).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:

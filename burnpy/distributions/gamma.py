@@ -9,6 +9,7 @@ from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_ga
 from burnpy.distributions.distribution import Reparametrized
 from burnpy.distributions.formulas import computed, impossible
 from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammainc
 from burnpy.tensor.draws import POSITIVE
@@ -68,6 +69,13 @@ class Gamma(Reparametrized[B]):
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value."""
         return gammainc(self.concentration, (self.rate * value).clamp(0.0))
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logarithms; NaN outside of [0, 1]."""
+        a = self.concentration.double()
+        of, constant = (Gamma(x, 1.0, validate=False) for x in (a, a.detach()))
+        x = quantile(of, constant, probability, lambda t: t.exp(), (-745.0, 709.0)) / self.rate.double()
+        return with_ends(x, probability, 0.0, math.inf).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:

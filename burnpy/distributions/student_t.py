@@ -9,6 +9,7 @@ from burnpy.backend.numerics.stirling import HALF_LOG_TAU, stirling_gap
 from burnpy.distributions.distribution import Reparametrized
 from burnpy.distributions.formulas import computed, log1p_of_square
 from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import betainc
 from burnpy.tensor.draws import FINITE, POSITIVE
@@ -78,13 +79,24 @@ class StudentT(Reparametrized[B]):
         df, loc, scale = self.df.double(), self.loc.double(), self.scale.double()
         z = (value.double() - loc) / scale
         zero = z == 0.0
-        size = z.abs().masked_fill(zero, 1.0) / df.sqrt()
-        between = (size < 1.0) & (df > 0.0)
-        ratio = size.where(between, size.reciprocal()).square()  # up to 1
-        part = betainc((df * 0.5).where(~between, 0.5), (df * 0.5).where(between, 0.5), ratio / (1.0 + ratio)) * 0.5
+        size = z.abs().masked_fill(zero, 0.5)
+        between = (size < 1.0) & (df > 0.0)  # beyond, 0.5 - the part between would lose the tail's digits
+        ratio = (size / df.sqrt()).square()
+        share = (1.0 + ratio).reciprocal()
+        share = (ratio * share).where(between, share)
+        part = betainc((df * 0.5).where(~between, 0.5), (df * 0.5).where(between, 0.5), share) * 0.5
         tail = part.where(~between, 0.5 - part)
         near = 0.5 + z * computed("StudentT.cdf", _at_mode, df).exp()  # the slope at the location
         return near.where(zero, tail.where(z < 0.0, 1.0 - tail)).to_dtype(self._dtype)
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of the smaller tail; NaN outside of [0, 1]."""
+        df, p = self.df.double(), probability.double()
+        upper = p > 0.5
+        of, constant = StudentT(df, validate=False), StudentT(df.detach(), validate=False)
+        x = quantile(of, constant, (1.0 - p).where(upper, p), lambda t: -(-t).exp(), (-709.0, 745.0))
+        z = with_ends((-x).where(upper, x), probability, -math.inf, math.inf)
+        return (self.loc.double() + self.scale.double() * z).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:

@@ -38,7 +38,7 @@ class Programs(OperationsBase):
         Args:
             formula: a function ``f(b, *xs, *numbers)`` of a backend, which returns a tuple of results. It computes
                 with operations that programs have (`burnpy.backend.programs.Instruction`), and is known by identity.
-            xs: primitives, at least one.
+            xs: primitives, at least one. Beside large ones of one shape, others may have one element and no dimension.
             numbers: Python numbers.
         """
         return formula(self, *xs, *numbers)
