@@ -24,6 +24,7 @@ from types import (
     CellType,
     CodeType,
     FunctionType,
+    GenericAlias,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
@@ -154,7 +155,7 @@ class _Search:
 
     def value(self, x: Any, label: str) -> None:
         """Search an object that the function can reach."""
-        if isinstance(x, (*_VALUES, TensorBase, Backend)) or x is _MISSING or id(x) in self._seen:
+        if isinstance(x, (*_VALUES, TensorBase, Backend, GenericAlias)) or x is _MISSING or id(x) in self._seen:
             return
         self._seen[id(x)] = x
         if isinstance(x, FunctionType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BURNPY = """
-models | – | not yet
+onnx | burnpy.interop.onnx.export(model, (x,), path)
 quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
 SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
 signal | burnpy.fft.hann_window(64, device=device) | windows are in burnpy.fft
@@ -229,8 +229,6 @@ Adadelta | AdaDelta
 LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
 ASGD | Ema | the average of the models of Sgd, as a value: ema = ema.update(model)
 SparseAdam | Adam | gradients are dense
-Adafactor | – | not yet; Adam and AdamW have a state of two tensors for each parameter
-Muon | – | not yet
 Rprop | – | not yet
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
 swa_utils | Ema | a value: ema = ema.update(model)

@@ -27,6 +27,7 @@ from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.pooling import CuPyPooling
+from burnpy_cupy.kernels.quantization import CuPyQuantization
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 
 Record = tuple[str, int | None, tuple[str, ...]]
@@ -291,7 +292,8 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    for family in (CuPyDense, CuPyAttention, CuPyConvolution, CuPyRecurrence, CuPyIndexing, CuPyPooling):
+    convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
+    for family in (CuPyDense, CuPyAttention, CuPyRecurrence, *convolutions, *indexed):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 

@@ -52,20 +52,20 @@ class CuPyQuantization(ArrayBackend):
 
     def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
         matrix = x.reshape((-1, x.shape[-1]))
-        if not 0 < len(matrix) < _FEW or not x.shape[-1] or scale.dtype is not x.dtype:
+        if not 0 < matrix.shape[0] < _FEW or not x.shape[-1] or scale.dtype is not x.dtype:
             return super().quantized_matmul(x, weight, scale)
         out = self._call(_product, self, matrix, weight, scale)
-        return out.reshape((*x.shape[:-1], len(scale)))
+        return out.reshape((*x.shape[:-1], scale.shape[0]))
 
 
 def _product(b: CuPyQuantization, x: Any, weight: Any, scale: Any) -> Any:
     xp, (outputs, groups) = b.xp, scale.shape
-    out = xp.empty((len(x), outputs), x.dtype)
+    out = xp.empty((x.shape[0], outputs), x.dtype)
     arrays = [xp.ascontiguousarray(a) for a in (x, weight, scale)]
     sizes = [np.int64(n) for n in (outputs, groups, weight.shape[1] // groups)]
     kernel = b._kernels.typed("burnpy_quantized_product", T=x.dtype)
     kernel(
-        (-(-outputs // _WARPS), len(x)),
+        (-(-outputs // _WARPS), x.shape[0]),
         (32 * _WARPS,),
         (*arrays, out, *sizes, np.int32(2 if weight.dtype is uint8 else 1)),
     )

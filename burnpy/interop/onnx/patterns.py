@@ -11,7 +11,7 @@ from burnpy.interop.onnx.operators.table import Bound
 
 
 def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
-    """Return the nodes of a graph, with one node in place of those of a pattern.
+    """Return the nodes of a graph, with one node for each pattern.
 
     Args:
         graph: the graph.

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from burnpy import Tensor, compiled, errors, func
+from burnpy import Autodiff, Tensor, compiled, errors, func
 from burnpy.backend import NumPy
 from burnpy.func.captured import captured
 from burnpy.nn import Linear, Module
@@ -281,6 +281,15 @@ def test_what_the_function_does_not_read_is_not_compared() -> None:
     config.other = 1  # type: ignore[attr-defined]  # the case
     sys.modules[__name__].unread = 1  # type: ignore[attr-defined]  # the case
     f(X)
+    assert len(f.plans) == 1
+
+
+def test_aliases_of_backends_are_read() -> None:
+    """An alias has the methods of its class as attributes, which are other objects each time."""
+    train = Autodiff[NumPy]
+    f = compiled(lambda x: x + Tensor[train].ones((1,)))
+    x = Tensor[train].from_data([1.0])
+    assert f(x).tolist() == f(x).tolist() == [2.0]
     assert len(f.plans) == 1
 
 
