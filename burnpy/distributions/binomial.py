@@ -102,7 +102,8 @@ class NegativeBinomial(OfSuccesses[B]):
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
-    >>> NegativeBinomial(1.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0])).exp().tolist()
+    >>> log_p = NegativeBinomial(1.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0]))
+    >>> [round(p, 4) for p in log_p.exp().tolist()]
     [0.5, 0.25]
     """
 

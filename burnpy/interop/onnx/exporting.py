@@ -93,7 +93,7 @@ def export(
     while True:
         recorded = traces(model, given, symbols, decomposes)
         try:
-            writer = Writer(recorded, *_named(given, recorded[0]))
+            writer = Writer(onnx, recorded, *_named(given, recorded[0]))
             break
         except MissingResultError as missing:
             defaults.add(missing.operation)

@@ -12,15 +12,11 @@ from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
-from burnpy.backend.extras import needed
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace
-
-onnx: Any = needed("onnx", "export()", "onnx", "onnx")
-helper, numpy_helper = onnx.helper, onnx.numpy_helper
 
 
 class MissingResultError(Exception):
@@ -48,12 +44,16 @@ class Writer:
     """The graph that is written; it is the `burnpy.interop.onnx.rules.rule.GraphWriter` of the rules.
 
     Args:
+        onnx: the package.
         traces: the recordings; the first gives shapes and constants.
         names: the names of the inputs of the recordings, by the number of the value.
         parameters: those of them that become initializers.
     """
 
-    def __init__(self, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]) -> None:
+    def __init__(
+        self, onnx: Any, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]
+    ) -> None:
+        self._onnx = onnx
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self._traces = traces
@@ -112,7 +112,7 @@ class Writer:
         key = (kind, tuple(names), results, repr(sorted(settings.items())))
         if key not in self._known:
             outputs = [self._name(kind.lower()) for _ in range(results)]
-            self.nodes.append(helper.make_node(kind, names, outputs, name=outputs[0], **settings))
+            self.nodes.append(self._onnx.helper.make_node(kind, names, outputs, name=outputs[0], **settings))
             self._known[key] = outputs
         found = self._known[key]
         return found[0] if results == 1 else found
@@ -185,12 +185,12 @@ class Writer:
         name = self._name("constant")
         if array.dtype.kind not in "fV":
             return self._initializer(name, array)
-        value = numpy_helper.from_array(array, name)
-        self.nodes.append(helper.make_node("Constant", [], [name], name=name, value=value))
+        value = self._onnx.numpy_helper.from_array(array, name)
+        self.nodes.append(self._onnx.helper.make_node("Constant", [], [name], name=name, value=value))
         return name
 
     def _initializer(self, name: str, array: Any) -> str:
-        self.initializers[name] = numpy_helper.from_array(array, name)
+        self.initializers[name] = self._onnx.numpy_helper.from_array(array, name)
         return name
 
     def _name(self, stem: str) -> str:
@@ -264,7 +264,7 @@ class Writer:
             ExportError: it varies with sizes.
         """
         if isinstance(value, np.dtype):
-            return helper.np_dtype_to_tensor_dtype(value)
+            return self._onnx.helper.np_dtype_to_tensor_dtype(value)
         members = value if isinstance(value, list) else [value]
         if any(isinstance(member, (Size, Varying)) for member in members):
             raise self._error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
@@ -345,7 +345,9 @@ class Writer:
         for name, ref in self._traces[0].outputs.items():
             value = self.operand(ref).name
             if value in renamed or value in self.initializers or not any(value in node.output for node in self.nodes):
-                self.nodes.append(helper.make_node("Identity", [renamed.get(value, value)], [name], name=name))
+                self.nodes.append(
+                    self._onnx.helper.make_node("Identity", [renamed.get(value, value)], [name], name=name)
+                )
             else:
                 renamed[value] = name
                 for node in self.nodes:
@@ -359,7 +361,7 @@ class Writer:
     def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> Any:
         """Return the description of an input or output."""
         sizes = [symbols(size) if isinstance(size, Size) else size for size in shape]
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
+        return self._onnx.helper.make_tensor_value_info(name, self._onnx.helper.np_dtype_to_tensor_dtype(dtype), sizes)
 
     def shape_of(self, ref: Ref) -> tuple[Any, ...]:
         """Return the shape of a value, whose sizes may vary."""
