@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.errors import ArgumentError, MissingPackageError, RecordError, RecordNotFoundError, path_shown
+from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
+from burnpy.backend.extras import needed
 from burnpy.record.atomic_write import path_of
 
 if TYPE_CHECKING:
@@ -46,17 +47,14 @@ class Tokenizer:
             RecordError: the file describes no tokenizer.
             ArgumentError: the tokenizer has tokens that the model does not know.
         """
-        try:
-            from tokenizers import Tokenizer as Engine
-        except ImportError as error:
-            raise MissingPackageError("a Tokenizer needs the package tokenizers: pip install burnpy[text]") from error
+        engines = needed("tokenizers", "a Tokenizer", "tokenizers", "text")
         path = os.path.join(path_of(folder, "Tokenizer.from_pretrained()"), FILE)
         if not os.path.exists(path):
             raise RecordNotFoundError(
                 f"Tokenizer.from_pretrained() takes a folder that has {FILE}, not {path_shown(path)}"
             )
         try:
-            engine: Any = Engine.from_file(path)
+            engine: Any = engines.Tokenizer.from_file(path)
         except Exception as error:  # the package raises nothing more precise
             raise RecordError(f"{path_shown(path)} describes no tokenizer: {error}") from error
         tokenizer = cls(engine)
