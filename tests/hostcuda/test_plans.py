@@ -25,7 +25,9 @@ def drawn(*shape: int) -> Any:
 def test_a_training_step() -> None:
     """Batch norm, dropout, an index that is checked, clipping, Adam's counts, a rate that changes, and donation."""
     optim = Adam()
-    layers = Linear(4, 8, device=Train), BatchNorm(8, device=Train), Relu(), Dropout(0.1)
+    manual_seed(0)
+    # no bias before the norm: its gradient is a rounding error, and Adam makes whole steps of that
+    layers = Linear(4, 8, bias=False, device=Train), BatchNorm(8, device=Train), Relu(), Dropout(0.1)
     model = Sequential(*layers, Linear(8, 3, device=Train))
     x, y = Tensor.from_inner(drawn(6, 4), device=Train), IntTensor.from_data([0, 1, 2, 0, 1, 2], device=Train)
 
@@ -43,8 +45,9 @@ def test_a_training_step() -> None:
         for k in range(3):
             *carried, loss = f(*carried, 0.1 / (k + 1), x, y)
             losses.append(loss.item())
-        runs.append((losses, [v._value.tolist() for v in carried[0]._variables().values()]))
-    assert runs[0] == runs[1]
+        runs.append([np.array(losses), *[v._value.to_numpy() for v in carried[0]._variables().values()]])
+    for eager, planned in zip(*runs, strict=True):  # kernels of plans add in another order
+        np.testing.assert_allclose(planned, eager, rtol=1e-5, atol=1e-6)
 
 
 def test_loops_branches_and_checks() -> None:
