@@ -29,6 +29,7 @@ from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
 from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
+from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
@@ -37,6 +38,7 @@ from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
+from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
 RAW = ATTENTION | QUANTIZATION
@@ -154,6 +156,9 @@ class CuPy(
 
     def imported(self, data: Any) -> Any:
         return self._call(exchange.copied, self.xp, data) if exchange.is_on_gpu(data) else None
+
+    def executor(self) -> CuPyExecutor | None:
+        return CuPyExecutor(self) if kernels_enabled() else None
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()

@@ -114,6 +114,47 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
     return out
 
 
+class Product:
+    """A product of C-contiguous matrices, or of as many of them as the result has, of float32 or float64.
+
+    Args:
+        xp: the module cupy.
+        dtype: the dtype.
+        sizes: the rows, the columns and the inner size of a product.
+        transposed: whether the first and the second matrices are given as their transposes.
+        batch: the number of products.
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        dtype: DType,
+        sizes: tuple[int, int, int],
+        transposed: tuple[bool, bool],
+        batch: int = 1,
+    ) -> None:
+        self._xp, self._dtype, self._batch = xp, dtype, batch
+        rows, columns, inner = sizes
+        self._factors = _NUMBERS[float64 if dtype is float64 else float32]
+        left, right = transposed
+        self._sizes = (int(right), int(left), columns, rows, inner, self._factors[0].ctypes.data)
+        self._lines = (rows if left else inner, inner if right else columns, columns)
+        self._steps = (rows * inner, inner * columns, rows * columns)
+
+    def call(self, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
+        """Return cuBLAS's function and its arguments in this thread and context, given addresses."""
+        cublas, handle = self._xp.cuda.cublas, _handle(self._xp, self._xp.cuda.runtime.getDevice())
+        kind, (by_x, by_y, into) = _TYPES[self._dtype.name], self._lines
+        compute = _IN_FLOAT64 if self._dtype is float64 else _IN_TF32 if _tf32_applies(self._dtype) else _IN_FLOAT32
+        zero, rest = self._factors[1].ctypes.data, (compute, _DEFAULT_ALGORITHM)
+        if self._batch == 1:
+            arguments = (*self._sizes, y, kind, by_y, x, kind, by_x, zero, out, kind, into, *rest)
+            return cublas.gemmEx, (handle, *arguments)
+        step_x, step_y, step = self._steps
+        batched = (y, kind, by_y, step_y, x, kind, by_x, step_x, zero, out, kind, into, step, self._batch, *rest)
+        return cublas.gemmStridedBatchedEx, (handle, *self._sizes, *batched)
+
+
 def _handle(xp: Any, device: int) -> Any:
     """Return cuBLAS's handle of this thread for the current device, which adds partial sums in full precision.
 
@@ -146,6 +187,11 @@ def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
     if x.shape[-1] != y.shape[-2]:
         raise ValueError(f"matrices of the shapes {x.shape} and {y.shape} cannot be multiplied")
     return multiply(xp, x, y, xp.empty((*lead, x.shape[-2], y.shape[-1]), dtype))
+
+
+def uses_tf32() -> bool:
+    """Return whether products of float32 are rounded to TF32 in this context."""
+    return _uses_tf32.get()
 
 
 def _tf32_applies(dtype: DType) -> bool:

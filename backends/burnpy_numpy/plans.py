@@ -135,8 +135,17 @@ def _index(key: Key) -> str:
     return ", ".join([*parts, "..."])
 
 
+def copied(x: Any, out: Any) -> None:
+    """Write an array into memory."""
+    out[...] = x
+
+
 class NumPyExecutor:
     """The computations of NumPy that plans give memory."""
+
+    adds_bias = True
+    copy = staticmethod(copied)
+    fill = staticmethod(np.ndarray.fill)
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program's kernel; None if kernels are off."""

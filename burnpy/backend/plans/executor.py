@@ -90,6 +90,11 @@ class Joined(Protocol):
 class Executor(Protocol):
     """The computations of a backend that plans may give memory."""
 
+    @property
+    def adds_bias(self) -> bool:
+        """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
+        ...
+
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
         ...
@@ -160,6 +165,14 @@ class Executor(Protocol):
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
+        ...
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write an array into memory."""
+        ...
+
+    def fill(self, out: Any, value: float) -> None:
+        """Write a number into all of memory."""
         ...
 
     def add(self, x: Any, y: Any, out: Any) -> None:

@@ -1,0 +1,168 @@
+"""The launches of plans on CuPy: programs, products, formulas of lists and of numbers, into given memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.source import Source
+from burnpy.backend.primitives import DType, Shape
+from burnpy_array.array_base import is_half
+from burnpy_cupy import gemm
+from burnpy_cupy.kernels.foreach import ForeachKernel
+from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
+from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
+from burnpy_cupy.kernels.row_geometry import Geometry, transposed
+from burnpy_cupy.launch_sequence import KernelCall, Part, ProductCall, Table
+
+
+class _Launch:
+    """A launch whose calls are always joined."""
+
+    in_place = False
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Raise an error: `calls` returns all launches."""
+        raise NotImplementedError
+
+
+class ProgramLaunch(_Launch):
+    """The kernels of a program, for fixed numbers of rows and columns."""
+
+    def __init__(self, kernel: Kernel, geometry: Geometry) -> None:
+        self._kernel, self._geometry = kernel, geometry
+        self._turned = transposed(geometry.rows, geometry.columns)
+        self._sums = kernel.passes.is_sum.count(True)
+        program, self._chunks = kernel.passes.by_columns, 1
+        self.scratch: list[tuple[Shape, DType]] = []  #: the values of each row that sums over rows need, and their parts
+        if kernel.passes.by_rows is not None:
+            first = kernel.passes.by_rows
+            carried = first.outputs[kernel.passes.is_sum.count(False) :]
+            self.scratch += [((geometry.rows, 1), dtype_of(first.instructions[k].dtype)) for k in carried]
+        self._carried = len(self.scratch)
+        if program is not None:
+            self._chunks = chunks_of(self._turned)
+            dtype = dtype_of(program.instructions[program.outputs[0]].dtype)
+            self._wide = float32 if is_half(dtype) else dtype
+            if self._chunks > 1:
+                self.scratch.append(((self._sums, self._chunks, self._turned.rows), self._wide))
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall | ProductCall]:
+        """Return up to two launches, and one for each sum of the parts of sums over rows."""
+        kernel, passes = self._kernel, self._kernel.passes
+        count = len(arrays) - len(passes.is_sum)
+        given, results = arrays[:count], arrays[count:]
+        carried, held = scratch[: self._carried], tuple([number.dtype.name for number in numbers])
+        names = [number.name for number in numbers]
+        calls = list[KernelCall]()
+        if passes.by_rows is not None:
+            made = [name for name, is_sum in zip(results, passes.is_sum, strict=True) if not is_sum]
+            calls.append(self._call(passes.by_rows, [*given, *made, *carried, *names], self._geometry, 1, held))
+        if passes.by_columns is None:
+            return calls
+        sums = [name for name, is_sum in zip(results, passes.is_sum, strict=True) if is_sum]
+        if self._chunks == 1:
+            return [*calls, self._call(passes.by_columns, [*given, *carried, *sums, *names], self._turned, 1, held)]
+        size = self._chunks * self._turned.rows
+        parts = [Part(scratch[-1], k * size * self._wide.itemsize) for k in range(len(sums))]
+        arguments = [*given, *carried, *parts, *names]
+        calls.append(self._call(passes.by_columns, arguments, self._turned, self._chunks, held))
+        dtype = passes.by_columns.instructions[passes.by_columns.outputs[0]].dtype
+        total = total_of(self._wide.name, dtype)
+        columns = transposed(self._chunks, self._turned.rows)
+        return [*calls, *[self._call(total, [part, out], columns, 1) for part, out in zip(parts, sums, strict=True)]]
+
+    def _call(
+        self, program: Any, arguments: Sequence[Any], geometry: Geometry, chunks: int, held: tuple[str, ...] = ()
+    ) -> KernelCall:
+        stride = geometry.rows if chunks > 1 else 0
+        source, grid, block, sizes = self._kernel.prepared(program, geometry, chunks, stride, held)
+        return KernelCall(source.launch, grid, block, [*arguments, *sizes])
+
+
+class _NodeLaunch(_Launch):
+    """The computation of a node by arrays of its own."""
+
+    scratch: Sequence[tuple[Shape, DType]] = ()
+    numbers: Sequence[Ref] = ()
+
+    def __init__(self, node: Node) -> None:
+        self.operands: Sequence[Ref] = [*refs_in(node.args)]
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+
+class RowsLaunch(ProgramLaunch):
+    """An operation of rows as one program."""
+
+    numbers: Sequence[Ref] = ()
+
+    def __init__(self, kernel: Kernel, geometry: Geometry, operands: Sequence[Ref]) -> None:
+        super().__init__(kernel, geometry)
+        self.operands = operands
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+
+class ProductLaunch(_NodeLaunch):
+    """A product of C-contiguous arrays."""
+
+    def __init__(self, node: Node, product: gemm.Product) -> None:
+        super().__init__(node)
+        self._product = product
+
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[ProductCall]:
+        """Return the call of cuBLAS."""
+        return [ProductCall(self._product, *arrays)]
+
+
+class ListsLaunch(_NodeLaunch):
+    """A formula of lists, such as the update of all parameters."""
+
+    def __init__(self, node: Node, kernel: ForeachKernel) -> None:
+        super().__init__(node)
+        _, self._lists, self._given, *_ = node.args
+        self._kernel = kernel
+        self.operands = [ref for members in self._lists for ref in members]
+        self.numbers = [*refs_in(self._given)]
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return the parameter, or the state, that a result replaces."""
+        column, position = divmod(number, len(self._lists[0]))
+        old: Sequence[Ref] = self._lists[column + 1 if column else 0]
+        return old[position] if column + 1 < len(self._lists) else None
+
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        """Return the launches of the kernel, one for each table of arrays."""
+        count, named = len(self._lists[0]), iter(numbers)
+        values: list[Any] = []
+        for x in self._given:
+            values += [next(named).name, 0] if x.__class__ is Ref else [float(x)]
+        tables = named_tables([arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self._lists[0]])
+        return [
+            KernelCall(self._kernel.function, (table.parts, 1), (THREADS, 1), [Table(table.content, table.arrays), *values])
+            for table in tables
+        ]
+
+
+class NumbersLaunch(_NodeLaunch):
+    """A formula of numbers that are on the GPU."""
+
+    def __init__(self, node: Node, kernel: Any) -> None:
+        super().__init__(node)
+        self._kernel = kernel
+        self.operands, self.numbers = (), [*refs_in(node.args)]
+
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        """Return the launch of one thread."""
+        return [KernelCall(self._kernel, (1, 1), (1, 1), [*[number.name for number in numbers], *arrays])]
