@@ -23,6 +23,7 @@ from burnpy_cupy import availability, exchange, memory_pool, nccl
 from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
+from burnpy_cupy.host_values import HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import ATTENTION, CuPyAttention
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
@@ -86,6 +87,7 @@ class CuPy(
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp, ELEMENTWISE, RAW, REDUCTIONS)
         self._programs = {}
+        self._host_values = HostValues()
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
@@ -159,6 +161,15 @@ class CuPy(
 
     def executor(self) -> CuPyExecutor | None:
         return CuPyExecutor(self) if kernels_enabled() else None
+
+    def host_number(self, value: float) -> Any:
+        return self._host_values.note(super().host_number(value), value)
+
+    def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]
+        if None in values:  # which waits for the GPU
+            return super().on_host(formula, numbers)
+        return tuple([self.host_number(value) for value in formula(*values)])
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()

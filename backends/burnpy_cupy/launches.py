@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
@@ -14,6 +14,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.kernels.foreach import ForeachKernel
+from burnpy_cupy.kernels.foreach_norms import NormKernels
 from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
 from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed
@@ -153,6 +154,26 @@ class ListsLaunch(_NodeLaunch):
             KernelCall(self._kernel.function, (table.parts, 1), (THREADS, 1), [Table(table.content, table.arrays), *values])
             for table in tables
         ]
+
+
+class NormLaunch(_NodeLaunch):
+    """The norm of all elements of arrays of one dtype."""
+
+    def __init__(self, node: Node, kernels: NormKernels) -> None:
+        super().__init__(node)
+        self._kernels, self._sizes = kernels, [math.prod(x.shape) for x in self.operands]
+        self._parts = sum(table.parts for table in named_tables([("",)] * len(self._sizes), self._sizes))
+        self.scratch = [((3 * self._parts,), float64)]
+
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        """Return the launches of the norms of parts, one for each table of arrays, and of their norm."""
+        *given, out = arrays
+        calls, start = list[KernelCall](), 0
+        for table in named_tables([(name,) for name in given], self._sizes):
+            arguments = [Table(table.content, table.arrays), Part(scratch[0], 3 * start * float64.itemsize)]
+            calls.append(KernelCall(self._kernels.parts, (table.parts, 1), (THREADS, 1), arguments))
+            start += table.parts
+        return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [scratch[0], self._parts, out])]
 
 
 class NumbersLaunch(_NodeLaunch):

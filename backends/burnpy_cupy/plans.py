@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
@@ -16,10 +17,12 @@ from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_cupy import gemm
 from burnpy_cupy.kernels.foreach import foreach_kernel
+from burnpy_cupy.kernels.foreach_norms import norm_kernels
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 from burnpy_cupy.launch_sequence import LaunchSequence
-from burnpy_cupy.launches import ListsLaunch, NumbersLaunch, ProductLaunch, ProgramLaunch, RowsLaunch
+from burnpy_cupy.launches import ListsLaunch, NormLaunch, NumbersLaunch, ProductLaunch, ProgramLaunch, RowsLaunch
 from burnpy_cupy.number_formulas import formula_kernel, formula_source
+from burnpy_cupy.replays import Replay
 
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
 _INDEXED = {
@@ -27,6 +30,10 @@ _INDEXED = {
     "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
 }
 """Operations with an index for each row, and their programs."""
+
+
+_FORMULAS = {"foreach_mul": mul_each, "foreach_div": div_each}
+"""Operations on lists by their formulas."""
 
 
 class CuPyExecutor:
@@ -57,6 +64,11 @@ class CuPyExecutor:
             return self._rows(node, bounds)
         if node.name == "on_host":
             return self._numbers(node)
+        if node.name == "total_norm":
+            return self._norm(node)
+        if node.name in _FORMULAS:
+            xs, number = node.args
+            node = Node("foreach", (_FORMULAS[node.name], (xs,), (number,), (), False, None), (node.results,), False, node.line)
         return self._lists(node) if node.name == "foreach" else None
 
     def _product(self, node: Node) -> NodeLaunch | None:
@@ -107,6 +119,14 @@ class CuPyExecutor:
         kernel = foreach_kernel(self._device.xp, formula, names, held, flags, False)
         return None if kernel is None else ListsLaunch(node, kernel)
 
+    def _norm(self, node: Node) -> NodeLaunch | None:
+        """Return the launches of the norm of arrays of one dtype."""
+        xs, p = node.args
+        dtypes = {x.dtype for x in xs}
+        if p not in (1, 2, math.inf) or dtypes not in ({float32}, {float64}) or any(0 in x.shape for x in xs):
+            return None
+        return NormLaunch(node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name))
+
     def _numbers(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of numbers that arithmetic alone computes."""
         formula, numbers = node.args
@@ -130,6 +150,10 @@ class CuPyExecutor:
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined:
         """Return the launches as one call."""
         return LaunchSequence(self._device, calls, given)
+
+    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Return the replay of an instance, which orders the streams that use its memory."""
+        return Replay(self._device, function)
 
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes, which CuPy aligns."""

@@ -143,6 +143,10 @@ class Executor(Protocol):
         """
         ...
 
+    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Return the replay of an instance of a plan, which may be the generated function itself."""
+        ...
+
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes."""
         ...

@@ -363,6 +363,7 @@ class Writer:
         self.storage.models = dict.fromkeys(self.storage.models)  # their memory is needed no longer
 
         def instance() -> Callable[..., Any]:
-            return define(self.storage.instance(self.source.objects))
+            replay = define(self.storage.instance(self.source.objects))
+            return replay if self.executor is None else self.executor.replayed(replay)
 
         return instance
