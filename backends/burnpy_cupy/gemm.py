@@ -4,8 +4,8 @@ Sums are never accumulated in 16 bits, not even those of parts of a product that
 
 cuBLAS reads an operand row by row or column by column, with any distance between the rows or columns and between the
 matrices of a batch. So transposed views, parts of matrices and broadcast batches are multiplied where they lie; only
-operands that it cannot address so are copied first. How it is called depends on shapes, strides and dtypes alone, and is
-worked out once for each.
+operands that it cannot address so are copied first. The arguments of a call depend on shapes, strides and dtypes alone,
+and are worked out once for each.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ def _call(
         return None
     assert into is not None, "the memory of a product has one stride for its batch"
     assert not into.transposed, "the memory of a product has contiguous rows"
-    if batch > 1 and by_y.matrix == 0 and not by_x.transposed:  # one large product instead of many small ones
-        if by_x.matrix == rows * by_x.line and into.matrix == rows * into.line:
-            rows, batch = rows * batch, 1
+    steps = rows * by_x.line, rows * into.line
+    if batch > 1 and by_y.matrix == 0 and not by_x.transposed and steps == (by_x.matrix, into.matrix):
+        rows, batch = rows * batch, 1  # one large product instead of many small ones
     one, zero = _ADDRESSES[float64 if out_dtype is float64 else float32]
     compute = _IN_FLOAT64 if out_dtype is float64 else _IN_TF32 if tf32 and dtype is float32 else _IN_FLOAT32
     kind, count = (_TYPES[dtype.name],), 1 if batch > 1 else 0
