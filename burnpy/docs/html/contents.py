@@ -1,6 +1,6 @@
-"""What Sphinx needs to know of pages that are plain Markdown: the table of contents, and links to files outside the book.
+"""Pages of plain Markdown for Sphinx: the table of contents in the sidebar, and links to files outside the book.
 
-The sidebar is made from the lists of links in ``index.md``, so that nothing is listed twice.
+The table is made from the lists of links in ``index.md``, so nothing is listed twice.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _OUTSIDE = re.compile(r"\]\((?=(?:\.\./){2,3}\w)")
 
 
 def with_toctrees(text: str) -> str:
-    """Return a page with a hidden toctree below each list of links.
+    r"""Return a page with a hidden toctree below each list of links.
 
-    >>> print(with_toctrees("## Guide\\n\\n- [Data](data.md): datasets\\n"))
+    >>> print(with_toctrees("## Guide\n\n- [Data](data.md): datasets\n"))
     ## Guide
     <BLANKLINE>
     - [Data](data.md): datasets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
@@ -14,11 +15,9 @@ def _block(translator: Any, node: Any) -> None:
 
 
 def _write(translator: Any, node: Any, html: str, *, as_block: bool) -> None:
-    from docutils.nodes import SkipNode
-    from docutils.utils.math.latex2mathml import tex2mathml
-
-    translator.body.append(html.format(tex2mathml(node.astext(), as_block=as_block)))
-    raise SkipNode
+    convert = import_module("docutils.utils.math.latex2mathml").tex2mathml
+    translator.body.append(html.format(convert(node.astext(), as_block=as_block)))
+    raise import_module("docutils.nodes").SkipNode
 
 
 def setup(app: Any) -> dict[str, bool]:
