@@ -85,6 +85,10 @@ class LaunchSequence:
         """Return the function that launches them for the arrays that it is given, with others by name."""
         return BoundLaunches(self._device, self._calls, self._given, space).run
 
+    def run(self, *arrays: Any) -> None:
+        """Launch them once for arrays, which are all given."""
+        self.bind({})(*arrays)
+
     def bind_steps(self, space: Mapping[str, Any]) -> Callable[..., None]:
         """Raise an error: `CuPyExecutor` has no loops of launches."""
         raise NotImplementedError
@@ -132,7 +136,7 @@ class BoundLaunches:
         functions = iter(kernels)
         for call in calls:
             if isinstance(call, ProductCall):
-                self._steps.append(_product(call, fixed, position))
+                self._steps.append(_product(device.xp, call, fixed, position))
             else:
                 _, at = next(functions)
                 self._steps.append((call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0, pointer))
@@ -165,12 +169,12 @@ class BoundLaunches:
         return step(self._addresses)  # type: ignore[no-any-return]  # as `_product` returns it
 
 
-def _product(call: ProductCall, fixed: Mapping[str, int], position: Mapping[str, int]) -> Any:
+def _product(xp: Any, call: ProductCall, fixed: Mapping[str, int], position: Mapping[str, int]) -> Any:
     """Return the function that makes the call of a product of the addresses that are given."""
 
     def made(given: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
         x, y, out = (given[position[name]] if name in position else fixed[name] for name in (call.x, call.y, call.out))
-        return call.product.call(x, y, out)  # type: ignore[no-any-return]  # as declared
+        return call.product.call(xp, x, y, out)  # type: ignore[no-any-return]  # as declared
 
     return made
 

@@ -18,39 +18,58 @@ from burnpy_cupy.kernels.foreach_norms import NormKernels
 from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
 from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed
-from burnpy_cupy.launch_sequence import KernelCall, Part, ProductCall, Table
+from burnpy_cupy.launch_sequence import KernelCall, LaunchSequence, Part, ProductCall, Table
 
 
 class _Launch:
-    """A launch whose calls are always joined."""
+    """A launch by calls that can be joined with others.
+
+    Args:
+        device: the device, a `CuPy`.
+    """
 
     in_place = False
+    scratch: Sequence[tuple[Shape, DType]] = ()
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall | ProductCall]:
+        """Return its launches."""
+        raise NotImplementedError
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
-        """Raise an error: `calls` returns all launches."""
-        raise NotImplementedError
+        """Write the launches as a call of their own, which finds all addresses anew."""
+        names = [*dict.fromkeys([*arrays, *[number.name for number in numbers], *scratch])]
+        sequence = LaunchSequence(self._device, self.calls(arrays, numbers, scratch), names)
+        launched = source.bind(sequence.run, "f")
+        source.write(f"{launched}({', '.join(names)})")
 
 
 class ProgramLaunch(_Launch):
     """The kernels of a program, for fixed numbers of rows and columns."""
 
-    def __init__(self, kernel: Kernel, geometry: Geometry) -> None:
+    def __init__(self, device: Any, kernel: Kernel, geometry: Geometry) -> None:
+        super().__init__(device)
         self._kernel, self._geometry = kernel, geometry
         self._turned = transposed(geometry.rows, geometry.columns)
         self._sums = kernel.passes.is_sum.count(True)
         program, self._chunks = kernel.passes.by_columns, 1
-        self.scratch: list[tuple[Shape, DType]] = []  #: the values of each row that sums over rows need, and their parts
+        rooms = list[tuple[Shape, DType]]()  # for the values of each row that sums over rows need, and for their parts
         if kernel.passes.by_rows is not None:
             first = kernel.passes.by_rows
             carried = first.outputs[kernel.passes.is_sum.count(False) :]
-            self.scratch += [((geometry.rows, 1), dtype_of(first.instructions[k].dtype)) for k in carried]
-        self._carried = len(self.scratch)
+            rooms += [((geometry.rows, 1), dtype_of(first.instructions[k].dtype)) for k in carried]
+        self._carried = len(rooms)
         if program is not None:
             self._chunks = chunks_of(self._turned)
             dtype = dtype_of(program.instructions[program.outputs[0]].dtype)
             self._wide = float32 if is_half(dtype) else dtype
             if self._chunks > 1:
-                self.scratch.append(((self._sums, self._chunks, self._turned.rows), self._wide))
+                rooms.append(((self._sums, self._chunks, self._turned.rows), self._wide))
+        self.scratch = rooms
 
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
@@ -90,10 +109,10 @@ class ProgramLaunch(_Launch):
 class _NodeLaunch(_Launch):
     """The computation of a node by arrays of its own."""
 
-    scratch: Sequence[tuple[Shape, DType]] = ()
     numbers: Sequence[Ref] = ()
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, device: Any, node: Node) -> None:
+        super().__init__(device)
         self.operands: Sequence[Ref] = [*refs_in(node.args)]
 
     def overwrites(self, number: int) -> Ref | None:
@@ -106,8 +125,8 @@ class RowsLaunch(ProgramLaunch):
 
     numbers: Sequence[Ref] = ()
 
-    def __init__(self, kernel: Kernel, geometry: Geometry, operands: Sequence[Ref]) -> None:
-        super().__init__(kernel, geometry)
+    def __init__(self, device: Any, kernel: Kernel, geometry: Geometry, operands: Sequence[Ref]) -> None:
+        super().__init__(device, kernel, geometry)
         self.operands = operands
 
     def overwrites(self, number: int) -> Ref | None:
@@ -116,10 +135,10 @@ class RowsLaunch(ProgramLaunch):
 
 
 class ProductLaunch(_NodeLaunch):
-    """A product of C-contiguous arrays."""
+    """A product by cuBLAS."""
 
-    def __init__(self, node: Node, product: gemm.Product) -> None:
-        super().__init__(node)
+    def __init__(self, device: Any, node: Node, product: gemm.Product) -> None:
+        super().__init__(device, node)
         self._product = product
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[ProductCall]:
@@ -130,8 +149,8 @@ class ProductLaunch(_NodeLaunch):
 class ListsLaunch(_NodeLaunch):
     """A formula of lists, such as the update of all parameters."""
 
-    def __init__(self, node: Node, kernel: ForeachKernel) -> None:
-        super().__init__(node)
+    def __init__(self, device: Any, node: Node, kernel: ForeachKernel) -> None:
+        super().__init__(device, node)
         _, self._lists, self._given, *_ = node.args
         self._kernel = kernel
         self.operands = [ref for members in self._lists for ref in members]
@@ -159,8 +178,8 @@ class ListsLaunch(_NodeLaunch):
 class NormLaunch(_NodeLaunch):
     """The norm of all elements of arrays of one dtype."""
 
-    def __init__(self, node: Node, kernels: NormKernels) -> None:
-        super().__init__(node)
+    def __init__(self, device: Any, node: Node, kernels: NormKernels) -> None:
+        super().__init__(device, node)
         self._kernels, self._sizes = kernels, [math.prod(x.shape) for x in self.operands]
         self._parts = sum(table.parts for table in named_tables([("",)] * len(self._sizes), self._sizes))
         self.scratch = [((3 * self._parts,), float64)]
@@ -179,8 +198,8 @@ class NormLaunch(_NodeLaunch):
 class NumbersLaunch(_NodeLaunch):
     """A formula of numbers that are on the GPU."""
 
-    def __init__(self, node: Node, kernel: Any) -> None:
-        super().__init__(node)
+    def __init__(self, device: Any, node: Node, kernel: Any) -> None:
+        super().__init__(device, node)
         self._kernel = kernel
         self.operands, self.numbers = (), [*refs_in(node.args)]
 

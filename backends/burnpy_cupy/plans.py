@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
 from burnpy.backend.plans.recording import Node, Ref, refs_in
@@ -32,6 +32,15 @@ _INDEXED = {
 """Operations with an index for each row, and their programs."""
 
 
+def _matrices(ref: Ref, turned: bool = False) -> tuple[Shape, Shape]:
+    """Return the shape and the strides in bytes of a C-contiguous array of matrices, or of their transposes."""
+    shape = ref.shape
+    strides = [math.prod(shape[k + 1 :]) * ref.dtype.itemsize for k in range(len(shape))]
+    if turned:
+        shape, strides = (*shape[:-2], *shape[:-3:-1]), [*strides[:-2], *strides[:-3:-1]]
+    return shape, tuple(strides)
+
+
 _FORMULAS = {"foreach_mul": mul_each, "foreach_div": div_each}
 """Operations on lists by their formulas."""
 
@@ -54,7 +63,7 @@ class CuPyExecutor:
         if not rows * columns or not (program.elementwise or geometry.occupies):
             return None
         kernel = self._device._program_kernel(program)
-        return None if kernel is None else ProgramLaunch(kernel, geometry)
+        return None if kernel is None else ProgramLaunch(self._device, kernel, geometry)
 
     def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of a product, of cross entropy, or of a formula of lists; None for others."""
@@ -72,21 +81,14 @@ class CuPyExecutor:
         return self._lists(node) if node.name == "foreach" else None
 
     def _product(self, node: Node) -> NodeLaunch | None:
-        x, y = node.args[:2]
-        dtype = x.dtype
-        if y.dtype is not dtype or dtype not in (float32, float64) or 0 in (*x.shape, *y.shape) or len(x.shape) < 2 > len(y.shape):
+        x, y, out = *node.args, node.results
+        if x.dtype is not y.dtype or kind_of(x.dtype) != "float" or len(x.shape) < 2 or len(y.shape) < 2:
             return None
-        left, right = node.name == "matmul_tn", node.name == "matmul_nt"
-        *lead, rows, inner = x.shape
-        columns = y.shape[-2 if right else -1]
-        batch = math.prod(lead)
-        if left:
-            rows, inner = inner, rows
-        if len(y.shape) == 2 and not left:
-            rows, batch = rows * batch, 1
-        elif [*y.shape[:-2]] != lead:
-            return None
-        return ProductLaunch(node, gemm.Product(self._device.xp, dtype, (rows, columns, inner), (left, right), batch))
+        by_x, by_y = (
+            _matrices(ref, node.name == name) for ref, name in ((x, "matmul_tn"), (y, "matmul_nt"))
+        )
+        product = gemm.Product(by_x, by_y, _matrices(out), x.dtype, out.dtype)
+        return ProductLaunch(self._device, node, product) if product.possible else None
 
     def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of an operation with an index for each row, if the index was checked."""
@@ -101,7 +103,7 @@ class CuPyExecutor:
             return None
         name, extents, rest = _INDEXED[node.name]
         kernel = self._device._operation_kernel(name, extents, x.dtype, rest)
-        return None if kernel is None else RowsLaunch(kernel, geometry, refs)
+        return None if kernel is None else RowsLaunch(self._device, kernel, geometry, refs)
 
     def _lists(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of lists of one dtype."""
@@ -117,7 +119,7 @@ class CuPyExecutor:
         held = tuple([x.dtype.name if x.__class__ is Ref else "" for x in numbers])
         names = (members[0].dtype.name,) * len(lists)
         kernel = foreach_kernel(self._device.xp, formula, names, held, flags, False)
-        return None if kernel is None else ListsLaunch(node, kernel)
+        return None if kernel is None else ListsLaunch(self._device, node, kernel)
 
     def _norm(self, node: Node) -> NodeLaunch | None:
         """Return the launches of the norm of arrays of one dtype."""
@@ -125,7 +127,7 @@ class CuPyExecutor:
         dtypes = {x.dtype for x in xs}
         if p not in (1, 2, math.inf) or dtypes not in ({float32}, {float64}) or any(0 in x.shape for x in xs):
             return None
-        return NormLaunch(node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name))
+        return NormLaunch(self._device, node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name))
 
     def _numbers(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of numbers that arithmetic alone computes."""
@@ -133,7 +135,7 @@ class CuPyExecutor:
         refs = [*refs_in(numbers)]
         given = [None if x.__class__ is Ref else x for x in numbers]
         source = formula_source(formula, given, [ref.dtype.name for ref in refs]) if refs else None
-        return None if source is None else NumbersLaunch(node, formula_kernel(self._device.xp, source))
+        return None if source is None else NumbersLaunch(self._device, node, formula_kernel(self._device.xp, source))
 
     def unrolled(
         self, program: Program, operands: Sequence[Ref], inputs: Sequence[Place], outputs: Sequence[Place]
