@@ -7,9 +7,10 @@ output of a replay is another array than in the one before, so that a launch is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,13 +34,17 @@ class Part(NamedTuple):
     start: int  #: in bytes
 
 
+Argument: TypeAlias = str | Part | int | float | Table
+"""An argument of a kernel: the name of an array, a part of one, a number or a table."""
+
+
 class KernelCall(NamedTuple):
     """A launch of a kernel."""
 
     kernel: Any  #: cupy.RawKernel
     grid: tuple[int, int]
     block: tuple[int, int]
-    arguments: Sequence[str | Part | int | float | Table]  #: names of arrays, numbers and tables
+    arguments: Sequence[Argument]
 
     def argument_table(self) -> tuple[bytes, list[int], dict[int, Part]]:
         """Return the bytes of all arguments, where each begins, and the addresses among them."""
@@ -94,53 +99,75 @@ class LaunchSequence:
         raise NotImplementedError
 
 
+class ArgumentBlock:
+    """The arguments of all kernels of a sequence, and the pointers to them that the driver reads.
+
+    Args:
+        calls: the launches.
+        fixed: the addresses of arrays by name.
+        given: the names of the arrays whose addresses `move` writes.
+    """
+
+    def __init__(self, calls: Sequence[KernelCall], fixed: Mapping[str, int], given: Sequence[str]) -> None:
+        content, places, numbers = bytearray(), list[int](), {name: k for k, name in enumerate(given)}
+        moving: list[tuple[int, int, int]] = []  # a place of an address, the number of its array, and the distance
+        standing: list[tuple[int, int]] = []
+        self._firsts: list[int] = []  # the number of the first argument of each kernel
+        for call in calls:
+            table, starts, named = call.argument_table()
+            self._firsts.append(len(places))
+            places += [len(content) + start for start in starts]
+            for at, (name, start) in named.items():
+                place = (len(content) + at) // _WORD
+                if name in numbers:
+                    moving.append((place, numbers[name], start))
+                else:
+                    standing.append((place, fixed[name] + start))
+            content += table
+        self._words: Any = np.frombuffer(content, np.uint64)
+        for place, address in standing:
+            self._words[place] = address
+        self._pointers: Any = np.array(places, np.uint64) + np.uint64(self._words.ctypes.data)
+        rows: Any = np.array(moving, np.int64).reshape(-1, 3)
+        self._places, self._numbers, self._starts = rows[:, 0], rows[:, 1], rows[:, 2].astype(np.uint64)
+
+    def pointer(self, kernel: int) -> int:
+        """Return the address of the pointers to the arguments of a kernel."""
+        return int(self._pointers.ctypes.data) + _WORD * self._firsts[kernel]
+
+    def move(self, addresses: Sequence[int]) -> None:
+        """Write the addresses of the arrays that are given."""
+        if len(self._places):
+            self._words[self._places] = np.array(addresses, np.uint64)[self._numbers] + self._starts
+
+
 class BoundLaunches:
-    """Launches for the memory of one instance of a plan."""
+    """Launches for the memory of one instance of a plan, which one thread uses at a time.
+
+    Args:
+        device: the device, a `CuPy`.
+        calls: the launches.
+        given: the names of the arrays that each run is given.
+        space: the other arrays by name, among other objects.
+    """
 
     def __init__(
         self, device: Any, calls: Sequence[KernelCall | ProductCall], given: Sequence[str], space: Mapping[str, Any]
     ) -> None:
         self._device = device
-        self._launch_kernel = _launch_kernel()
-        self._alive = [x for x in space.values() if hasattr(x, "data")]  # the memory that the addresses are of
-        fixed = {name: x.data.ptr for name, x in space.items() if hasattr(x, "data")}
-        position = {name: k for k, name in enumerate(given)}
-        content = bytearray()
-        kernels: list[tuple[KernelCall, list[int]]] = []  # with the places of its arguments
-        moving: list[tuple[int, int, int]] = []  # a place of an address, the position of its array, and the distance
-        addresses: dict[int, int] = {}
+        self._alive = {name: x for name, x in space.items() if hasattr(x, "data")}
+        fixed = {name: x.data.ptr for name, x in self._alive.items()}
+        kernels = [call for call in calls if isinstance(call, KernelCall)]
+        self._block = ArgumentBlock(kernels, fixed, given)
+        numbers, launch = iter(range(len(kernels))), _driver().launchKernel
+        self._steps: list[Callable[[Mapping[str, int], int], tuple[Any, tuple[Any, ...]]]] = []
         for call in calls:
             if isinstance(call, ProductCall):
-                continue
-            table, starts, named = call.argument_table()
-            kernels.append((call, [len(content) + start for start in starts]))
-            for at, part in named.items():
-                place = (len(content) + at) // _WORD
-                if part.array in position:
-                    moving.append((place, position[part.array], part.start))
-                else:
-                    addresses[place] = fixed[part.array] + part.start
-            content += table
-        self._words = np.frombuffer(bytearray(content), np.uint64)
-        for place, address in addresses.items():
-            self._words[place] = address
-        base = self._words.ctypes.data if len(self._words) else 0
-        places = [place for _, starts in kernels for place in starts]
-        self._pointers = np.array([base + place for place in places], np.uint64)
-        pointer = self._pointers.ctypes.data if places else 0
-        self._places, which, starts = (np.array(column, np.int64) for column in zip(*moving, strict=True)) if moving else (
-            np.zeros(0, np.int64) for _ in range(3)
-        )  # fmt: skip
-        self._which, self._starts = which, starts.astype(np.uint64)
-        self._steps: list[tuple[Any, ...] | Callable[[Sequence[int]], tuple[Any, ...]]] = []
-        functions = iter(kernels)
-        for call in calls:
-            if isinstance(call, ProductCall):
-                self._steps.append(_product(device.xp, call, fixed, position))
+                self._steps.append(partial(_product, device.xp, call, fixed))
             else:
-                _, at = next(functions)
-                self._steps.append((call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0, pointer))
-                pointer += _WORD * len(at)
+                arguments = (call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0)
+                self._steps.append(partial(_kernel, launch, arguments, self._block.pointer(next(numbers))))
+        self._given = given
         self._addresses: list[int] | None = None
         self._place: Any = None
         self._queue: list[tuple[Any, tuple[Any, ...]]] = []
@@ -150,35 +177,34 @@ class BoundLaunches:
         addresses = [x.data.ptr for x in arrays]
         if addresses != self._addresses:
             self._addresses, self._place = addresses, None
-            if len(self._places):
-                self._words[self._places] = np.array(addresses, np.uint64)[self._which] + self._starts
+            self._block.move(addresses)
         self._device._call(self._launch)
 
     def _launch(self) -> None:
         place = (self._device._streams.current().ptr, get_ident(), uses_tf32())  # cuBLAS has a handle for each thread
         if place != self._place:
-            self._queue = [self._step(step, place[0]) for step in self._steps]
+            given = dict(zip(self._given, self._addresses or (), strict=True))
+            self._queue = [step(given, place[0]) for step in self._steps]
             self._place = place
         for function, arguments in self._queue:
             function(*arguments)
 
-    def _step(self, step: Any, stream: int) -> tuple[Any, tuple[Any, ...]]:
-        """Return a function and its arguments."""
-        if isinstance(step, tuple):
-            return self._launch_kernel, (*step[:8], stream, step[8], 0)
-        return step(self._addresses)  # type: ignore[no-any-return]  # as `_product` returns it
+
+def _kernel(
+    launch: Any, arguments: tuple[Any, ...], pointer: int, given: Mapping[str, int], stream: int
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return the driver's function and its arguments for a kernel."""
+    return launch, (*arguments, stream, pointer, 0)
 
 
-def _product(xp: Any, call: ProductCall, fixed: Mapping[str, int], position: Mapping[str, int]) -> Any:
-    """Return the function that makes the call of a product of the addresses that are given."""
-
-    def made(given: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
-        x, y, out = (given[position[name]] if name in position else fixed[name] for name in (call.x, call.y, call.out))
-        return call.product.call(xp, x, y, out)  # type: ignore[no-any-return]  # as declared
-
-    return made
+def _product(
+    xp: Any, call: ProductCall, fixed: Mapping[str, int], given: Mapping[str, int], stream: int
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return cuBLAS's function and its arguments for a product."""
+    x, y, out = (given[name] if name in given else fixed[name] for name in (call.x, call.y, call.out))
+    return call.product.call(xp, x, y, out)  # type: ignore[no-any-return]  # as declared
 
 
-def _launch_kernel() -> Any:
-    """Return CuPy's call of cuLaunchKernel, which takes addresses as ints."""
-    return import_module("cupy_backends.cuda.api.driver").launchKernel
+def _driver() -> Any:
+    """Return CuPy's binding of the driver, which takes addresses as ints."""
+    return import_module("cupy_backends.cuda.api.driver")

@@ -11,6 +11,7 @@ from burnpy.backend.plans.executor import Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.programs import Program
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.kernels.foreach import ForeachKernel
@@ -18,7 +19,7 @@ from burnpy_cupy.kernels.foreach_norms import NormKernels
 from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
 from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed
-from burnpy_cupy.launch_sequence import KernelCall, LaunchSequence, Part, ProductCall, Table
+from burnpy_cupy.launch_sequence import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table
 
 
 class _Launch:
@@ -75,7 +76,7 @@ class ProgramLaunch(_Launch):
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
     ) -> Sequence[KernelCall | ProductCall]:
         """Return up to two launches, and one for each sum of the parts of sums over rows."""
-        kernel, passes = self._kernel, self._kernel.passes
+        passes = self._kernel.passes
         count = len(arrays) - len(passes.is_sum)
         given, results = arrays[:count], arrays[count:]
         carried, held = scratch[: self._carried], tuple([number.dtype.name for number in numbers])
@@ -96,10 +97,10 @@ class ProgramLaunch(_Launch):
         dtype = passes.by_columns.instructions[passes.by_columns.outputs[0]].dtype
         total = total_of(self._wide.name, dtype)
         columns = transposed(self._chunks, self._turned.rows)
-        return [*calls, *[self._call(total, [part, out], columns, 1) for part, out in zip(parts, sums, strict=True)]]
+        return [*calls, *[self._call(total, pair, columns, 1) for pair in zip(parts, sums, strict=True)]]
 
     def _call(
-        self, program: Any, arguments: Sequence[Any], geometry: Geometry, chunks: int, held: tuple[str, ...] = ()
+        self, program: Program, arguments: Sequence[Any], geometry: Geometry, chunks: int, held: tuple[str, ...] = ()
     ) -> KernelCall:
         stride = geometry.rows if chunks > 1 else 0
         source, grid, block, sizes = self._kernel.prepared(program, geometry, chunks, stride, held)
@@ -168,10 +169,10 @@ class ListsLaunch(_NodeLaunch):
         values: list[Any] = []
         for x in self._given:
             values += [next(named).name, 0] if x.__class__ is Ref else [float(x)]
-        tables = named_tables([arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self._lists[0]])
+        rows, sizes = [arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self._lists[0]]
         return [
-            KernelCall(self._kernel.function, (table.parts, 1), (THREADS, 1), [Table(table.content, table.arrays), *values])
-            for table in tables
+            KernelCall(self._kernel.function, (parts, 1), (THREADS, 1), [Table(content, named), *values])
+            for content, named, parts in named_tables(rows, sizes)
         ]
 
 
@@ -189,7 +190,7 @@ class NormLaunch(_NodeLaunch):
         *given, out = arrays
         calls, start = list[KernelCall](), 0
         for table in named_tables([(name,) for name in given], self._sizes):
-            arguments = [Table(table.content, table.arrays), Part(scratch[0], 3 * start * float64.itemsize)]
+            arguments: list[Argument] = [Table(table.content, table.arrays), Part(scratch[0], 3 * start * float64.itemsize)]
             calls.append(KernelCall(self._kernels.parts, (table.parts, 1), (THREADS, 1), arguments))
             start += table.parts
         return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [scratch[0], self._parts, out])]

@@ -1,7 +1,7 @@
 """Formulas of few numbers, such as Adam's bias corrections, as kernels of one thread.
 
-The numbers are on the GPU, such as the count of updates in the state of an optimizer. A formula in Python is traced with
-numbers that write down what is computed of them. One that compares numbers, or passes them to other functions than
+The numbers are on the GPU, such as the count of updates in the state of an optimizer. A formula in Python is traced
+with numbers that write down what is computed of them. One that compares numbers, or passes them to other functions than
 `sqrt`, has no kernel, and reading them waits for the GPU.
 """
 
@@ -85,7 +85,9 @@ def _text(x: Any) -> str:
     raise TypeError(f"{x!r} is no number")
 
 
-def formula_source(formula: Callable[..., tuple[Any, ...]], numbers: Sequence[Any], dtypes: Sequence[str]) -> str | None:
+def formula_source(
+    formula: Callable[..., tuple[Any, ...]], numbers: Sequence[Any], dtypes: Sequence[str]
+) -> str | None:
     """Return the source of the kernel of a formula; None if it has none.
 
     Args:

@@ -77,16 +77,16 @@ class CuPyExecutor:
             return self._norm(node)
         if node.name in _FORMULAS:
             xs, number = node.args
-            node = Node("foreach", (_FORMULAS[node.name], (xs,), (number,), (), False, None), (node.results,), False, node.line)
+            node = Node(
+                "foreach", (_FORMULAS[node.name], (xs,), (number,), (), False, None), (node.results,), False, node.line
+            )
         return self._lists(node) if node.name == "foreach" else None
 
     def _product(self, node: Node) -> NodeLaunch | None:
         x, y, out = *node.args, node.results
         if x.dtype is not y.dtype or kind_of(x.dtype) != "float" or len(x.shape) < 2 or len(y.shape) < 2:
             return None
-        by_x, by_y = (
-            _matrices(ref, node.name == name) for ref, name in ((x, "matmul_tn"), (y, "matmul_nt"))
-        )
+        by_x, by_y = (_matrices(ref, node.name == name) for ref, name in ((x, "matmul_tn"), (y, "matmul_nt")))
         product = gemm.Product(by_x, by_y, _matrices(out), x.dtype, out.dtype)
         return ProductLaunch(self._device, node, product) if product.possible else None
 
@@ -127,7 +127,9 @@ class CuPyExecutor:
         dtypes = {x.dtype for x in xs}
         if p not in (1, 2, math.inf) or dtypes not in ({float32}, {float64}) or any(0 in x.shape for x in xs):
             return None
-        return NormLaunch(self._device, node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name))
+        return NormLaunch(
+            self._device, node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name)
+        )
 
     def _numbers(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of numbers that arithmetic alone computes."""
@@ -210,4 +212,5 @@ class CuPyExecutor:
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own."""
-        return bool(x.flags.owndata and x.flags.c_contiguous and x.base is None)
+        known = self._device._host_values.of(x) is not None
+        return bool(x.flags.owndata and x.flags.c_contiguous and x.base is None and not known)

@@ -4,8 +4,9 @@ For each step from sums of a row to values that need them, the threads of a row 
 add up is reduced by shuffles in a warp, and through shared memory in a block. Each thread adds `_RUN` elements before
 it adds those sums, so that the rounding of a long row grows as slowly as NumPy's.
 
-A kernel's parameters are its arrays, the outputs, its numbers as doubles or addresses, and the sizes of `Geometry`; only "planes"
-needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of some columns.
+A kernel's parameters are its arrays, the outputs, its numbers as doubles or addresses, and the sizes of `Geometry`;
+only "planes" needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of
+some columns.
 
 Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that hold their results.
 """
