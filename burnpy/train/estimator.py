@@ -139,6 +139,7 @@ class Estimator(BaseEstimator):
     model_: Any  #: the trained model, on the device
     history_: tuple[Mapping[str, float], ...]  #: the values of each epoch: "train/loss", "valid/loss", "lr" and others
     n_features_in_: int
+    feature_names_in_: NDArray[Any]  #: the names of the columns, if X was a frame
 
     _check_of_targets: ClassVar[Mapping[str, bool]] = {}  # for scikit-learn's validate_data
 

@@ -31,6 +31,7 @@ X = RNG.normal(size=(60, 3))
 Y = X @ [1.0, -2.0, 0.5]
 NAMES = np.where(Y > 0.5, "high", np.where(Y < -0.5, "low", "middle"))
 SMALL = partial(mlp, hidden=(8,))
+MODEL: Any = Linear(3, 1, device=Autodiff[NumPy])
 
 
 @pytest.mark.parametrize("estimator", [Classifier(lr=0.02, epochs=12), Regressor(lr=0.02, epochs=12)])
@@ -174,8 +175,7 @@ def mean_loss(outputs: Any, targets: Any) -> Tensor[Any]:
         (lambda: Classifier().partial_fit(X, NAMES, ["low", "high"]), "`y` has classes not in `self.classes_`"),
         (lambda: Regressor().fit(X, Y, np.zeros(60)), "Sample weights must contain at least one non-zero"),
         (lambda: Regressor().fit(X, Y, -np.ones(60)), "Negative values in data passed to `sample_weight`"),
-        (lambda: Regressor(Linear(3, 1, device=Autodiff[NumPy])).fit(X, Y), "model= takes a function or a class"),
-        (lambda: Regressor(dict).fit(X, Y), "dict expected at most 1 argument"),
+        (lambda: Regressor(MODEL).fit(X, Y), "model= takes a function or a class"),
         (lambda: Regressor(lambda n, k, device: n).fit(X, Y), "model= returned an int; expected a burnpy.nn.Module"),
         (
             lambda: Classifier(wrong_size).fit(X, NAMES),
