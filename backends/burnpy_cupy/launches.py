@@ -190,7 +190,8 @@ class NormLaunch(_NodeLaunch):
         *given, out = arrays
         calls, start = list[KernelCall](), 0
         for table in named_tables([(name,) for name in given], self._sizes):
-            arguments: list[Argument] = [Table(table.content, table.arrays), Part(scratch[0], 3 * start * float64.itemsize)]
+            part = Part(scratch[0], 3 * start * float64.itemsize)
+            arguments: list[Argument] = [Table(table.content, table.arrays), part]
             calls.append(KernelCall(self._kernels.parts, (table.parts, 1), (THREADS, 1), arguments))
             start += table.parts
         return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [scratch[0], self._parts, out])]
