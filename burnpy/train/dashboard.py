@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Dashboard:
     """A logger that draws progress bars, losses and metrics as curves, best and last, memory and samples per second.
 
-    It draws on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``), and in notebooks. Elsewhere,
-    as in a file or CI, it writes a line for each epoch. It reads at most ten losses a second from the device.
+    It draws in notebooks, and on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``).
+    Elsewhere, as in a file or CI, it writes a line for each epoch. It reads at most ten losses a second from devices.
 
     Args:
         console: a `rich.console.Console` to draw on; None for standard output.
