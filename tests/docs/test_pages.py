@@ -11,7 +11,8 @@ import pytest
 
 from burnpy.docs import reference
 
-PAGES = sorted(reference.PAGE.parent.glob("*.md"))
+DOCS = reference.PAGE.parent
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
 """The pages whose code needs what is heavy to install."""
 ROOT = Path(__file__).parents[2]
