@@ -156,6 +156,8 @@ def _mistake(
         by_name = [f"{key}=" for key in names if key not in in_order]
         others = f"; pass the others by name: {', '.join(by_name)}" if by_name else ""
         hint = f"; {hints['']}" if "" in hints else others
+        if in_order == ["shape"] and all(isinstance(size, int) for size in args):
+            hint = f"; a shape is one tuple: {args}"
         got = f"{len(args)} value{'s' * (len(args) != 1)}"
         return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]

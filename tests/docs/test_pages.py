@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from burnpy.docs import reference
+from tests.docs import programs
 
 DOCS = reference.PAGE.parent
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
@@ -26,8 +27,9 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path) -> None:
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
-    exec(compile(code, str(page), "exec"), {})
+    """In the book, what a statement prints stands behind or below it, as a comment."""
+    _, wrong = programs.run(page, shows_output=page.parent.name == "book")
+    assert not wrong, "\n".join(["", *wrong])
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
