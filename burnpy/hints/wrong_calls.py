@@ -101,6 +101,7 @@ METHODS: dict[str, dict[str, str]] = {
         "worker_init_fn": "random numbers belong to samples: f(sample, rng) of data.map_random has them",
         "batch_sampler": "sampler= gives the order, and batch_size the number of samples",
     },
+    "Generator": dict.fromkeys(("", "device"), "it takes a seed, and draws for the device of the call that uses it"),
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""

@@ -202,6 +202,7 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         fresh_devices(),
         pytest.raises(BackendUnavailableError, match=r'pip install "burnpy\[cuda13\]".*burnpy\[cuda12\]'),
     ):
+        assert not Autodiff[CuPy].is_available()
         CuPy()
     assert not CuPy.is_available()
 
