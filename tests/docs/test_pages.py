@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import reference
-from tests.docs import programs
+from burnpy.docs import pictures, programs, reference
 
 DOCS = reference.PAGE.parent
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
@@ -30,6 +29,13 @@ def test_code_on_the_pages_runs(page: Path) -> None:
     """In the book, what a statement prints stands behind or below it, as a comment."""
     _, wrong = programs.run(page, shows_output=page.parent.name == "book")
     assert not wrong, "\n".join(["", *wrong])
+
+
+def test_pictures_are_those_that_the_code_beside_them_makes() -> None:
+    made = {path: svg for page in PAGES for path, svg in pictures.pictures(page).items()}
+    stale = [path.name for path, svg in made.items() if path.read_text(encoding="utf-8") != svg]
+    assert not stale, f"{', '.join(stale)}: run python -m burnpy.docs.pictures"
+    assert set(made) == set(DOCS.glob("book/pictures/*"))
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
