@@ -38,6 +38,13 @@ def test_pictures_are_those_that_the_code_beside_them_makes() -> None:
     assert set(made) == set(DOCS.glob("book/pictures/*"))
 
 
+def test_the_table_of_contents_has_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.name != "index.md"]
+    missing = [page for page in pages if f"]({page})" not in index]
+    assert not missing, f"add {', '.join(missing)} to burnpy/docs/index.md"
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
