@@ -155,7 +155,7 @@ class Backend(
 
     @classmethod
     def is_available(cls) -> bool:
-        """Return whether the backend's default device can be made: ``CuPy.is_available()`` needs a GPU and its driver."""
+        """Return whether the default device can be made: ``CuPy.is_available()`` needs a GPU and its driver."""
         try:
             cls.device()
         except BackendUnavailableError:

@@ -202,9 +202,10 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         fresh_devices(),
         pytest.raises(BackendUnavailableError, match=r'pip install "burnpy\[cuda13\]".*burnpy\[cuda12\]'),
     ):
-        assert not Autodiff[CuPy].is_available()
         CuPy()
-    assert not CuPy.is_available()
+    with fresh_devices():
+        assert not CuPy.is_available()
+        assert not Autodiff[CuPy].is_available()
 
 
 @pytest.mark.parametrize(
