@@ -420,7 +420,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         missing = f", {len(self.missing)} missing" if self.missing else ""
         return f"GradientsParams({', '.join(self.named())}{missing}, device={self._device.name})"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
         """The gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and norms."""
         from burnpy.tensor.printing import html_of_gradients
 

@@ -153,7 +153,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         leaves = "1 leaf" if len(self) == 1 else f"{len(self)} leaves"
         return f"Gradients({leaves} of shapes [{shapes}], device={self._device.inner.name})"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
         """The gradients as a notebook shows them: a table of their shapes, dtypes and norms."""
         from burnpy.tensor.printing import html_of_gradients
 

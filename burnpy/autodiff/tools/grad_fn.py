@@ -165,7 +165,7 @@ class GradFn:
         state = ", freed" if self.is_freed else ""
         return f"GradFn({self.name}{facts}{state})"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
         """The graph as a notebook shows it: a picture of the operations, or their number by name if there are many."""
         from burnpy.autodiff.tools.drawing import html_of
 
