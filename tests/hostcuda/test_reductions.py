@@ -1,4 +1,4 @@
-"""Reductions: one launch of one kernel for each division among threads, whatever the layout; the same bits each time."""
+"""Reductions: one launch each, of the kernel that divides rows among threads, whatever the layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.rows import every_row
 
 simulator.require()
 
-from burnpy_cupy.kernels import reduction  # noqa: E402
+from burnpy_cupy.kernels.row_geometry import of_view  # noqa: E402
 
 LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[[Any], Any], str]] = {
     "rows": ((5, 70), (1,), lambda x: x, "warp"),
@@ -29,7 +29,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[[Any], Any],
         (40, 1),
         (1,),
         lambda x: CuPy().expand(x, (40, 9)) if type(x) is not np.ndarray else x.repeat(9, 1),
-        "warp",
+        "lanes",
     ),
     "planes of channels": ((4, 5, 6, 7), (0, 2, 3), lambda x: x, "warp"),
     "in the middle": ((8, 9, 40), (1,), lambda x: x, "lanes"),
@@ -68,7 +68,7 @@ def test_values_are_those_of_numpy_in_one_launch(name: str, dtype: str) -> None:
             NumPy().cast(np.asarray(x), np.dtype(np.float64)) if x.dtype.kind in "fV" else x
             for x in (CuPy().to_numpy(found), wanted)
         )
-        np.testing.assert_allclose(got, want, rtol=CLOSE.get(dtype, 1e-5), atol=1e-5, err_msg=op)
+        np.testing.assert_allclose(got, want, rtol=CLOSE.get(dtype, 1e-5), atol=1e-4, err_msg=op)
 
 
 def test_the_first_extreme_and_the_first_nan_are_found() -> None:
@@ -98,7 +98,7 @@ def test_large_arrays_count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulator.dry_run(), simulator.watched() as journal:
         CuPy().sum(many, (1,), False)
     assert journal.launches == ["burnpy_sum_block"]
-    geometry = reduction.of_view(many.shape, (0, 0), (1,))
+    geometry = of_view(many.shape, (0, 0), (1,))
     assert geometry is not None
     assert geometry.wide
 
