@@ -78,9 +78,10 @@ class Protocols(Conversion[B]):
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
+            x = "x" if self.kind == "bool" else "x.bool()"
             raise ShapeError(
-                f"the truth value of {a(type(self).__name__)} with shape {self.shape} is ambiguous; use x.bool().any() "
-                "or x.bool().all()"
+                f"the truth value of {a(type(self).__name__)} with shape {self.shape} is ambiguous; use {x}.any() "
+                f"or {x}.all()"
             )
         return bool(self._item("bool()"))
 
