@@ -37,7 +37,7 @@ from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
-from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
+from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
@@ -85,8 +85,9 @@ class CuPy(
         self.index = index
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
-        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW, REDUCTIONS)
+        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW)
         self._programs = {}
+        self._finished = {}
         self._host_values = HostValues()
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
