@@ -171,7 +171,7 @@ def follow(root: Path, changes: list[Change], *made: str) -> None:
 
 
 def failures_of(root: Path, *tests: str) -> str:
-    """What failing tests say in a copy; nothing where all pass. Assertions are plain: a diff of pages takes a minute."""
+    """What failing tests say in a copy; nothing where all pass. Assertions are plain: a diff of pages is slow."""
     options = ["-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     done = run(root, "-m", "pytest", *options, *tests)
     return done.stdout if done.returncode else ""
