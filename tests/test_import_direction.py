@@ -45,8 +45,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "record": (("burnpy.record",), ("optim",)),
     "interop": (("burnpy.interop",), ("nn", "fft")),
     "models": (("burnpy.models",), ("record",)),
-    "train": (("burnpy.train",), ("record", "metrics")),
-    "distributed": (("burnpy.distributed",), ("train", "data")),
+    "train": (("burnpy.train",), ("record", "metrics", "data")),
+    "distributed": (("burnpy.distributed",), ("train",)),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
         ("array_api", "distributed", "distributions", "fft", "interop", "models"),
