@@ -63,7 +63,7 @@ def arrays(*xs: Any, kinds: Kinds = ALL) -> list[Any]:
 
 
 def placed(*tensors: TensorBase[Any]) -> Any:
-    """Return the device of several tensors, that of the others if some are constants to a level above them.
+    """Return the device of several tensors; a level, if some are constants beneath it.
 
     Raises:
         DeviceError: they are on unrelated devices.

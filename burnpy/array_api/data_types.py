@@ -92,7 +92,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         raise ArgumentError("array() takes at least one array or dtype")
     numbers = [kind for x in arrays_and_dtypes if (kind := number_kind(x)) is not None]
     dtypes = [dtype_from(x) for x in arrays_and_dtypes if number_kind(x) is None]
-    widest = max([*numbers, *map(kind_of, dtypes)], key=KINDS.index)
+    widest: KindName = max([*numbers, *map(kind_of, dtypes)], key=KINDS.index)
     own = [dtype for dtype in dtypes if kind_of(dtype) == widest]
     return reduce(promote_types, own) if own else DEFAULT[widest]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from burnpy import fft as transforms
+import burnpy.fft as transforms
 from burnpy.array_api.creation_functions import default_device
 from burnpy.array_api.data_types import dtype_from
 from burnpy.array_api.manipulation_functions import Axes

@@ -16,7 +16,7 @@ _OUTSIDE = FLOATS[:2]
 
 
 class Info:
-    """What ``__array_namespace_info__()`` returns.
+    """A description of the namespace: the result of ``__array_namespace_info__()``.
 
     Args:
         device: the default device of the namespace.
@@ -38,7 +38,7 @@ class Info:
         return self._device
 
     def devices(self) -> tuple[Any, ...]:
-        """Return the devices that are known to be there: that of the namespace."""
+        """Return the devices that are known to be there: the one of the namespace."""
         return (self._device,)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:

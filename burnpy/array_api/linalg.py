@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from burnpy import linalg
+import burnpy.linalg as linalg
 from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays
 from burnpy.array_api.linear_algebra import matmul, matrix_transpose, tensordot, vecdot
 from burnpy.array_api.manipulation_functions import Axes, broadcast_shapes

@@ -1,7 +1,7 @@
 """The namespace for arrays of one device: ``x.__array_namespace__()``.
 
-It has the functions of `burnpy.array_api`, of which those that create arrays do so on the device of x: library code
-that writes ``xp.zeros(shape)`` gets arrays that can be combined with x.
+It has the functions of `burnpy.array_api`. Those that create arrays do so on the device of x: library code that
+writes ``xp.zeros(shape)`` gets arrays that can be combined with x.
 """
 
 from __future__ import annotations

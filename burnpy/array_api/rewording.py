@@ -26,7 +26,8 @@ def standard(function: F) -> F:
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> x.__array_namespace__().squeeze(x, axis=4)
     Traceback (most recent call last):
-    burnpy.backend.errors.DimError: squeeze() got axis 4 for shape (2, 3); expected -2 to 1
+    burnpy.backend.errors.DimError: squeeze() got axis 4 for a tensor with 2 dimensions; it can be from -2
+    to 1
     """
     called = explained(function)
     name = function.__name__
