@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.measure import Spread
-from benchmarks.report import Cell, Line, Section, blas, budgets, markdown_of, processor
+from benchmarks.report import Cell, Line, Section, budgets, markdown_of
+from burnpy.environment import blas, processor
 
 FILE = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).with_name("RESULTS.md")
