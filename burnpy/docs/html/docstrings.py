@@ -110,7 +110,8 @@ def _rst_code(text: str) -> str:
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = as_rst(lines, name)
+    first = [""] if what in ("attribute", "data", "property") else []  # or napoleon takes "what: how" for a type
+    lines[:] = [*first, *as_rst(lines, name)]
 
 
 def _complete(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
