@@ -47,7 +47,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "train": (("burnpy.train",), ("record", "metrics", "data")),
     "distributed": (("burnpy.distributed",), ("train",)),
     "package": (
-        ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
+        ("burnpy", "burnpy.__main__", "burnpy.docs", "burnpy.environment", "burnpy.errors", "burnpy.testing"),
         ("distributed", "distributions", "fft", "interop", "models"),
     ),
 }

@@ -35,7 +35,7 @@ from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
-from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
+from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
@@ -82,8 +82,9 @@ class CuPy(
         self.index = index
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
-        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW, REDUCTIONS)
+        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW)
         self._programs = {}
+        self._finished = {}
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
