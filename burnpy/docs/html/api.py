@@ -103,7 +103,8 @@ def _package_pages(package: str, documented: dict[int, str]) -> dict[str, str]:
             for title, entries in sorted(sections.items())
         }
         names_of = {
-            title: ", ".join(f":py:obj:`~{entry.split()[2]}`" for entry in entries) for title, entries in sections.items()
+            title: ", ".join(f":py:obj:`~{entry.split()[2]}`" for entry in entries)
+            for title, entries in sections.items()
         }
         overview = "".join(f"- :doc:`{package}.{_slug(title)}`: {names_of[title]}\n" for title in sorted(sections))
         return {package: f"{head}{overview}\n{_toctree(texts)}", **texts}

@@ -21,14 +21,14 @@ _GRADIENTS = Path(__file__).parents[1] / "gradients.md"
 
 
 def as_rst(lines: list[str], owner: str) -> list[str]:
-    """Return a docstring with links, and with characters escaped that mean something in reStructuredText.
+    r"""Return a docstring with links, and with characters escaped that mean something in reStructuredText.
 
     Args:
         lines: the docstring.
-        owner: the full name of what it documents, which names are looked up beside.
+        owner: the full name of the documented object, beside which names are looked up.
 
-    >>> as_rst(["See `burnpy.Tensor.exp` for |x|, `dim` and ``x``.", ">>> a | b"], "burnpy.func.grad")
-    ['See :py:obj:`~burnpy.Tensor.exp` for \\|x\\|, ``dim`` and ``x``.', '>>> a | b']
+    >>> as_rst(["See `burnpy.Tensor` for |x|, `dim` and ``x``.", ">>> a | b"], "burnpy.func.grad")
+    ['See :py:obj:`~burnpy.Tensor` for \\|x\\|, ``dim`` and ``x``.', '>>> a | b']
     """
     out, in_example = [], False
     for line in lines:

@@ -17,14 +17,18 @@ from burnpy.autodiff.tools.drawing import HEIGHT, PAD, laid_out
 
 _NODE = re.compile(r'^\s*(\w+)\["(.*)"\]$', re.MULTILINE)
 _ARROW = re.compile(r'^\s*(\w+) (-->|-\. "(.*)" \.->) (\w+)$', re.MULTILINE)
+_HEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
+)
 _LINE = 24
 """The number of letters in a line of a box."""
 
 
 def svg(source: str) -> str:
-    """Return the drawing of a flowchart; the page's style sheet gives it colours.
+    r"""Return the drawing of a flowchart; the page's style sheet gives it colours.
 
-    >>> print(svg('flowchart BT\\n  a["<b>one</b><br>text"]\\n  b["two"]\\n  a --> b'))  # doctest: +ELLIPSIS
+    >>> print(svg('flowchart BT\n  a["<b>one</b><br>text"]\n  b["two"]\n  a --> b'))
     <svg class="flowchart" ...
     </svg>
     """
@@ -37,8 +41,7 @@ def svg(source: str) -> str:
     layout = laid_out(texts, [(a, b) for a, b in ends])
     parts = [
         f'<svg class="flowchart" viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" width="{layout.width:.0f}">',
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>',
+        _HEAD,
     ]
     for (start, end, label, dotted), route in zip(arrows, layout.routes, strict=True):
         points = route if number[start] < number[end] else route[::-1]
