@@ -50,6 +50,8 @@ def _part(text: str, owner: str) -> str:
 def _found(name: str, owner: str) -> str | None:
     """Return the full name of a public name: beside ``owner``, in its package, or elsewhere."""
     known, place = _public(), owner
+    if name in known:
+        return name
     while place:
         place = place.rpartition(".")[0]
         if f"{place}.{name}" in known:
