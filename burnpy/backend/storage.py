@@ -78,7 +78,7 @@ def opened(path: str) -> IO[bytes]:
 
 
 @contextmanager
-def local_copy(path: str) -> Generator[str]:
+def local_copy(path: str) -> Generator[str, None, None]:
     """Return the path of a local file with the contents: of a URL a temporary copy, else the file itself.
 
     Raises:
@@ -161,7 +161,7 @@ def make_folder(path: str) -> None:
 
 
 @contextmanager
-def _storage(url: str) -> Generator[tuple[Any, str]]:
+def _storage(url: str) -> Generator[tuple[Any, str], None, None]:
     """Return the file system of a URL, and the path in it; whatever it raises becomes an error of burnpy."""
     core = needed("fsspec.core", path_shown(url), "fsspec", "remote")
     try:
