@@ -7,15 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import BatchedError, KindError, ScalarError, ShapeError, a
+from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
-
-_THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
 
 
 class Protocols(Conversion[B]):
@@ -24,22 +21,15 @@ class Protocols(Conversion[B]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        try:
-            array = self._backend.to_numpy(self._primitive)
-        except BatchedError:
-            values = "one for each example"
-        else:
-            if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
-                array = array.astype(float32)
-            values = np.array2string(
-                array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec"
-            )
-        attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
-        if self.kind == "float" and self._backend.is_require_grad(self._primitive):
-            attributes.append("tracked")
-        separator = ",\n" + " " * (len(name) + 1) if "\n" in values else ", "
-        return f"{name}({values}{separator}{', '.join(attributes)})"
+        from burnpy.tensor.printing import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """The tensor as a notebook shows it."""
+        from burnpy.tensor.printing import html_of
+
+        return html_of(self)
 
     def __format__(self, spec: str) -> str:
         if not spec:
