@@ -197,7 +197,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
 
     Args:
         path: the file to write; an existing file is replaced. Or a URL such as ``s3://bucket/run.safetensors``, to
-            which a temporary file is uploaded: for ``pip install "burnpy[remote]"`` and fsspec's package of the storage.
+            which a temporary file is uploaded; it needs the extra ``burnpy[remote]`` and fsspec's package for it.
         unnamed: rejects positional parts; every part is passed by keyword.
         parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
             `Generator`; tensors, arrays, None, bools, numbers and strings; lists, tuples and dicts of all these.
