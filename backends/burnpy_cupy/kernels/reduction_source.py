@@ -49,7 +49,7 @@ class Combination(NamedTuple):
 
     definition: str  #: with ``joined(a, b)``
     nothing: str  #: the partial result of no elements
-    one: str  #: that of the element ``x`` at ``column``
+    one: str  #: the partial result of the element ``x`` at ``column``
     result: str  #: the result of ``total``, over ``columns`` elements
 
 
