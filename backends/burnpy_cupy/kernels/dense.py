@@ -76,7 +76,7 @@ class CuPyDense(CuPyPrograms):
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
         """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""
-        out = product if product.dtype is dtype else self._call(self.xp.empty, product.shape, dtype)
+        out = product if product.dtype is dtype else self._call(self.xp.ndarray, product.shape, dtype)
         self._call(self._kernels["burnpy_bias"], product, bias, out)
         return out
 
