@@ -71,6 +71,7 @@ class Layout(NamedTuple):
     parts: tuple[tuple[int, int], ...] = ()  #: parts of memory: the number of an array, and an offset in bytes
     launches: tuple[tuple[Prepared, tuple[int, ...], bool], ...] = ()  #: with their arrays; whether they take numbers
     results: tuple[tuple[int, int | None], ...] = ()  #: the arrays that are returned, or rows of them
+    only: tuple[Prepared, Shape, DType] | None = None  #: the launch and its result, if there is one of each
 
 
 class Kernel:
@@ -129,7 +130,13 @@ class Kernel:
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
             arrays.append(x if x.flags.c_contiguous else xp.ascontiguousarray(x))
-        arrays += [xp.ndarray(shape, dtype) for shape, dtype in layout.memory] if out is None else [out]
+        if layout.only is not None:
+            (source, grid, block, sizes), shape, dtype = layout.only
+            result = xp.ndarray(shape, dtype) if out is None else out
+            source.launch(grid, block, (*arrays, result, *map(float, numbers), *sizes))
+            ran(source)
+            return [result]
+        arrays += [xp.ndarray(shape, dtype) for shape, dtype in layout.memory]
         arrays += [arrays[k].data.ptr + offset for k, offset in layout.parts]
         for (source, grid, block, sizes), at, takes_numbers in layout.launches:
             given = map(float, numbers) if takes_numbers else ()
@@ -151,7 +158,8 @@ class Kernel:
             shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
             layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes, in_place)
         if passes.by_columns is None:
-            return layout
+            launch, *_ = layout.launches[0]
+            return layout._replace(only=(launch, *layout.memory[0])) if len(layout.memory) == 1 else layout
         layout = self._by_columns(layout, passes.by_columns, geometry)
         sums, others = iter(layout.results[-passes.is_sum.count(True) :]), iter(layout.results)
         return layout._replace(results=tuple([next(sums if is_sum else others) for is_sum in passes.is_sum]))
