@@ -18,7 +18,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,7 +41,7 @@ test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/train
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
@@ -72,6 +72,10 @@ check-pyright:
 format: $(INSTALLED)-check ## format the code
 	$(PY) -m ruff check --fix --select I .
 	$(PY) -m ruff format .
+
+docs: $(INSTALLED)-docs ## build the book as HTML in out/docs
+	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs
+	@echo "out/docs/index.html"
 
 bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch if it is installed
 	@$(PY) -c 'import torch' 2>/dev/null || echo "PyTorch is not installed and is left out; to compare with it: $(PY) -m pip install torch"

@@ -44,8 +44,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "record": (("burnpy.record",), ("optim",)),
     "interop": (("burnpy.interop",), ("nn", "fft")),
     "models": (("burnpy.models",), ("record",)),
-    "train": (("burnpy.train",), ("record", "metrics")),
-    "distributed": (("burnpy.distributed",), ("train", "data")),
+    "train": (("burnpy.train",), ("record", "metrics", "data")),
+    "distributed": (("burnpy.distributed",), ("train",)),
     "package": (
         ("burnpy", "burnpy.errors", "burnpy.docs", "burnpy.testing"),
         ("distributed", "distributions", "fft", "interop", "models"),

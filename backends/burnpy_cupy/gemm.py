@@ -4,15 +4,18 @@ Sums are never accumulated in 16 bits, not even those of parts of a product that
 
 cuBLAS reads an operand row by row or column by column, with any distance between the rows or columns and between the
 matrices of a batch. So transposed views, parts of matrices and broadcast batches are multiplied where they lie; only
-operands that it cannot address so are copied first.
+operands that it cannot address so are copied first. The arguments of a call depend on shapes, strides and dtypes alone,
+and are worked out once for each.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +41,22 @@ _CANNOT_ALLOCATE = (1, 3)
 _HANDLE_BYTES = 32 << 20
 """About the memory that a handle takes."""
 
-_set_up = threading.local()
-"""The devices whose handles of this thread have their mode. CuPy keeps a handle for each thread and device, too."""
-
 _NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64)}
 """The factors of the product and of the result's previous content, which cuBLAS reads on the CPU."""
 
+_ADDRESSES = {dtype: (one.ctypes.data, zero.ctypes.data) for dtype, (one, zero) in _NUMBERS.items()}
+
 _uses_tf32: ContextVar[bool] = ContextVar("burnpy_cupy_tf32", default=False)
+
+
+class _Handles(threading.local):
+    """The handles of this thread that have their mode. CuPy keeps one for each thread and device."""
+
+    def __init__(self) -> None:
+        self.set_up: set[int] = set()
+
+
+_handles = _Handles()
 
 
 @contextmanager
@@ -65,6 +77,16 @@ class _Layout(NamedTuple):
     matrix: int  #: from one matrix of a batch to the next
 
 
+class _Call(NamedTuple):
+    """The arguments of cuBLAS that depend on layouts alone: those before, between and after the three addresses."""
+
+    batched: bool
+    sizes: tuple[int, ...]
+    y: tuple[int, ...]
+    x: tuple[int, ...]
+    out: tuple[int, ...]
+
+
 def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
     """Write the matrix products of x (…, m, k) and y (…, k, n) into ``out`` (…, m, n), and return it.
 
@@ -74,62 +96,87 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
         y: an array of the same dtype, whose leading dimensions do, too.
         out: an array with contiguous rows, of the dtype of x or, if that has 16 bits, of float32.
     """
-    *lead, rows, columns = out.shape
-    size = x.shape[-1]
-    if not out.size:
-        return out
-    if not size:
-        out.fill(0)
-        return out
-    x, by_x = _addressed(xp, x, tuple(lead))
-    y, by_y = _addressed(xp, y, tuple(lead))
-    into = _layout(out)
-    assert into is not None, "the memory of a product has one stride for its batch"
-    assert not into.transposed, "the memory of a product has contiguous rows"
-    factor, nothing = _NUMBERS[float64 if out.dtype is float64 else float32]
-    compute = _IN_FLOAT64 if out.dtype is float64 else _IN_TF32 if _tf32_applies(x.dtype) else _IN_FLOAT32
-    # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
-    sizes = (int(by_y.transposed), int(by_x.transposed), columns, rows, size, factor.ctypes.data)
-    operand, type_y, type_out = _TYPES[x.dtype.name], _TYPES[y.dtype.name], _TYPES[out.dtype.name]
-    handle, cublas = _handle(xp, out.device.id), xp.cuda.cublas
-    batch = out.size // (rows * columns)
-    if batch == 1:
-        cublas.gemmEx(
-            handle,
-            *sizes,
-            *(y.data.ptr, type_y, by_y.line),
-            *(x.data.ptr, operand, by_x.line),
-            *(nothing.ctypes.data, out.data.ptr, type_out, into.line),
-            *(compute, _DEFAULT_ALGORITHM),
-        )
-    else:
-        cublas.gemmStridedBatchedEx(
-            handle,
-            *sizes,
-            *(y.data.ptr, type_y, by_y.line, by_y.matrix),
-            *(x.data.ptr, operand, by_x.line, by_x.matrix),
-            *(nothing.ctypes.data, out.data.ptr, type_out, into.line, into.matrix),
-            *(batch, compute, _DEFAULT_ALGORITHM),
-        )
+    tf32 = _uses_tf32.get()
+    call = _call(x.shape, x.strides, y.shape, y.strides, out.shape, out.strides, x.dtype, out.dtype, tf32)
+    if call is None:
+        return _multiply_copies(xp, x, y, out)
+    handle, cublas = _handle(xp), xp.cuda.cublas
+    gemm = cublas.gemmStridedBatchedEx if call.batched else cublas.gemmEx
+    gemm(handle, *call.sizes, y.data.ptr, *call.y, x.data.ptr, *call.x, out.data.ptr, *call.out)
     return out
 
 
-def _handle(xp: Any, device: int) -> Any:
+def _multiply_copies(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    """`multiply` for a product without elements or terms, and for operands that cuBLAS cannot address."""
+    if not out.size:
+        return out
+    if not x.shape[-1]:
+        out.fill(0)
+        return out
+    x, y = (a if _layout(a.shape, a.strides, a.itemsize) else xp.array(a, order="C") for a in (x, y))
+    lead = out.shape[:-2]
+    if _operand(x.shape, x.strides, x.itemsize, lead) is None:  # of a batch that broadcasts in its middle
+        x = xp.array(xp.broadcast_to(x, (*lead, *x.shape[-2:])), order="C")
+    if _operand(y.shape, y.strides, y.itemsize, lead) is None:
+        y = xp.array(xp.broadcast_to(y, (*lead, *y.shape[-2:])), order="C")
+    return multiply(xp, x, y, out)
+
+
+@lru_cache(4096)
+def _call(
+    x_shape: Shape,
+    x_strides: Shape,
+    y_shape: Shape,
+    y_strides: Shape,
+    out_shape: Shape,
+    out_strides: Shape,
+    dtype: DType,
+    out_dtype: DType,
+    tf32: bool,
+) -> _Call | None:
+    """Return the arguments of a product; None if there is nothing to multiply, or if an operand has to be copied."""
+    *lead, rows, columns = out_shape
+    size, batch = x_shape[-1], math.prod(lead)
+    if not (batch and rows and columns and size):
+        return None
+    by_x = _operand(x_shape, x_strides, dtype.itemsize, tuple(lead))
+    by_y = _operand(y_shape, y_strides, dtype.itemsize, tuple(lead))
+    into = _layout(out_shape, out_strides, out_dtype.itemsize)
+    if by_x is None or by_y is None:
+        return None
+    assert into is not None, "the memory of a product has one stride for its batch"
+    assert not into.transposed, "the memory of a product has contiguous rows"
+    steps = rows * by_x.line, rows * into.line
+    if batch > 1 and by_y.matrix == 0 and not by_x.transposed and steps == (by_x.matrix, into.matrix):
+        rows, batch = rows * batch, 1  # one large product instead of many small ones
+    one, zero = _ADDRESSES[float64 if out_dtype is float64 else float32]
+    compute = _IN_FLOAT64 if out_dtype is float64 else _IN_TF32 if tf32 and dtype is float32 else _IN_FLOAT32
+    kind, count = (_TYPES[dtype.name],), 1 if batch > 1 else 0
+    # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
+    return _Call(
+        batch > 1,
+        (int(by_y.transposed), int(by_x.transposed), columns, rows, size, one),
+        (*kind, *by_y[1 : 2 + count]),
+        (*kind, *by_x[1 : 2 + count], zero),
+        (_TYPES[out_dtype.name], *into[1 : 2 + count], *(batch,) * count, compute, _DEFAULT_ALGORITHM),
+    )
+
+
+def _handle(xp: Any) -> int:
     """Return cuBLAS's handle of this thread for the current device, which adds partial sums in full precision.
 
     Raises:
         cupy.cuda.memory.OutOfMemoryError: the GPU has no memory left for a new one.
     """
     try:
-        handle = xp.cuda.device.get_cublas_handle()
+        handle: int = xp.cuda.device.get_cublas_handle()
     except xp.cuda.cublas.CUBLASError as error:
         if error.status not in _CANNOT_ALLOCATE:
             raise
         raise xp.cuda.memory.OutOfMemoryError(_HANDLE_BYTES, -1) from error
-    devices = vars(_set_up).setdefault("devices", set())
-    if device not in devices:
+    if handle not in _handles.set_up:
         xp.cuda.cublas.setMathMode(handle, _NO_REDUCED_PRECISION)
-        devices.add(device)
+        _handles.set_up.add(handle)
     return handle
 
 
@@ -139,35 +186,28 @@ def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
         return product(xp, x.reshape((1, -1)), y, dtype).squeeze(-1 if y.ndim == 1 else -2)
     if y.ndim == 1:
         return product(xp, x, y.reshape((-1, 1)), dtype).squeeze(-1)
-    if y.ndim == 2 and x.ndim > 2 and x.size and x.flags.c_contiguous:  # one large product instead of many small ones
-        flat = product(xp, x.reshape((-1, x.shape[-1])), y, dtype)
-        return flat.reshape((*x.shape[:-1], y.shape[-1]))
-    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
-    if x.shape[-1] != y.shape[-2]:
-        raise ValueError(f"matrices of the shapes {x.shape} and {y.shape} cannot be multiplied")
-    return multiply(xp, x, y, xp.empty((*lead, x.shape[-2], y.shape[-1]), dtype))
+    return multiply(xp, x, y, xp.empty(_product_shape(x.shape, y.shape), dtype))
 
 
-def _tf32_applies(dtype: DType) -> bool:
-    return dtype is float32 and _uses_tf32.get()
+@lru_cache(4096)
+def _product_shape(x: Shape, y: Shape) -> Shape:
+    lead = np.broadcast_shapes(x[:-2], y[:-2])
+    if x[-1] != y[-2]:
+        raise ValueError(f"matrices of the shapes {x} and {y} cannot be multiplied")
+    return (*lead, x[-2], y[-1])
 
 
-def _addressed(xp: Any, x: Any, lead: Shape) -> tuple[Any, _Layout]:
-    """Return x with the leading dimensions ``lead``, or a copy that cuBLAS can address, and its layout."""
-    if x.shape[:-2] != lead:
-        x = xp.broadcast_to(x, (*lead, *x.shape[-2:]))
-    layout = _layout(x)
-    if layout is None:
-        x = xp.array(x, order="C")
-        layout = _layout(x)
-        assert layout is not None
-    return x, layout
+def _operand(shape: Shape, strides: Shape, itemsize: int, lead: Shape) -> _Layout | None:
+    """Return the layout of an operand whose leading dimensions broadcast to ``lead``."""
+    missing = len(lead) - len(shape) + 2
+    spread = [0 if n != m else stride for n, m, stride in zip(shape, lead[missing:], strides, strict=False)]
+    return _layout((*lead, *shape[-2:]), (*(0,) * missing, *spread, *strides[-2:]), itemsize)
 
 
-def _layout(x: Any) -> _Layout | None:
-    """The layout of x; None if cuBLAS cannot address it."""
-    *outer, line, element = [stride // x.itemsize for stride in x.strides]
-    *lead, rows, columns = x.shape
+def _layout(shape: Shape, strides: Shape, itemsize: int) -> _Layout | None:
+    """Return the layout of an array; None if cuBLAS cannot address it."""
+    *outer, line, element = [stride // itemsize for stride in strides]
+    *lead, rows, columns = shape
     matrix = batch_stride(lead, outer)
     if matrix is None or matrix < 0:
         return None

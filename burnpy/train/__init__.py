@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.backend.lazy import missing
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
 from burnpy.train.dashboard import Dashboard, Progress
@@ -27,6 +27,7 @@ __all__ = [
     "ByValue",
     "Callback",
     "Checkpoints",
+    "Classifier",
     "Dashboard",
     "Decision",
     "EarlyStopping",
@@ -44,6 +45,7 @@ __all__ = [
     "LrRange",
     "OneDevice",
     "Progress",
+    "Regressor",
     "Replace",
     "Result",
     "Save",
@@ -56,10 +58,18 @@ __all__ = [
     "Trainable",
     "ValidEnd",
     "find_lr",
+    "mlp",
 ]
 
-if not TYPE_CHECKING:  # type checkers see only the names above
+_ESTIMATORS = {  # which need scikit-learn
+    "burnpy.train.classifier": ("Classifier",),
+    "burnpy.train.estimator": ("mlp",),
+    "burnpy.train.regressor": ("Regressor",),
+}
 
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with what to write instead."""
-        return missing(__name__, name)
+if TYPE_CHECKING:
+    from burnpy.train.classifier import Classifier
+    from burnpy.train.estimator import mlp
+    from burnpy.train.regressor import Regressor
+else:
+    __getattr__, __dir__ = lazy_attributes(__name__, _ESTIMATORS)

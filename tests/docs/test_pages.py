@@ -11,7 +11,8 @@ import pytest
 
 from burnpy.docs import reference
 
-PAGES = sorted(reference.PAGE.parent.glob("*.md"))
+DOCS = reference.PAGE.parent
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
 """The pages whose code needs what is heavy to install."""
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,13 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 def test_code_on_the_pages_runs(page: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     exec(compile(code, str(page), "exec"), {})
+
+
+def test_the_table_of_contents_has_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.name != "index.md"]
+    missing = [page for page in pages if f"]({page})" not in index]
+    assert not missing, f"add {', '.join(missing)} to burnpy/docs/index.md"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
