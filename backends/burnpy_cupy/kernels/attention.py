@@ -1,8 +1,8 @@
 """Attention in one launch and its gradient in two, with memory that grows with the sequence and not with its square.
 
 Operands are read where they lie: heads of a packed projection, broadcast heads of keys and transposed views are not
-copied, and the results lie in memory in the order of their operands. 16-bit operands are multiplied by tensor cores, and
-their weights are rounded to 16 bits for the second product; sums and the softmax are of float32.
+copied, and the results lie in memory in the order of their operands. Tensor cores multiply 16-bit operands, and weights
+are rounded to 16 bits for the second product; sums and the softmax are of float32.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tiling(NamedTuple):
     ROWS: int  #: rows of a thread
     COLUMNS: int  #: of a tile
     SIZE: int  #: the size of keys in shared memory
-    VALUES: int  #: that of values
+    VALUES: int  #: the size of values
     SLICES: int  #: the blocks among which the numbers of a gradient by a key are divided
     SHARED: int  #: the bytes of shared memory of a block
 
@@ -75,7 +75,7 @@ def tiling(size: int, values: int, itemsize: int, tensor_cores: bool, forward: b
 
 
 class CuPyAttention(CuPyDense):
-    """Attention in tiles; with larger rows than fit into a tile, that of `burnpy_array`."""
+    """Attention in tiles; `burnpy_array` computes it with larger rows than fit into a tile."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
         return self._attention_as(q, k, v, mask, offset, scale, q.dtype)
@@ -85,7 +85,8 @@ class CuPyAttention(CuPyDense):
     ) -> tuple[Any, Any]:
         wide, tiles = _sums(q.dtype), self._tiling(q, v, True)
         if tiles is None:
-            out, total = super().attention(*[self.cast(x, wide) for x in (q, k, v)], mask, offset, scale)
+            q, k, v = (self.cast(x, wide) for x in (q, k, v))
+            out, total = super().attention(q, k, v, mask, offset, scale)
             return self.cast(out, dtype), self.cast(total, dtype)
         out, total = self._call(_forward, self, tiles, q, k, v, mask, offset, scale, dtype)
         return out, total
@@ -117,8 +118,8 @@ class CuPyAttention(CuPyDense):
     ) -> tuple[Any, Any, Any]:
         wide, tiles = _sums(q.dtype), self._tiling(q, v, False)
         if tiles is None:
-            inputs = [self.cast(x, wide) for x in (grad, q, k, v, logsumexp)]
-            parts = super().attention_backward(*inputs, mask, offset, scale)
+            grad, q, k, v, logsumexp = (self.cast(x, wide) for x in (grad, q, k, v, logsumexp))
+            parts = super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
             return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
         by_q, by_k, by_v = self._call(_backward, self, tiles, grad, q, k, v, mask, offset, scale, dtype)
         return by_q, by_k, by_v
@@ -129,7 +130,7 @@ class CuPyAttention(CuPyDense):
         cores = q.dtype.itemsize == 2 and capability >= _TENSOR_CORES
         itemsize = 2 if cores else max(q.dtype.itemsize, 4)
         tiles = tiling(q.shape[-1], v.shape[-1], itemsize, cores, forward)
-        return None if tiles is None or tiles.SHARED > shared else tiles
+        return None if tiles is None or shared < tiles.SHARED else tiles
 
     @cached_property
     def _limits(self) -> tuple[int, int]:
@@ -182,7 +183,7 @@ def _backward(
 def _launch(
     b: CuPyAttention, name: str, tiles: Tiling, rows: Any, slices: int, args: tuple[Any, ...], **types: DType
 ) -> None:
-    """Launch a kernel, a block of which has a tile of the rows, or a slice of the sums of their numbers."""
+    """Launch a kernel with a block for each tile of the rows, and for each slice of their numbers' sums."""
     shared = tiles.SHARED
     kernel = b._kernels.typed(name, tiles._asdict(), shared, T=rows.dtype, S=_sums(rows.dtype), **types)
     blocks = math.prod(rows.shape[:-2]) * -(-rows.shape[-2] // tiles.rows)

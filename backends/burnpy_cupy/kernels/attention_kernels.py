@@ -6,9 +6,9 @@ For a query's scores s, with minus infinity for keys that it does not attend to:
     weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
     by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
 
-A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its sums
-whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to are
-skipped. The gradient by queries goes over the keys twice: for m, z and Σ weight · by_weight, which it leaves to the
+A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its
+sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
+are skipped. The gradient by queries goes over the keys twice: for m, z and Σ weight · by_weight, which it leaves to the
 third kernel, and for the sum. There a block has a tile of keys and goes over the queries. Each element is summed by one
 thread in one order, so gradients are the same in every run.
 
@@ -47,7 +47,8 @@ struct Place {{
 }};
 
 // The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key.
-__device__ unsigned attended(const Geometry& g, const bool* mask, long long first_query, long long first_key, bool by_key) {{
+__device__ unsigned attended(const Geometry& g, const bool* mask, long long first_query, long long first_key,
+                             bool by_key) {{
   unsigned bits = 0;
   #pragma unroll
   for (int i = 0; i < ROWS; i++)
@@ -268,8 +269,9 @@ _BY_KEY = f"""
     weigh<VALUES>(value_sums, weights, value_columns + slice * VALUE_SLICE, shared);
     weigh<SIZE>(key_sums, by_score, columns + slice * KEY_SLICE, shared);
   }}
-  store<KEY_SLICE>(place.of(by_k, g.by_k, g), g.by_k.row, place.first, g.keys, g.size, slice * KEY_SLICE, key_sums);
-  store<VALUE_SLICE>(place.of(by_v, g.by_v, g), g.by_v.row, place.first, g.keys, g.values, slice * VALUE_SLICE, value_sums);
+  by_k = place.of(by_k, g.by_k, g), by_v = place.of(by_v, g.by_v, g);
+  store<KEY_SLICE>(by_k, g.by_k.row, place.first, g.keys, g.size, slice * KEY_SLICE, key_sums);
+  store<VALUE_SLICE>(by_v, g.by_v.row, place.first, g.keys, g.values, slice * VALUE_SLICE, value_sums);
 }}
 """
 

@@ -1,8 +1,8 @@
 """Tiles of attention in shared memory, and their products: in floats by each thread, or by tensor cores.
 
-A block of four warps computes tiles of scores: ``TILE_ROWS`` rows by ``COLUMNS`` columns. A thread has ``ROWS`` of the
-rows and ``EACH`` of the columns, and shares its rows with the ``LANES`` threads beside it. Which ones `row` and `column`
-tell; `column` is right for products by a tile, too, whose columns a thread has in runs of ``RUN``. The functions::
+A block of four warps computes tiles of scores: ``TILE_ROWS`` rows by ``COLUMNS`` columns. A thread has ``ROWS`` of
+the rows and ``EACH`` of the columns, and shares its rows with the ``LANES`` threads beside it. `row` and `column` give
+their positions; for products by a tile, a thread has columns in runs of ``RUN``. The functions::
 
     multiply    scores = rows columnsᵀ, for two tiles whose rows have WIDTH numbers
     weigh       sums += weights columns, for weights that lie as the scores do
@@ -29,7 +29,9 @@ __device__ constexpr int pitch(int width) { return width + VECTOR; }
 __device__ int row(int i) {
   return static_cast<int>(threadIdx.x) / 32 * (32 / LANES * ROWS) + 32 / LANES * i + threadIdx.x % 32 / LANES;
 }
-template <int RUN_> __device__ int column(int j) { return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_; }
+template <int RUN_> __device__ int column(int j) {
+  return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_;
+}
 
 // Copies rows of `size` numbers to shared memory, and zeros beyond them.
 template <int COUNT, int WIDTH>
@@ -101,8 +103,8 @@ __device__ void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
 }
 #define MULTIPLY_ADD(TYPE, NAME) \\
-  __device__ void burnpy_multiply_add(TYPE, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], unsigned b0, \\
-                                      unsigned b1) { \\
+  __device__ void burnpy_multiply_add(TYPE, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], \\
+                                      unsigned b0, unsigned b1) { \\
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 " \\
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \\
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); \\
@@ -136,7 +138,8 @@ template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* 
     for (int j = 0; j < EACH; j += 4) {{  // 16 columns
       burnpy_load_matrices(b, columns + j * 4 * pitch(WIDTH) + d);
       burnpy_multiply_add(T(0.0f), scores[0][j], scores[0][j + 1], scores[1][j], scores[1][j + 1], a, b[0], b[1]);
-      burnpy_multiply_add(T(0.0f), scores[0][j + 2], scores[0][j + 3], scores[1][j + 2], scores[1][j + 3], a, b[2], b[3]);
+      burnpy_multiply_add(
+        T(0.0f), scores[0][j + 2], scores[0][j + 3], scores[1][j + 2], scores[1][j + 3], a, b[2], b[3]);
     }}
   }}
 }}

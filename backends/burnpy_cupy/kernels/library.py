@@ -80,7 +80,7 @@ _OPTIONS = ("--fmad=false",)
 _NONE: Mapping[str, int] = {}
 _SHARED = 48 << 10
 """The bytes of shared memory that a block can have without asking for more."""
-_C = {"float32": "float", "float64": "double"}
+C_NAMES = {"float32": "float", "float64": "double"}
 """CUDA's names of dtypes, where they differ."""
 
 
@@ -120,7 +120,8 @@ class Kernels:
         key = (name, *types.values(), *constants.values())
         kernel = self._kernels.get(key)
         if kernel is None:
-            source = self._raw[name].typed(constants, {letter: _C.get(t.name, t.name) for letter, t in types.items()})
+            names = {letter: C_NAMES.get(t.name, t.name) for letter, t in types.items()}
+            source = self._raw[name].typed(constants, names)
             kernel = self._xp.RawKernel(source, name, _OPTIONS)
             if shared > _SHARED:
                 kernel.max_dynamic_shared_size_bytes = shared
