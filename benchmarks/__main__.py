@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = committed.get(here, {}) | groups
         committed[here] = {name: own[name] for name in GROUPS if name in own}
         results.store(committed)
-        results.README.write_text(results.in_readme(results.README.read_text(), committed[here]))
+        results.BOOK.write_text(results.in_book(results.BOOK.read_text(), committed[here]))
         print(f"the tables are in {results.PAGE}")
     if options.check:
         reference = [section for group in committed[here].values() for section in group.sections]

@@ -13,8 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from benchmarks.measure import Figures, Spread
 from benchmarks.peers import MODULES
 
@@ -151,24 +149,6 @@ def to_terminal(sections: Sequence[Section]) -> None:
         for row in rows:
             table.add_row(*map(escape, row), style="bold red" if row[-1] == "NO" else None)
         console.print(table)
-
-
-def processor() -> str:
-    """Return the name of the processor. Virtual machines give one name to many, so family and model belong to it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    words = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    name = words.get("model name", platform.machine())
-    return f"{name} (family {words['cpu family']}, model {words['model']})" if "cpu family" in words else name
-
-
-def blas() -> str:
-    """Return the name and version of the library that multiplies NumPy's matrices."""
-    found: Any = np.show_config(mode="dicts")
-    library = found["Build Dependencies"]["blas"]
-    return f"{library['name']} {library['version']}"
 
 
 def machine() -> list[str]:

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.measure import Spread
-from benchmarks.report import Cell, Line, Section, blas, budgets, markdown_of, processor
+from benchmarks.report import Cell, Line, Section, budgets, markdown_of
+from burnpy.environment import blas, processor
 
 FILE = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).with_name("RESULTS.md")
-README = FILE.parent.parent / "README.md"
+BOOK = FILE.parent.parent / "burnpy" / "docs" / "book" / "performance.md"
+"""The page of the book that shows the networks at full size of a machine."""
 MARKS = ("<!-- full size, written by python -m benchmarks --write -->", "<!-- end of full size -->")
-"""The lines of the README around its table of networks at full size."""
+"""The lines of the page around its table."""
 NETWORKS = ("1 thread", "2 threads", "peak memory")
 """The tables of networks at full size that the table in front is made of."""
 DIGITS = 4
@@ -144,8 +146,8 @@ def _rated(line: Line | None) -> str:
     return f"**{line.ratio.middle:.2f}**" if line.met == "NO" else f"{line.ratio.middle:.2f}"
 
 
-def in_readme(text: str, groups: Mapping[str, ResultGroup]) -> str:
-    """Return the text of the README with the table of networks at full size of a machine."""
+def in_book(text: str, groups: Mapping[str, ResultGroup]) -> str:
+    """Return the text of the page of the book with the networks at full size of a machine."""
     begin, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
     table = [line for line in networks(groups) if line.startswith("|")]
     return "\n".join([text[:begin], *table, text[end:]]) if table else text

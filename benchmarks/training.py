@@ -19,10 +19,11 @@ from typing import Any
 from benchmarks.measure import ONE_THREAD, THREADS, TWO_THREADS, Effort, Figures, Notebook, forget_peak, resident
 from benchmarks.peers import Peer
 from benchmarks.processes import Job, collect
-from benchmarks.report import Cell, Line, Section, processor
+from benchmarks.report import Cell, Line, Section
 from benchmarks.roofline import MACHINE, Amount
 from benchmarks.roofline import job as machine_job
 from benchmarks.tasks import BATCHES, TASKS, task
+from burnpy.environment import processor
 
 PHASES = ("forward", "backward", "optimizer", "step")
 PARITY = "Intel" not in processor()

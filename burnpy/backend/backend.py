@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32, float64, result_type
+from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
@@ -151,6 +152,15 @@ class Backend(
     def device(cls) -> Self:
         """Return the backend's default device: ``NumPy.device()``, ``Autodiff[NumPy].device()``."""
         return cls()
+
+    @classmethod
+    def is_available(cls) -> bool:
+        """Return whether the default device can be made: ``CuPy.is_available()`` needs a GPU and its driver."""
+        try:
+            cls.device()
+        except BackendUnavailableError:
+            return False
+        return True
 
     def promote(self, *xs: Value) -> tuple[Value, ...]:
         """Cast primitives to their common dtype (`burnpy.backend.dtypes.result_type`), for an elementwise operation."""

@@ -101,6 +101,7 @@ METHODS: dict[str, dict[str, str]] = {
         "worker_init_fn": "random numbers belong to samples: f(sample, rng) of data.map_random has them",
         "batch_sampler": "sampler= gives the order, and batch_size the number of samples",
     },
+    "Generator": dict.fromkeys(("", "device"), "it takes a seed, and draws for the device of the call that uses it"),
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""
@@ -156,6 +157,8 @@ def _mistake(
         by_name = [f"{key}=" for key in names if key not in in_order]
         others = f"; pass the others by name: {', '.join(by_name)}" if by_name else ""
         hint = f"; {hints['']}" if "" in hints else others
+        if in_order == ["shape"] and all(isinstance(size, int) for size in args):
+            hint = f"; a shape is one tuple: {args}"
         got = f"{len(args)} value{'s' * (len(args) != 1)}"
         return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]

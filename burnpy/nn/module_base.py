@@ -10,19 +10,18 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
 from burnpy.backend.devices import Subscriptable
-from burnpy.backend.errors import ImmutableError, ModuleError
+from burnpy.backend.errors import ImmutableError, KindError, ModuleError
 from burnpy.nn.fields import check_variables, read_only_fields
 from burnpy.nn.module_errors import call_error, missing_attribute, refuse_call, signature_of
 from burnpy.nn.tree import TreeNode, new_module, variables_in, walk
 from burnpy.nn.variable import Param, Variable
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import in_training_mode
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from burnpy.tensor.tensor_base import TensorBase
 
 _set = object.__setattr__
 
@@ -171,7 +170,12 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         The mode is set by `train` or `eval`; by default it is training mode if the device of ``x`` differentiates.
 
         Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
+
+        Raises:
+            KindError: ``x`` is no tensor.
         """
+        if not isinstance(x, TensorBase):
+            raise KindError(f"trains_on() takes the layer's input, a tensor, and got {x!r:.80}")
         return in_training_mode(x.device) if self._override is None else self._override
 
     def __setattr__(self, name: str, value: object) -> None:

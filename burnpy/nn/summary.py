@@ -1,8 +1,12 @@
-"""The repr and the summary of modules: their settings, a tree with a line per part, and a table of layers."""
+"""The repr and the summary of modules: their settings, a tree with a line per part, and a table of layers.
+
+Notebooks show the tree and the table as HTML.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +35,12 @@ class Displayed(ModuleBase[B]):
 
     def __repr__(self) -> str:
         return render(self)
+
+    def _repr_html_(self) -> str:
+        """The tree as a notebook shows it: submodules fold."""
+        from burnpy.backend import html
+
+        return html.block(_folding(_shown(self), depth=0))
 
     def summary(self, *, depth: int | None = None, input: Input | Sequence[Input] | None = None) -> Summary:
         """Return a table of the layers with parameter counts and, if there is an input, output shapes and FLOPs.
@@ -81,18 +91,27 @@ class Summary:
         self.flops = flops  #: the FLOPs of one call of the model; None if it was not called
 
     def __str__(self) -> str:
-        from burnpy.backend.device_memory import scaled, table  # the decorators take long to import
+        from burnpy.backend.device_memory import table  # the decorators take long to import
+
+        return f"{table(*self._cells())}\n{self._total()}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        from burnpy.backend import html
+
+        return html.block(html.table(*self._cells(), most=len(self.rows)), html.headline("", self._total()))
+
+    def _cells(self) -> tuple[list[str], list[list[str]], int]:
+        """Return the headers, the rows, and the number of columns of words."""
+        from burnpy.backend.device_memory import scaled
         from burnpy.nn.call_trace import shapes_text
 
-        total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
-        if self.num_frozen:
-            total.append(f"{self.num_frozen:,} of them frozen")
         ran = self.flops is not None
-        if self.flops is not None:
-            total.append(scaled(self.flops, "FLOP"))
         often = any(row.calls > 1 for row in self.rows)
         headers = ["path", "layer", *(["output"] * ran), *(["calls"] * often), "parameters", *(["FLOPs"] * ran)]
-        lines = [
+        rows = [
             [
                 *(row.path, row.layer),
                 *(["–" if row.output is None else shapes_text(row.output)] * ran),
@@ -102,9 +121,18 @@ class Summary:
             ]
             for row in self.rows
         ]
-        return f"{table(headers, lines, left=2 + ran)}\n{', '.join(total)}"
+        return headers, rows, 2 + ran
 
-    __repr__ = __str__
+    def _total(self) -> str:
+        """Return the line below the table."""
+        from burnpy.backend.device_memory import scaled
+
+        total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
+        if self.num_frozen:
+            total.append(f"{self.num_frozen:,} of them frozen")
+        if self.flops is not None:
+            total.append(scaled(self.flops, "FLOP"))
+        return ", ".join(total)
 
 
 def summarized(model: Displayed[Any], depth: int | None, input: Input | Sequence[Input] | None) -> Summary:
@@ -150,27 +178,54 @@ def render(module: Displayed[Any]) -> str:
         weight  (8, 1)
         bias  (1,)
     """
+    return "\n".join(_lines(_shown(module)))
+
+
+class _Shown(NamedTuple):
+    """A module, parameter or buffer as it is shown."""
+
+    name: str  #: in the module around it; of the whole, empty
+    text: str
+    parts: Sequence[_Shown] = ()
+
+
+def _lines(shown: _Shown, indent: str = "") -> Iterator[str]:
+    yield f"{indent}{shown.name}{'  ' * bool(shown.name)}{shown.text}"
+    for part in shown.parts:
+        yield from _lines(part, indent + "  ")
+
+
+def _folding(shown: _Shown, depth: int) -> str:
+    """Return a part as HTML, in which the parts of its parts are folded."""
+    from burnpy.backend import html
+
+    title = f"<b>{escape(shown.name)}</b> {escape(shown.text)}"
+    if not shown.parts:
+        return f"<div>{title}</div>"
+    inside = html.indented(*(_folding(part, depth + 1) for part in shown.parts))
+    return html.folded(title, inside, unfolded=depth == 0)
+
+
+def _shown(module: Displayed[Any]) -> _Shown:
     if not module._sealed:
-        return f"<{type(module).__name__} under construction>"
-    return "\n".join(_lines(module, "", {}, "", None))
+        return _Shown("", f"<{type(module).__name__} under construction>")
+    return _part("", module, "", {}, None)
 
 
-def _lines(module: Displayed[Any], path: str, seen: dict[int, str], indent: str, override: bool | None) -> list[str]:
-    """Return the lines of a module; ``override`` is the train/eval override of the enclosing module."""
-    lines = [_headline(module, override)]
-    for name, part in _flat(module):
-        inside = f"{path}.{name}" if path else name
-        start = f"{indent}  {name}  "
+def _part(name: str, module: Displayed[Any], path: str, seen: dict[int, str], override: bool | None) -> _Shown:
+    """Return a module with its parts; ``override`` is the train/eval override of the enclosing module."""
+    parts: list[_Shown] = []
+    for called, part in _flat(module):
+        inside = f"{path}.{called}" if path else called
         known = seen.setdefault(id(part), inside)
         if known != inside and (isinstance(part, Variable) or part._variables()):
-            lines.append(f"{start}is {known}")
+            parts.append(_Shown(called, f"is {known}"))
         elif isinstance(part, Variable):
             word = "" if isinstance(part, Param) else " buffer"
-            lines.append(f"{start}{part.shape}{word}{' frozen' if part.frozen else ''}")
+            parts.append(_Shown(called, f"{part.shape}{word}{' frozen' if part.frozen else ''}"))
         else:
-            first, *rest = _lines(part, inside, seen, indent + "  ", module._override)
-            lines += [start + first, *rest]
-    return lines
+            parts.append(_part(called, part, inside, seen, module._override))
+    return _Shown(name, _headline(module, override), parts)
 
 
 def _flat(tree: Any) -> list[tuple[str, Any]]:

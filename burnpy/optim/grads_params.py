@@ -420,6 +420,12 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         missing = f", {len(self.missing)} missing" if self.missing else ""
         return f"GradientsParams({', '.join(self.named())}{missing}, device={self._device.name})"
 
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
+        """The gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and norms."""
+        from burnpy.tensor.printing import html_of_gradients
+
+        return html_of_gradients(self, {path: grad._primitive for path, grad in self.named().items()})
+
 
 def _restored(device: Any, values: Any, paths: Any, updates: Any, found_inf: Any) -> GradientsParams[Any]:
     return GradientsParams(device, values, paths=paths, updates=updates, found_inf=found_inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
@@ -264,6 +264,9 @@ class Record:
 
     def __contains__(self, name: object) -> bool:
         return name in self.parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.parts]

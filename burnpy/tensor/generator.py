@@ -21,6 +21,7 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, RecordingError
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import drawing_device
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -47,6 +48,7 @@ class Generator:
 
     _numpy: np.random.Generator
 
+    @explained
     def __init__(self, seed: int | None = None) -> None:
         self._numpy = np.random.Generator(np.random.PCG64(_checked_seed(seed, "Generator()")))
 

@@ -153,6 +153,12 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         leaves = "1 leaf" if len(self) == 1 else f"{len(self)} leaves"
         return f"Gradients({leaves} of shapes [{shapes}], device={self._device.inner.name})"
 
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
+        """The gradients as a notebook shows them: a table of their shapes, dtypes and norms."""
+        from burnpy.tensor.printing import html_of_gradients
+
+        return html_of_gradients(self, {f"leaf {k}": value for k, value in enumerate(self.primitives())})
+
     def remove(self, leaf: TensorOnAutodiff[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
         """Return the gradient of a leaf, or None, and new gradients without it."""
         value = self._values.get(self.key(leaf))

@@ -1,21 +1,19 @@
-"""Python's protocols: printing, length, iteration, numbers of one element, copies, pickles; and NumPy's functions."""
+"""Python's protocols: printing, length, iteration, numbers of one element, copies, pickles, NumPy's functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import BatchedError, KindError, ScalarError, ShapeError, a
+from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
-
-_THRESHOLD = 1000  # as in PyTorch and NumPy: tensors with more elements are summarized
 
 
 class Protocols(Conversion[B]):
@@ -24,22 +22,15 @@ class Protocols(Conversion[B]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        try:
-            array = self._backend.to_numpy(self._primitive)
-        except BatchedError:
-            values = "one for each example"
-        else:
-            if array.dtype.kind == "V":  # bfloat16, which array2string would format as objects
-                array = array.astype(float32)
-            values = np.array2string(
-                array, separator=", ", prefix=f"{name}(", threshold=_THRESHOLD, floatmode="maxprec"
-            )
-        attributes = [f"shape={self.shape}", f"dtype={self.dtype}", f"device={self.device}"]
-        if self.kind == "float" and self._backend.is_require_grad(self._primitive):
-            attributes.append("tracked")
-        separator = ",\n" + " " * (len(name) + 1) if "\n" in values else ", "
-        return f"{name}({values}{separator}{', '.join(attributes)})"
+        from burnpy.tensor.printing import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        """The tensor as a notebook shows it."""
+        from burnpy.tensor.printing import html_of
+
+        return html_of(self)
 
     def __format__(self, spec: str) -> str:
         if not spec:
@@ -50,6 +41,21 @@ class Protocols(Conversion[B]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
         return applied(self, ufunc, method, inputs, options)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard for this tensor: `burnpy.array_api`, on the tensor's device.
+
+        Raises:
+            ArgumentError: there is no such version of the standard.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([3.0, 1.0])
+        >>> x.__array_namespace__().sort(x).tolist()
+        [1.0, 3.0]
+        """
+        namespaces = import_module("burnpy.array_api.namespace")  # by name: it is made of tensors, and above them
+        return namespaces.namespace_of(self._device, api_version)
 
     def __len__(self) -> int:
         return self._length("len()")
@@ -78,9 +84,10 @@ class Protocols(Conversion[B]):
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
+            x = "x" if self.kind == "bool" else "x.bool()"
             raise ShapeError(
-                f"the truth value of {a(type(self).__name__)} with shape {self.shape} is ambiguous; use x.bool().any() "
-                "or x.bool().all()"
+                f"the truth value of {a(type(self).__name__)} with shape {self.shape} is ambiguous; use {x}.any() "
+                f"or {x}.all()"
             )
         return bool(self._item("bool()"))
 
@@ -89,6 +96,9 @@ class Protocols(Conversion[B]):
 
     def __int__(self) -> int:
         return int(self._item("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._item("complex()"))
 
     def __copy__(self) -> Self:
         flags = tracked_levels(self)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.errors import path_shown
+from burnpy.train.charts import COLORS, chart, matrix
 
 
 @dataclass
@@ -72,100 +72,6 @@ def _take(run: LoggedRun, line: dict[str, Any]) -> None:
                 run.curves.setdefault(prefix + name.removeprefix("train/" if prefix else ""), []).append((step, value))
 
 
-COLORS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#db2777", "#65a30d")
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 420, 240, 56, 26, 10
-MOST_POINTS = 800
-
-Curve = Sequence[tuple[float, float]]
-
-
-def chart(title: str, curves: Mapping[str, Curve], colors: Mapping[str, str]) -> str:
-    """Return a chart of the curves of runs over the steps; runs are colored by name.
-
-    >>> "polyline" in chart("loss", {"a": [(0, 1.0), (1, 0.5)]}, {"a": COLORS[0]})
-    True
-    """
-    points = [p for curve in curves.values() for p in curve]
-    low_x, high_x = _bounds([x for x, _ in points])
-    low_y, high_y = _bounds([y for _, y in points])
-
-    def at(x: float, y: float) -> str:
-        across = LEFT + (x - low_x) / (high_x - low_x) * (WIDTH - LEFT - 10)
-        down = HEIGHT - BOTTOM - (y - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)
-        return f"{across:.1f},{down:.1f}"
-
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
-    for y in ticks(low_y, high_y):
-        _, down = at(low_x, y).split(",")
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{down}" y2="{down}" class="grid"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{down}" class="y">{y:.6g}</text>')
-    for x in ticks(low_x, high_x):
-        across, _ = at(x, low_y).split(",")
-        parts.append(f'<text x="{across}" y="{HEIGHT - 8}" class="x">{x:.6g}</text>')
-    for run, curve in curves.items():
-        thinned = curve[:: max(1, len(curve) // MOST_POINTS)]
-        drawn = " ".join(at(x, y) for x, y in thinned)
-        parts.append(f'<polyline points="{drawn}" stroke="{colors[run]}"><title>{escape(run)}</title></polyline>')
-        if curve:
-            x, y = curve[-1]
-            across, down = at(x, y).split(",")
-            dot = f'<circle cx="{across}" cy="{down}" r="3" fill="{colors[run]}">'
-            parts.append(f"{dot}<title>{escape(run)}: {y:.6g}</title></circle>")
-    return "".join([*parts, "</svg>"])
-
-
-def matrix(title: str, rows: Sequence[Sequence[float]]) -> str:
-    """Return a matrix as colored cells, true classes downwards and predicted ones across.
-
-    >>> matrix("confusion", [[3.0, 1.0], [0.0, 4.0]]).count("<rect")
-    4
-    """
-    size = max(len(rows), 1)
-    cell = min(48.0, 300 / size)
-    edge = cell * size + 30
-    box = f'viewBox="0 0 {edge:.0f} {edge:.0f}" width="{edge:.0f}"'
-    parts = [f'<svg {box} class="matrix" role="img" aria-label="{escape(title)}">']
-    for i, row in enumerate(rows):
-        total = sum(row) or 1.0
-        for j, count in enumerate(row):
-            share = count / total
-            x, y = 24 + j * cell, 24 + i * cell
-            ink = "cell light" if share > 0.5 else "cell"
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}" fill-opacity="{share:.3f}">'
-                f"<title>{i} taken for {j}: {count:g}</title></rect>"
-            )
-            if size <= 12:
-                parts.append(f'<text x="{x + cell / 2:.1f}" y="{y + cell / 2:.1f}" class="{ink}">{count:g}</text>')
-        label = f"{24 + (i + 0.5) * cell:.1f}"
-        parts.append(
-            f'<text x="12" y="{label}" class="cell">{i}</text><text x="{label}" y="14" class="cell">{i}</text>'
-        )
-    return "".join([*parts, "</svg>"])
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Return three to seven round numbers from low to high.
-
-    >>> ticks(1, 80), ticks(0.198, 0.7)
-    ([20.0, 40.0, 60.0, 80.0], [0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / 3))
-    step = next(step for step in (5 * power, 2 * power, power) if (high - low) / step >= 3)
-    slack = 1e-9 * step
-    first, last = math.ceil((low - slack) / step), math.floor((high + slack) / step)
-    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
-
-
-def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    finite = [v for v in values if math.isfinite(v)] or [0.0]
-    low, high = min(finite), max(finite)
-    if low == high:
-        pad = abs(low) * 0.1 or 1.0
-        return low - pad, high + pad
-    return low, high
-
-
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 24px; color: #111; background: #fff; }
 h1 { font-size: 18px; } h2 { font-size: 14px; margin: 0 0 4px; }
@@ -175,15 +81,8 @@ table { border-collapse: collapse; margin-bottom: 20px; }
 .runs { overflow-x: auto; } td, th { padding: 3px 16px 3px 0; text-align: left; white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .dot { display: inline-block; width: 10px; height: 10px; border-radius: 5px; margin-right: 6px; }
-svg { display: block; width: 100%; } svg.matrix { width: auto; max-width: 100%; }
-polyline { fill: none; stroke-width: 1.6; } .grid { stroke: #eee; }
-text { font: 10px system-ui, sans-serif; fill: #555; } .y { text-anchor: end; dominant-baseline: middle; }
-.x { text-anchor: middle; } .cell { text-anchor: middle; dominant-baseline: central; } .light { fill: #fff; }
-rect { fill: #2563eb; stroke: #ddd; } .note { margin: 4px 0 0; font-size: 12px; color: #777; }
-@media (prefers-color-scheme: dark) {
-  body { color: #eee; background: #111; } .card { border-color: #333; } .grid { stroke: #333; }
-  text { fill: #aaa; } .light { fill: #fff; } rect { stroke: #333; }
-}
+svg { display: block; max-width: 100%; } .note { margin: 4px 0 0; font-size: 12px; color: #777; }
+@media (prefers-color-scheme: dark) { body { color: #eee; background: #111; } .card { border-color: #333; } }
 """
 
 _SCRIPT = """

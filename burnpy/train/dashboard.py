@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
     from burnpy.train.display import Terminal
     from burnpy.train.events import Event
+    from burnpy.train.notebook import Notebook, Output
 
 
 class Dashboard:
     """A logger that draws progress bars, losses and metrics as curves, best and last, memory and samples per second.
 
-    It draws on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``). Elsewhere, as in a file,
-    a notebook or CI, it writes a line for each epoch. It reads at most ten losses a second from the device.
+    It draws in notebooks, and on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``).
+    Elsewhere, as in a file or CI, it writes a line for each epoch. It reads at most ten losses a second from devices.
 
     Args:
         console: a `rich.console.Console` to draw on; None for standard output.
@@ -35,7 +36,7 @@ class Dashboard:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
-        self._view: Lines | Terminal | None = None
+        self._view: Lines | Terminal | Notebook | None = None
 
     def log(self, event: Event[Any]) -> None:
         """Show an event."""
@@ -49,7 +50,11 @@ class Dashboard:
             self._view.close()
             self._view = None
 
-    def _opened(self) -> Lines | Terminal:
+    def _opened(self) -> Lines | Terminal | Notebook:
+        if self._console is None and in_notebook():
+            from burnpy.train.notebook import Notebook
+
+            return Notebook()
         if self._console is None and not interactive():
             return Lines(sys.stdout)
         from rich.console import Console
@@ -68,8 +73,15 @@ def interactive() -> bool:
     return sys.stdout.isatty() and not dumb and find_spec("rich") is not None
 
 
+def in_notebook() -> bool:
+    """Return whether the program runs in a notebook: in IPython with a kernel, as in Jupyter, VS Code and Colab."""
+    package: Any = sys.modules.get("IPython")
+    shell = None if package is None else package.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
 class Progress:
-    """A progress bar with values beside it; without a terminal, a line after each tenth.
+    """A progress bar with values beside it, on a terminal or in a notebook; elsewhere, a line after each tenth.
 
     Args:
         total: the number of steps, or None if it is not known.
@@ -86,11 +98,17 @@ class Progress:
     def __init__(self, total: int | None = None, title: str = "") -> None:
         self.total, self.title, self.done = total, title, 0
         self._bar: Any = None
+        self._output: Output | None = None
+        self._values = ""
         self._shown = -1
         self._began = time.perf_counter()
 
     def __enter__(self) -> Self:
-        if interactive():
+        if in_notebook():
+            from burnpy.train.notebook import Output
+
+            self._output = Output()
+        elif interactive():
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
@@ -111,20 +129,33 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._output is not None:
+            self._output.show(self._content, at_once=True)
 
     def advance(self, n: int = 1, **values: float) -> None:
         """Move on by ``n`` steps, and show values, which are numbers."""
         self.done += n
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        self._values = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         if self._bar is not None:
-            self._bar.update(self._task, advance=n, values=shown)
+            self._bar.update(self._task, advance=n, values=self._values)
+            return
+        if self._output is not None:
+            self._output.show(self._content)
             return
         tenth = self.done * 10 // self.total if self.total else self.done // 100
         if tenth != self._shown:
             self._shown = tenth
-            count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
-            sys.stdout.write(f"{self.title} {count}{', ' if shown else ''}{shown}".strip() + "\n")
+            sys.stdout.write(self._line() + "\n")
             sys.stdout.flush()
+
+    def _line(self) -> str:
+        count = f"{self.done}/{self.total}" if self.total else f"{self.done}"
+        return f"{self.title} {count}{', ' if self._values else ''}{self._values}".strip()
+
+    def _content(self) -> tuple[str, str]:
+        from burnpy.train.notebook import bar
+
+        return bar(self.title, self.done, self.total, self._values), self._line()
 
     def over(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, and advance after each; by default the total is their number."""

@@ -27,7 +27,9 @@ class History:
         self.lr = math.nan
         self.values: dict[str, list[float]] = {}  #: by name, one for each epoch or validation
         self.better: dict[str, str] = {}  #: "min" or "max", by name
+        self.steps: dict[str, list[int]] = {}  #: of these values
         self.losses: list[float] = []  #: of batches of this epoch, as far as they were read
+        self.read: list[tuple[float, float]] = []  #: all losses of batches that were read, with their steps
         self.samples = 0.0  #: trained on in this epoch
         self.began = time.perf_counter()  #: of this epoch
         self.ended: str | None = None
@@ -47,6 +49,7 @@ class History:
             if now - self._read >= READ_EVERY:
                 self._read = now
                 self.losses.append(event.loss.item())
+                self.read.append((event.step, self.losses[-1]))
         elif isinstance(event, (ValidEnd, EpochEnd)):
             self._add(event)
         elif isinstance(event, FitEnd):
@@ -57,6 +60,7 @@ class History:
         for name, value in event.values.items():
             if name != "lr" and name.startswith("valid/") == validation:
                 self.values.setdefault(name, []).append(value)
+                self.steps.setdefault(name, []).append(event.step)
                 self.better[name] = event.metrics[name].better
         if not validation:
             self.epoch, self.batch = event.epoch + 1, 0
@@ -71,6 +75,19 @@ class History:
     def throughput(self) -> float:
         """Return the samples per second of this epoch."""
         return self.samples / max(time.perf_counter() - self.began, 1e-9)
+
+    def facts(self) -> list[str]:
+        """Return the step, the learning rate, the throughput, the memory and how the run ended, as texts."""
+        memory = resident_megabytes()
+        facts = [f"step {self.step}"]
+        facts += [] if math.isnan(self.lr) else [f"lr {self.lr:.3g}"]
+        facts += [f"{self.throughput():,.0f} samples/s"] if self.samples else []
+        facts += [f"{memory:,.0f} MB"] if memory is not None else []
+        return [*facts, self.ended] if self.ended else facts
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the name of each value, the last one and the best."""
+        return [(name, f"{series[-1]:.4g}", f"{self.best(name):.4g}") for name, series in list(self.values.items())]
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -204,12 +221,7 @@ class Terminal:
         values.add_column("")
         if now.losses:
             values.add_row("batch loss", f"{now.losses[-1]:.4g}", "", sparkline(now.losses))
-        for name, series in list(now.values.items()):
-            values.add_row(name, f"{series[-1]:.4g}", f"{now.best(name):.4g}", sparkline(series))
-        memory = resident_megabytes()
-        facts = [f"step {now.step}"]
-        facts += [] if math.isnan(now.lr) else [f"lr {now.lr:.3g}"]
-        facts += [f"{now.throughput():,.0f} samples/s"] if now.samples else []
-        facts += [f"{memory:,.0f} MB"] if memory is not None else []
-        facts += [now.ended] if now.ended else []
-        return Group(self._bars, Text(" · ".join(facts), style="dim", overflow="ellipsis", no_wrap=True), values)
+        for name, last, best in now.rows():
+            values.add_row(name, last, best, sparkline(now.values[name]))
+        facts = Text(" · ".join(now.facts()), style="dim", overflow="ellipsis", no_wrap=True)
+        return Group(self._bars, facts, values)

@@ -6,6 +6,7 @@ before it or wherever validation is due; a `Saved` after each file; and a `FitEn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,23 @@ class Result(Generic[M]):
         last = {k: round(v, 6) for k, v in self.history[-1].items()} if self.history else {}
         why = f", stopped: {self.stopped}" if self.stopped else ""
         return f"Result({type(self.model).__name__}, {self.epoch} epochs, {self.step} steps{why}, last {last})"
+
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it: curves and a table of the values of its epochs."""
+        from burnpy.backend import html
+        from burnpy.train.charts import charts
+
+        names = [
+            name for name in dict.fromkeys(n for row in self.history for n in row) if name not in ("epoch", "step")
+        ]
+        curves = {name: [(row["step"], row[name]) for row in self.history if name in row] for name in names}
+        rows = [
+            [f"{row['epoch'] + 1:g}", *(f"{row.get(name, math.nan):.4g}" for name in names)] for row in self.history
+        ]
+        facts = [f"{self.epoch} epochs", f"{self.step} steps", *([f"stopped: {self.stopped}"] if self.stopped else [])]
+        head = html.headline(f"Result of {type(self.model).__name__}", *facts)
+        table = html.table(["epoch", *names], rows, left=0, most=1000)
+        return html.block(head, charts(curves), html.folded("values", table))
 
 
 @dataclass(frozen=True, kw_only=True)

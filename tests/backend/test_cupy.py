@@ -203,7 +203,9 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(BackendUnavailableError, match=r'pip install "burnpy\[cuda13\]".*burnpy\[cuda12\]'),
     ):
         CuPy()
-    assert not CuPy.is_available()
+    with fresh_devices():
+        assert not CuPy.is_available()
+        assert not Autodiff[CuPy].is_available()
 
 
 @pytest.mark.parametrize(

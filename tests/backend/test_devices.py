@@ -25,6 +25,8 @@ from burnpy_array import ArrayBackend
 
 def test_numpy_is_one_device() -> None:
     assert NumPy() is NumPy() is NumPy.device()
+    assert NumPy.is_available()
+    assert Autodiff[NumPy].is_available()
     assert repr(NumPy()) == NumPy().name == "NumPy"
     assert NumPy().discrete is NumPy()
     with ThreadPoolExecutor(8) as pool:

@@ -60,21 +60,21 @@ def test_the_page_opens_with_the_networks_at_full_size() -> None:
     assert "Full size" not in to_markdown({"Another": {"training": ResultGroup("", [], [THEN])}})
 
 
-def test_the_table_of_the_readme_is_replaced() -> None:
+def test_the_table_of_the_book_is_replaced() -> None:
     text = f"before\n{results.MARKS[0]}\n| old |\n{results.MARKS[1]}\nafter\n"
-    found = results.in_readme(text, {"full_size": full_size()})
+    found = results.in_book(text, {"full_size": full_size()})
     assert "| A net, batch 1 | 0.80 |" in found
     assert "old" not in found
     assert found.startswith(f"before\n{results.MARKS[0]}\n| network |")
     assert found.endswith(f"|\n{results.MARKS[1]}\nafter\n")
-    assert results.in_readme(found, {"full_size": full_size()}) == found
-    assert results.in_readme(text, {}) == text  # without these figures nothing is lost
+    assert results.in_book(found, {"full_size": full_size()}) == found
+    assert results.in_book(text, {}) == text  # without these figures nothing is lost
 
 
-def test_the_readme_has_the_table_of_a_machine() -> None:
-    text = results.README.read_text(encoding="utf-8")
+def test_the_book_has_the_table_of_a_machine() -> None:
+    text = results.BOOK.read_text(encoding="utf-8")
     measured = [groups for groups in load().values() if "full_size" in groups]
-    assert text in [results.in_readme(text, groups) for groups in measured] or not measured
+    assert text in [results.in_book(text, groups) for groups in measured] or not measured
 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_a_group_that_is_measured_again_replaces_itself_alone(tmp_path: Path, mo
     stored: list[results.Results] = []
     monkeypatch.setattr(results, "load", lambda: committed)
     monkeypatch.setattr(results, "store", stored.append)
-    monkeypatch.setattr(results, "README", tmp_path / "README.md")
-    results.README.write_text("\n".join(results.MARKS))
+    monkeypatch.setattr(results, "BOOK", tmp_path / "performance.md")
+    results.BOOK.write_text("\n".join(results.MARKS))
     monkeypatch.setitem(program.GROUPS, "training", lambda effort, said: [measured(0.7)])
     assert program.main(["--write", "--only", "training", "--out", str(tmp_path)]) == 0
     own = stored[0][results.here()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import reference
+from burnpy.docs import pictures, programs, reference
 
 DOCS = reference.PAGE.parent
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
@@ -26,8 +26,16 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path) -> None:
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
-    exec(compile(code, str(page), "exec"), {})
+    """In the book, what a statement prints stands behind or below it, as a comment."""
+    _, wrong = programs.run(page, shows_output=page.parent.name == "book")
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_pictures_are_those_that_the_code_beside_them_makes() -> None:
+    made = {path: svg for page in PAGES for path, svg in pictures.pictures(page).items()}
+    stale = [path.name for path, svg in made.items() if path.read_text(encoding="utf-8") != svg]
+    assert not stale, f"{', '.join(stale)}: run python -m burnpy.docs.pictures"
+    assert set(made) == set(DOCS.glob("book/pictures/*"))
 
 
 def test_the_table_of_contents_has_every_page() -> None:
@@ -39,7 +47,7 @@ def test_the_table_of_contents_has_every_page() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
+    prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)
     assert [link for link in links if not (page.parent / link).exists()] == []
 

@@ -1,4 +1,4 @@
-"""The recipes of contributing.md: followed in a copy of the package, they work; a step that is left out is noticed."""
+"""The recipes of the pages: followed in a copy of the package, they work; a step that is left out is noticed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from burnpy.testing.conformance import every_case, value_cases
 from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]
-PAGE = reference.PAGE.with_name("contributing.md")
+DOCS = reference.PAGE.parent
+RECIPE_PAGES = [DOCS / "contributing.md", *sorted(DOCS.glob("book/writing_*.md"))]
+"""The pages that have recipes."""
 CHANGE = re.compile(r"^In `([^`]+)`, (after|in place of) `([^`]+)`:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 METHODS = "burnpy.docs.methods"
@@ -71,8 +73,8 @@ def end_of_definition(text: str, line: int) -> int:
 
 
 def section(title: str) -> str:
-    """What stands under a heading of the page."""
-    text = PAGE.read_text(encoding="utf-8")
+    """What stands under a heading of the pages."""
+    text = "\n## \n".join(page.read_text(encoding="utf-8") for page in RECIPE_PAGES)
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
@@ -80,7 +82,7 @@ def changes_of(title: str) -> list[Change]:
     return [Change(*found) for found in CHANGE.findall(section(title))]
 
 
-CHANGES = changes_of("An operation")
+CHANGES = changes_of("An operation of the package")
 
 OPTIONAL = (3, 4)
 """The changes without which the operation is complete: the function of an array library."""
@@ -187,7 +189,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
         ("burnpy_array", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
     ]
-    assert all(f"python -m {module}\n" in section("An operation") for module in GENERATED)
+    assert all(f"python -m {module}\n" in section("An operation of the package") for module in GENERATED)
 
 
 @pytest.mark.slow
@@ -283,7 +285,7 @@ EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_stubs.py", "tests/nn/test_widths
 KERNELS = "tests/programs/test_operations.py"
 LISTED, DEFINED = f"{EXPORTS}::test_what_is_public_is_listed", f"{EXPORTS}::test_what_a_table_lists_is_defined"
 AGREES = f"{KERNELS}::test_kernels_agree_with_numpy[logcosh-float32]"
-FUNCTION, LAYER = changes_of("A function"), changes_of("A layer")
+FUNCTION, LAYER = changes_of("A function of the package"), changes_of("A layer of the package")
 RECIPES = {
     "function": Recipe(
         FUNCTION,
@@ -373,8 +375,8 @@ def test_a_recipe_has_the_steps_that_are_left_out_below(name: str) -> None:
     own = recipe.changes[: len(recipe.files)]
     assert ["/".join(Path(change.path).parts[-2:]) for change in own] == recipe.files
     assert sorted(k for step in recipe.steps.values() for k in step.changes) == list(range(len(own)))
-    page = PAGE.read_text(encoding="utf-8")
-    assert all(f"python -m {module}\n" in page for module in recipe.made)
+    pages = "".join(page.read_text(encoding="utf-8") for page in RECIPE_PAGES)
+    assert all(f"python -m {module}\n" in pages for module in recipe.made)
 
 
 @pytest.mark.slow
@@ -411,10 +413,13 @@ def need_kernels(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
-    """What the other recipes define; their own assertions hold."""
+    """What the programs of the pages define; their own assertions hold."""
     names: dict[str, Any] = {}
-    for code in PROGRAM.findall(PAGE.read_text(encoding="utf-8")):
-        exec(compile(code, str(PAGE), "exec"), names)
+    for page in RECIPE_PAGES:
+        own: dict[str, Any] = {}
+        for code in PROGRAM.findall(page.read_text(encoding="utf-8")):
+            exec(compile(code, str(page), "exec"), own)
+        names |= own
     return names
 
 

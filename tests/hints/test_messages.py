@@ -150,6 +150,11 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
         "the truth value of a Tensor with shape (2, 3) is ambiguous; use x.bool().any() or x.bool().all()",
     ),
     (
+        lambda: bool(X > 1.0),
+        ShapeError,
+        "the truth value of a BoolTensor with shape (2, 3) is ambiguous; use x.any() or x.all()",
+    ),
+    (
         lambda: X.item(),
         ShapeError,
         (

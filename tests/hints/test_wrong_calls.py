@@ -65,6 +65,11 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; it takes dim"),
     (lambda x, i, b: np.sum(x, axis=1), "sum() does not take axis"),
     (lambda x, i, b: Tensor[NumPy].zeros((2,), requires_grad=True), "call .require_grad() on the result"),  # type: ignore[call-overload]
+    (
+        lambda x, i, b: Tensor[NumPy].zeros(2, 3),  # type: ignore[call-overload]
+        "zeros() takes shape by position, but got 2 values; a shape is one tuple: (2, 3)",
+    ),
+    (lambda x, i, b: functions.Generator(device=NumPy), "Generator() does not take device; it takes a seed, and draws"),
     (lambda x, i, b: functions.Tensor.zeros(size=(2,), device=NumPy), "zeros() does not take size; it is called shape"),
     (lambda x, i, b: functions.cat([x, x], axis=1), "cat() does not take axis; it is called dim here"),
     (lambda x, i, b: functions.stack(arrays=[x, x]), "stack() does not take arrays; it is called tensors here"),

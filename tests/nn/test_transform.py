@@ -17,6 +17,7 @@ from burnpy.backend.errors import (
     BurnpyError,
     DeviceError,
     DTypeError,
+    KindError,
     ModuleError,
     NotTrackedError,
     ShapeError,
@@ -150,6 +151,9 @@ def test_train_and_eval_override_the_device_everywhere(model: Any) -> None:
     assert Relu().trains_on(x)
     assert not Relu().eval().trains_on(x)
     assert not Relu().trains_on(x.inner())
+    device: Any = x.device
+    with pytest.raises(KindError, match=r"trains_on\(\) takes the layer's input, a tensor, and got Autodiff"):
+        Relu().trains_on(device)
 
 
 def test_a_derivative_of_func_is_no_training() -> None:

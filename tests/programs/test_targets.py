@@ -76,11 +76,8 @@ def test_kernels_of_every_family_agree_with_references(name: str) -> None:
     assert templates() < families("run", BURNPY_TARGET=name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("triple", "name"),
-    [pytest.param(*to, marks=[pytest.mark.long] if to[1] in WIDER else []) for to in EVERY],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_kernels_of_every_family_compile_for_other_processors(triple: str, name: str) -> None:
     if not is_foreign(triple, name):
         pytest.skip(f"this processor executes code for {name}")

@@ -122,7 +122,7 @@ def test_long_compiling_is_told_once(
     assert kernel.compiled == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_compiles_what_training_steps_need_once(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     first, second = (command("-m", "burnpy_numpy.warm", folder=folder) for _ in range(2))

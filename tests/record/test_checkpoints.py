@@ -174,6 +174,7 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     save(tmp_path / "a", model=mlp(), step=3)
     record = load(tmp_path / "a")
     assert "step" in record
+    assert list(record) == ["model", "step"]
     assert not hasattr(record, "optim")
     with pytest.raises(errors.MissingPartError, match=r"has no optim; it has model, step"):
         record["optim"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import pty
 import re
@@ -10,8 +11,9 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -45,6 +47,70 @@ def test_a_terminal_shows_bars_values_and_curves() -> None:
     for text in ("3/3", "valid/accuracy", "train/loss", "best", "step 12", "samples/s", "done"):
         assert text in last, text
     assert re.search(r"valid/loss +[\d.]+ +[\d.]+ +[▁▂▃▄▅▆▇█]{3}", last)
+
+
+class Notebook(ModuleType):
+    """IPython in a notebook: its shell has a kernel, and its displays are noted."""
+
+    def __init__(self) -> None:
+        super().__init__("IPython")
+        self.shown: list[dict[str, str]] = []
+        self.updates = 0
+
+    def get_ipython(self) -> Any:
+        return SimpleNamespace(kernel=object())
+
+    def display(self, bundle: dict[str, str], *, raw: bool, display_id: bool) -> Any:
+        assert raw
+        assert display_id
+        self.shown.append(bundle)
+        return SimpleNamespace(update=self.update)
+
+    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.updates += 1
+        self.shown[-1] = bundle
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    made = Notebook()
+    monkeypatch.setitem(sys.modules, "IPython", made)
+    monkeypatch.setitem(sys.modules, "IPython.display", made)
+    return made
+
+
+def test_a_notebook_shows_one_display_that_changes(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(Dashboard())
+    (bundle,) = notebook.shown
+    assert notebook.updates in (1, 2), "it is drawn twice a second, and at the end"
+    drawn = ElementTree.fromstring(bundle["text/html"])
+    assert [svg.get("aria-label") for svg in drawn.iter("svg")] == ["batch loss", "accuracy", "loss"]
+    rows = [["".join(cell.itertext()) for cell in row] for row in drawn.iter("tr")]
+    assert [row[0] for row in rows] == ["", "valid/loss", "valid/accuracy", "train/loss", "train/accuracy"]
+    assert re.match(r"epochs 3/3 · step 12 · lr .* · done: valid/loss [\d.]+, ", bundle["text/plain"])
+    assert capsys.readouterr().out == ""
+
+
+def test_a_notebook_shows_progress_with_and_without_a_total(notebook: Notebook) -> None:
+    with Progress(4, "<fit>") as progress:
+        for _ in range(4):
+            progress.advance(loss=0.5)
+    with Progress() as endless:
+        endless.advance()
+    known, unknown = (ElementTree.fromstring(bundle["text/html"]) for bundle in notebook.shown)
+    assert [part.attrib["value"] for part in known.iter("progress")] == ["4"]
+    assert "".join(known.itertext()) == "<fit>4/4, loss 0.5"
+    assert [*unknown.iter("progress")] == []
+    assert [bundle["text/plain"] for bundle in notebook.shown] == ["<fit> 4/4, loss 0.5", "1"]
+
+
+def test_the_result_shows_its_curves_and_values() -> None:
+    result = learner().fit(net(), Batches(), valid_batches(), epochs=2)
+    shown = ElementTree.fromstring(result._repr_html_())
+    assert [svg.get("aria-label") for svg in shown.iter("svg")] == ["lr", "accuracy", "loss"]
+    assert ["".join(row[0].itertext()) for row in shown.iter("tr")] == ["epoch", "1", "2"]
+    assert sum(math.isfinite(float(cell.text or "nan")) for cell in shown.iter("td")) == 2 * 6
 
 
 def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

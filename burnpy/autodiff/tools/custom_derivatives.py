@@ -65,9 +65,7 @@ class _Custom(Generic[F]):
         functools.update_wrapper(cast(Any, self), function)
 
     if TYPE_CHECKING:
-
-        @property
-        def __call__(self) -> F: ...
+        __call__: F  # pyright takes a property for no callable
 
     else:
 

@@ -1,15 +1,13 @@
-"""Drawings of a graph: `to_dot`, `to_mermaid` and `to_svg`, and the boxes and arrows that they draw.
+"""Drawings of a graph: `to_dot`, `to_mermaid` and `to_svg`, the boxes and arrows that they draw, and notebooks' HTML.
 
 `to_svg` lays out boxes in layers and arrows downward, with few crossings, after Sugiyama, Tagawa and Toda, Methods for
 Visual Understanding of Hierarchical System Structures, 1981: layers by the longest path, points where long arrows pass
 through a layer, order by the mean of the neighbours, then positions.
-
-After Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures, 1981: layers by the
-longest path, points where long arrows pass through a layer, order by the mean of the neighbours, then positions.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -21,6 +19,7 @@ from burnpy.autodiff.tools.backward import float_tensors
 from burnpy.autodiff.tools.graph_views import all_saved, is_freed, metas, parents, walk
 from burnpy.autodiff.tools.memory_report import held_by
 from burnpy.autodiff.tools.saved_tensors import Stored
+from burnpy.backend import html
 from burnpy.backend.call_origin import lines_of
 from burnpy.backend.device_memory import scaled
 from burnpy.backend.errors import ArgumentError, KindError
@@ -103,9 +102,9 @@ def _entities(text: str) -> str:
 
 
 _HEAD = (
-    "<style>text{font:11px sans-serif;text-anchor:middle}</style>"
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0L8 4L0 8z" fill="#667"/></marker></defs>'
+    '<path d="M0 0L8 4L0 8z" fill="#889"/></marker></defs>'
+    '<g font-family="sans-serif" font-size="11" text-anchor="middle">'
 )
 
 
@@ -120,7 +119,11 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
     >>> to_svg(x.exp()).startswith("<svg")
     True
     """
-    boxes = picture(tensors, names, limit, "to_svg")
+    return svg_of(picture(tensors, names, limit, "to_svg"))
+
+
+def svg_of(boxes: Sequence[Box]) -> str:
+    """Return boxes and their arrows as an SVG picture; it sets no style of the page that it is put into."""
     layout = laid_out([[text for text in box.lines if text] for box in boxes], arrows(boxes))
     width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
     parts = [
@@ -132,7 +135,7 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
         for (x0, y0), (x1, y1) in pairwise(points):
             middle = (y0 + y1) / 2
             path += f"C{x0:.0f} {middle:.0f} {x1:.0f} {middle:.0f} {x1:.0f} {y1:.0f}"
-        parts.append(f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#head)"/>')
+        parts.append(f'<path d="{path}" fill="none" stroke="#889" marker-end="url(#head)"/>')
     for box, (x, y, across, down) in zip(boxes, layout.places, strict=True):
         parts.append(
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{across:.0f}" height="{down:.0f}" '
@@ -142,7 +145,21 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
             weight = ' font-weight="bold"' if k == 0 else ""
             baseline = y + PAD + (k + 0.75) * HEIGHT
             parts.append(f'<text x="{x + across / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(text)}</text>')
-    return "\n".join([*parts, "</svg>"])
+    return "\n".join([*parts, "</g></svg>"])
+
+
+MOST_DRAWN = 300
+"""The number of operations up to which notebooks show a graph as a picture."""
+
+
+def html_of(device: Any, end: Node | Leaf, meta: Meta | None) -> str:
+    """Return the graph that ends in a node as HTML: a picture, or a table of the operations if there are too many."""
+    nodes, leaves = walk([end])
+    if len(nodes) <= MOST_DRAWN:
+        return html.block(svg_of(boxes_of(device, {end: meta}, {}, MOST_DRAWN)))
+    counts = Counter(node.operation for node in nodes).most_common()
+    head = html.headline(f"{len(nodes):,} operations", f"leaves: {len(leaves):,}", device)
+    return html.block(head, html.table(["operation", "nodes"], [(name, f"{count:,}") for name, count in counts]))
 
 
 _FILLS = {"operation": "#eef2f7", "leaf": "#dff2dd", "note": "#fff3cd"}
@@ -181,11 +198,25 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     roots: list[Tensor[Any]] = float_tensors(function, "tensors", tensors)
     if limit < 1:
         raise ArgumentError(f"{function}() got limit={limit}; expected an int of at least 1")
-    device = roots[0].device
     ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
+    boxes = boxes_of(roots[0].device, ends, _called(names or {}, function), limit)
+    if not boxes:
+        shape = f"{roots[0].shape} {roots[0].dtype}"
+        boxes.append(Box("note", ["no graph: the tensor is not tracked", shape], True))
+    return boxes
+
+
+def boxes_of(device: Any, ends: Mapping[Any, Meta | None], called: Mapping[Any, str], limit: int) -> list[Box]:
+    """Return the boxes of the graph that ends in some nodes, given with the shape and dtype of their results.
+
+    Args:
+        device: the `Autodiff` that recorded the graph.
+        ends: the nodes.
+        called: the names of nodes that have one.
+        limit: as of `picture`.
+    """
     nodes, leaves = walk(ends)
     known = metas(device, ends.items(), nodes)
-    called = _called(names or {}, function)
     drawn = nodes[-limit:]
     boxes: list[Box] = []
     number: dict[Any, int] = {}
@@ -205,9 +236,6 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
             continue
         number[node] = len(boxes)
         boxes.append(Box("operation", _described(device, node, known.get(node), called.get(node)), node in ends, above))
-    if not boxes:
-        shape = f"{roots[0].shape} {roots[0].dtype}"
-        boxes.append(Box("note", ["no graph: the tensor is not tracked", shape], True))
     return boxes
 
 

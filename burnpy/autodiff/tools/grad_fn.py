@@ -165,6 +165,12 @@ class GradFn:
         state = ", freed" if self.is_freed else ""
         return f"GradFn({self.name}{facts}{state})"
 
+    def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
+        """The graph as a notebook shows it: a picture of the operations, or their number by name if there are many."""
+        from burnpy.autodiff.tools.drawing import html_of
+
+        return html_of(self._device, self._operation, self._meta)
+
 
 def grad_fn_of(x: TensorBase[Any]) -> GradFn | None:
     """Return ``x.grad_fn``; None for leaves and for tensors not tracked on the outermost level of their device."""

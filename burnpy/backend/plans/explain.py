@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 
 from burnpy.backend.call_origin import Line
 from burnpy.backend.primitives import Shape
@@ -62,15 +63,29 @@ class PlanExplanation:
         return tuple(part for part in self.parts if isinstance(part, OperationPart))
 
     def __str__(self) -> str:
+        return "\n".join([*self._head(), *self._table()])
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it; the plans of loops and branches fold."""
+        from burnpy.backend import html
+
+        rows = [(*_row(part),) for part in self.parts]
+        inside = [
+            html.folded(escape(part.name), plan._repr_html_()) for part in self.operations for plan in part.inside
+        ]
+        table = html.table(["part", "shape", "line", "note"], rows, left=4, most=_MOST_ROWS)
+        return html.block(*(html.headline("", line) for line in self._head()), table, *inside)
+
+    def _head(self) -> list[str]:
+        """Return the lines above the table."""
         programs = self.programs
         fused = sum(len(part.operations) for part in programs)
         kernels, single = _count(len(programs), "kernel"), _count(len(self.operations), "single operation")
         shared, apart = _size(self.bytes), _size(self.unshared_bytes)
-        head = [
+        return [
             f"{self.recorded} operations recorded: {kernels} of {_count(fused, 'operation')}, and {single}",
             f"{shared} for intermediate results, {apart} without sharing; made in {self.seconds:.2f} s",
         ]
-        return "\n".join([*head, *self._table()])
 
     def _table(self) -> Iterator[str]:
         """Yield the lines of the table of parts."""

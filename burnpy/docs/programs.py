@@ -1,0 +1,69 @@
+"""The Python on a page: its blocks as one program, run statement by statement, with the output that the page shows."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the blocks of Python of a page, which continue each other."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def program(page: Path) -> str:
+    """Return the blocks of a page as one program whose lines have the numbers that they have on the page."""
+    code = ""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        code += "\n" * (text.count("\n", 0, block.start(1)) - code.count("\n")) + block[1]
+    return code
+
+
+def comments_of(code: str) -> dict[int, tuple[str, bool]]:
+    """Return the comments of a program by line, each with whether it is alone on its line."""
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    found = [token for token in tokens if token.type == tokenize.COMMENT]
+    return {t.start[0]: (t.string.removeprefix("#").removeprefix(" "), not t.line[: t.start[1]].strip()) for t in found}
+
+
+def run(page: Path, *, shows_output: bool) -> tuple[dict[str, Any], list[str]]:
+    """Run a page; return its names, and a line for each output that differs from the comment behind its statement.
+
+    Args:
+        page: a page of Markdown.
+        shows_output: whether comments behind and directly below a statement that prints are to be its output.
+    """
+    code = program(page)
+    comments = comments_of(code) if shows_output else {}
+    names: dict[str, Any] = {}
+    wrong = []
+    for statement in ast.parse(code).body:
+        output = io.StringIO()
+        with redirect_stdout(output):
+            exec(compile(ast.Module([statement], []), str(page), "exec", dont_inherit=True), names)
+        line = statement.end_lineno or 0
+        said = "".join(f"{text}\n" for text in shown(comments, line))
+        got = output.getvalue()
+        if shows_output and got and not doctest.OutputChecker().check_output(said, got, OPTIONS):
+            wrong.append(f"{page.name}:{line} prints\n{got}and the page shows\n{said}")
+    return names, wrong
+
+
+def shown(comments: dict[int, tuple[str, bool]], line: int) -> Iterator[str]:
+    """Yield the comment at the end of a line, or those alone on the lines below it."""
+    if line in comments:
+        yield comments[line][0]
+    while comments.get(line + 1, ("", False))[1]:
+        line += 1
+        yield comments[line][0]
