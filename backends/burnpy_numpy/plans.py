@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,8 +135,17 @@ def _index(key: Key) -> str:
     return ", ".join([*parts, "..."])
 
 
+def copied(x: Any, out: Any) -> None:
+    """Write an array into memory."""
+    out[...] = x
+
+
 class NumPyExecutor:
     """The computations of NumPy that plans give memory."""
+
+    adds_bias = True
+    copy = staticmethod(copied)
+    fill = staticmethod(np.ndarray.fill)
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program's kernel; None if kernels are off."""
@@ -179,6 +188,10 @@ class NumPyExecutor:
 
         entry = sequence_entry()
         return None if entry is None else CallSequence(entry, calls, given)
+
+    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Return the function itself."""
+        return function
 
     def memory(self, size: int) -> Any:
         """Return memory that begins at a multiple of 64 bytes.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeError, a
+from burnpy.data.frames import array_of, columns_of, is_frame
 from burnpy.data.sample_source import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
@@ -193,9 +194,11 @@ def refuse_unindexable(source: object, owner: str) -> None:
     Raises:
         CallError: it has not.
     """
-    if hasattr(source, "__len__") and hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, Mapping)):
+    is_indexable = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    if is_indexable and not isinstance(source, (str, bytes, Mapping)) and not is_frame(source):
         return
     hint = "; of a mapping of arrays write ArrayDataset(**columns)" if isinstance(source, Mapping) else ""
+    hint = "; of a frame write ArrayDataset(frame)" if is_frame(source) else hint
     if hasattr(source, "__iter__") and not hasattr(source, "__len__"):
         hint = "; what can only be iterated is for burnpy.data.StreamLoader"
     raise CallError(f"{owner} got {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}")
@@ -207,12 +210,16 @@ class ArrayDataset(Dataset[Sample]):
     The arrays are not copied, so that ``np.load(path, mmap_mode="r")`` stays on the disk.
 
     Args:
-        **columns: arrays with the same first dimension, or values that become arrays, such as tensors.
+        frame: a frame of pandas or Polars, whose columns keep their names.
+        **columns: arrays with the same first dimension, or values that become arrays, such as tensors. A series becomes
+            an array, and a frame an array of shape (n, columns), as in ``x=frame[["height", "width"]]``.
 
     Raises:
         ShapeError: the columns have different numbers of rows, or one is 0-d.
-        ArgumentError: there is no column.
-        KindError: a column holds Python objects.
+        ArgumentError: there is no column, or there are two of one name.
+        KindError: a column holds Python objects; or one of a frame, strings or dates.
+        DTypeError: a frame or a series has missing values.
+        CallError: ``frame`` is not a frame, or a lazy one.
 
     >>> data = ArrayDataset(x=np.eye(3), y=np.array([0, 1, 2]))
     >>> len(data), data[2]["x"].tolist(), int(data[2]["y"])
@@ -220,22 +227,27 @@ class ArrayDataset(Dataset[Sample]):
     """
 
     @explained
-    def __init__(self, **columns: Any) -> None:
-        arrays = {name: np.asanyarray(column) for name, column in columns.items()}
+    def __init__(self, frame: Any = None, /, **columns: Any) -> None:
+        owner = "ArrayDataset()"
+        arrays = {} if frame is None else columns_of(frame, owner)
+        for name, column in columns.items():
+            if name in arrays:
+                raise ArgumentError(f"{owner} got {name}, which is also a column of the frame; rename one of them")
+            arrays[name] = array_of(column, name, owner)
         if not arrays:
-            raise ArgumentError("ArrayDataset() got no column; write ArrayDataset(x=images, y=labels)")
+            raise ArgumentError(f"{owner} got no column; write ArrayDataset(x=images, y=labels)")
         for name, array in arrays.items():
             if array.dtype.kind == "O":
                 raise KindError(
-                    f"ArrayDataset() got {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
+                    f"{owner} got {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
                     "array of Python objects; give numbers of one shape, or wrap a list with burnpy.data.from_sequence"
                 )
             if not array.ndim:
-                raise ShapeError(f"ArrayDataset() got a 0-d {name}; a column has a row for each sample")
+                raise ShapeError(f"{owner} got a 0-d {name}; a column has a row for each sample")
         sizes = {name: len(array) for name, array in arrays.items()}
         if len(set(sizes.values())) > 1:
             shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-            raise ShapeError(f"ArrayDataset() got {shown}; every column has one row for each sample")
+            raise ShapeError(f"{owner} got {shown}; every column has one row for each sample")
         self._arrays = arrays
         self._size = next(iter(sizes.values()))
 

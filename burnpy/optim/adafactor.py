@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import at_least_zero, number
-from burnpy.optim.update_step import decayed, length, lerp, updated
+from burnpy.optim.update_step import decayed, length, lerp, root, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -104,7 +104,7 @@ class Adafactor(Optimizer):
 
 def adafactor_rates(number: int, lr: float, beta2_decay: float) -> tuple[float, float]:
     """Return the highest rate of an update, and the share of new squares."""
-    return 1.0 / math.sqrt(number), float(number) ** beta2_decay
+    return 1.0 / root(number), (1.0 * number) ** beta2_decay
 
 
 def adafactor_step(
@@ -115,8 +115,8 @@ def adafactor_step(
     dtype, size = param.dtype, math.prod(param.shape)
     if not size:
         return b.mul(param, 1.0), b.mul(row, 1.0), b.mul(column, 1.0)
-    root = 1.0 / math.sqrt(size)
-    rate = b.mul(b.clamp(b.mul(length(b, param), root), smallest, None), _least(b, lr, highest, dtype))
+    scale = 1.0 / math.sqrt(size)
+    rate = b.mul(b.clamp(b.mul(length(b, param), scale), smallest, None), _least(b, lr, highest, dtype))
     param, grad = decayed(b, param, grad, decay, *how)
     squares = b.square(grad)
     least = float(np.finfo(dtype).eps) if of_dtype else least
@@ -129,7 +129,7 @@ def adafactor_step(
         row, column = lerp(b, row, squares, share), b.mul(column, 1.0)
         squares = row
     change = b.mul(grad, b.rsqrt(b.clamp(squares, least * least, None)))
-    rate = b.div(rate, b.clamp(b.div(b.mul(length(b, change), root), d), 1.0, None))
+    rate = b.div(rate, b.clamp(b.div(b.mul(length(b, change), scale), d), 1.0, None))
     return b.sub(param, b.mul(change, rate)), row, column
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import at_least_zero, decay_rates
-from burnpy.optim.update_step import decayed, lerp, mean_square, updated
+from burnpy.optim.update_step import decayed, lerp, mean_square, root, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -120,7 +120,7 @@ class AdamW(Adam):
 
 def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
     """Return the bias corrections of an update: the learning rate lr / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
-    return lr / (1.0 - beta1**number), math.sqrt(1.0 - beta2**number)
+    return lr / (1.0 - beta1**number), root(1.0 - beta2**number)
 
 
 def adam_step(

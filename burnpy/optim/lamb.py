@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import at_least_zero, decay_rates
-from burnpy.optim.update_step import decayed, length, lerp, mean_square, updated
+from burnpy.optim.update_step import decayed, length, lerp, mean_square, root, updated
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -82,7 +81,7 @@ class Lamb(Optimizer):
 
 def lamb_corrections(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
     """Return the bias corrections of an update: 1 / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
-    return 1.0 / (1.0 - beta1**number), math.sqrt(1.0 - beta2**number)
+    return 1.0 / (1.0 - beta1**number), root(1.0 - beta2**number)
 
 
 def lamb_step(

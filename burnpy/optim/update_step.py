@@ -23,6 +23,7 @@ itself is recorded (`burnpy.backend.Backend.on_host`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -178,6 +179,11 @@ class Step(NamedTuple):
         1 - lr · weight_decay. Source: Loshchilov and Hutter, Decoupled weight decay regularization, 2019.
         """
         return decayed(device, param, grad, self.decay(decoupled), bool(self.weight_decay), self.maximize, decoupled)
+
+
+def root(x: Any) -> Any:
+    """Return the square root of a number in a formula, which a backend may trace."""
+    return x.sqrt() if hasattr(x, "sqrt") else math.sqrt(x)
 
 
 def _shrinkage(lr: float, weight_decay: float) -> tuple[float]:

@@ -27,6 +27,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.storage import local_copy
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import (
     LARGEST,
@@ -76,7 +77,7 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     name = path_of(path, "read_torch()")
     source = path_shown(name)
     try:
-        with open(name, "rb") as file:
+        with local_copy(name) as place, open(place, "rb") as file:
             start = file.read(len(_LEGACY))
             _refuse_others(start, source)
             file.seek(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, in
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
+    CallError,
     DTypeError,
     NotTrackedError,
     RecordingError,
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+
+class Size(int):
+    """A number of elements, which explains PyTorch's call ``x.size()``."""
+
+    __slots__ = ()
+
+    def __call__(self, dim: builtins.int | None = None) -> NoReturn:
+        """Raise an error that says what to write instead.
+
+        Raises:
+            CallError: always.
+        """
+        asked, ours = ("", "x.shape") if dim is None else (dim, f"x.shape[{dim}]")
+        raise CallError(f"x.size({asked}) was called, but x.size is the number of elements, {self}; write {ours}")
 
 
 class Conversion(TensorBase[B]):
@@ -139,6 +155,17 @@ class Conversion(TensorBase[B]):
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def size(self) -> builtins.int:
+        """The number of elements, as `numel`; PyTorch's ``x.size()`` is ``x.shape``.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3)).size
+        6
+        """
+        return Size(self.numel())
+
     def _item(self, operation: str) -> Any:
         """The only element as a Python number."""
         if watches:
@@ -192,9 +219,14 @@ class FloatConversion(Conversion[B]):
         return float(self._item("item()"))
 
 
-def moved(x: TensorBase[Any], device: Any) -> Any:
+def moved(x: TensorBase[Any], device: Any, stream: Any = None) -> Any:
     """Implement ``x.to_device(device)``; the result shares memory if both devices have the same innermost backend."""
     target = device_of(device)
+    if stream is not None:
+        raise ArgumentError(
+            f"to_device() got stream={stream!r:.80}; the copy is made on the stream of the block around the call, as "
+            "in with device.stream(stream)"
+        )
     if target is x._device:
         return x
     source, primitive = x._backend, x._primitive

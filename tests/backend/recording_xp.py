@@ -29,6 +29,7 @@ from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.quantization import CuPyQuantization
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
+from burnpy_cupy.kernels.reduction import CuPyReduction
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -121,12 +122,12 @@ class RecordingModule:
         return made
 
 
-def _kernel(journal: Journal, kind: str) -> Any:
-    """`cupy.ElementwiseKernel` or `ReductionKernel`: of the kernel that a source names, what NumPy computes."""
+def _kernel(journal: Journal) -> Any:
+    """`cupy.ElementwiseKernel`: of the kernel that a source names, what NumPy computes."""
 
     def make(*args: Any, **keywords: Any) -> Any:
         name = next(a for a in args if a in KERNELS)
-        return _recorded(journal, f"{kind}.__call__", KERNELS[name])
+        return _recorded(journal, "ElementwiseKernel.__call__", KERNELS[name])
 
     return make
 
@@ -171,8 +172,6 @@ KERNELS: dict[str, Any] = {
     "burnpy_floor_divide_by": np.floor_divide,
     "burnpy_remainder": np.remainder,
     "burnpy_remainder_by": np.remainder,
-    "burnpy_argmax": np.argmax,
-    "burnpy_argmin": np.argmin,
     "burnpy_arange": _arange,
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
@@ -278,9 +277,10 @@ def stand_ins(
     else:
         cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
     rooms = {"linalg": linalg, "fft": fft, "lib": types.SimpleNamespace(stride_tricks=tricks)}
-    kernels = {kind: _kernel(journal, kind) for kind in ("ElementwiseKernel", "ReductionKernel")}
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **rooms, **kernels}),
+        "cupy": RecordingModule(
+            journal, "", np, {"cuda": cuda, "random": random, **rooms, "ElementwiseKernel": _kernel(journal)}
+        ),
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
         "cuda.pathfinder": types.SimpleNamespace(find_nvidia_header_directory=lambda name: headers),
@@ -293,7 +293,8 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     `tests/hostcuda` runs those.
     """
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
-    for family in (CuPyDense, CuPyAttention, CuPyRecurrence, *convolutions, *indexed):
+    monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
+    for family in (CuPyDense, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)
 

@@ -38,8 +38,8 @@ grads = loss.backward(retain_graph=True)
 record.save("run.safetensors", model=model, step=3)
 """
 """What rows need that the page does not show."""
-OTHER_MEANING = {"inner"}
-"""Names that mean something else here."""
+OTHER_MEANING = {"inner", "size"}
+"""Names that mean something else here; `size` is NumPy's."""
 
 
 @pytest.fixture(autouse=True)

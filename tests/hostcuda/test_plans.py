@@ -1,14 +1,15 @@
-"""Compiled functions on the real CuPy: plans of single operations, with the results of eager mode."""
+"""Compiled functions on the real CuPy: plans of kernels and products, with the results of eager mode."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors, func, manual_seed
-from burnpy.backend import CuPy
+from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
 from tests.hostcuda import simulator
@@ -48,6 +49,90 @@ def test_a_training_step() -> None:
         runs.append([np.array(losses), *[v._value.to_numpy() for v in carried[0]._variables().values()]])
     for eager, planned in zip(*runs, strict=True):  # kernels of plans add in another order
         np.testing.assert_allclose(planned, eager, rtol=1e-5, atol=1e-6)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "sums over many rows": lambda x, s: func.grad(lambda w, b: ((x @ w) * s + b).tanh().sum(), (0, 1))(
+        x.mT @ x, x.sum(0)
+    ),
+    "two sums over rows": lambda x, s: ((x * s).exp().sum(0), (x - s).square().sum(0), x.mean(0)),
+    "a number of each kind": lambda x, s: (x * s + s.to_dtype("float32")).relu() - x.sum(),
+    "products": lambda x, s: (
+        x.mT @ x,
+        (x.unflatten(0, (3, 100)).mT @ x.unflatten(0, (3, 100))).sum(0),
+        x[:4] @ x[4:8].mT,
+    ),
+    "rows": lambda x, s: (x * s).softmax(-1) + (x - x.amax(1, keepdim=True)).log_softmax(-1),
+    "views": lambda x, s: (x.mT * s)[1:].flip(0) + x[::2].mT[:-1].sum(),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    """Twice, as the second replay has other inputs at other addresses, and on a profiled device."""
+    f = FUNCTIONS[name]
+    planned = compiled(f)
+    for k in range(2):
+        x, s = drawn(300, 5) * (k + 1.0), Tensor.from_data(np.array(0.5 - k, "d"), device=CuPy)
+        for found, wanted in zip(flat(planned(x, s)), flat(f(x, s)), strict=True):
+            np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=2e-5, atol=1e-5)
+    inner = Profiled(CuPy())
+    own: list[Any] = [v.to_device(inner) for v in (drawn(300, 5), Tensor.from_data(0.5, device=CuPy))]
+    with Profiled.record() as profiled:
+        found = flat(compiled(f)(*own))
+    assert profiled.rows()
+    for one, two in zip(found, flat(f(*own)), strict=True):
+        np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=2e-5, atol=1e-5)
+
+
+def test_streams_take_turns_in_the_memory_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, x = CuPy(), drawn(40, 5)
+    planned = compiled(lambda x: (x @ x.mT).exp().sum(0))
+    streams = [device.stream(), device.stream()]
+    planned(x)
+    planned(x)
+    followed: list[tuple[int, int]] = []
+    monkeypatch.setattr(device._streams, "follow", lambda later, earlier: followed.append((later.ptr, earlier.ptr)))
+    for stream in streams:
+        with stream:
+            planned(x)
+            planned(x)
+    own = [stream._stream.ptr for stream in streams]
+    assert (own[0], 0) in followed
+    assert (own[1], own[0]) in followed
+
+
+def test_threads_have_memory_of_their_own() -> None:
+    planned, xs = compiled(lambda x: ((x @ x.mT).sin() @ x).sum(0)), [drawn(6, 5) * k for k in range(4)]
+    wanted = [planned(x).tolist() for x in xs]
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda k: planned(xs[k % 4]).tolist(), range(40))]
+    assert found == wanted * 10
+
+
+def test_a_step_waits_for_nothing() -> None:
+    """Adam's count and the rate are on the GPU: of the count alone a kernel computes the bias corrections."""
+    optim, model = Adam(), Linear(4, 3, device=Train)
+
+    @compiled(donate=("model", "state"))
+    def step(model: Any, state: Any, lr: float, x: Any) -> Any:
+        loss = model(x).square().mean()
+        grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), 1.0)
+        return (*optim.pure_step(lr, model, grads, state), loss.detach())
+
+    x = Tensor.from_inner(drawn(6, 4), device=Train)
+    state: Any = optim.init(model)
+    for _ in range(2):
+        model, state, _ = step(model, state, 1e-3, x)
+    with simulator.watched() as journal:
+        model, state, _ = step(model, state, 1e-4, x)
+    counts = journal.counts
+    assert (counts["waits"], counts["to_host"], counts["to_device"], counts["on_device"]) == (0, 0, 0, 0), journal.lines
+    assert "burnpy_numbers" in journal.launches
+
+
+def flat(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def test_loops_branches_and_checks() -> None:

@@ -4,8 +4,9 @@ For each step from sums of a row to values that need them, the threads of a row 
 add up is reduced by shuffles in a warp, and through shared memory in a block. Each thread adds `_RUN` elements before
 it adds those sums, so that the rounding of a long row grows as slowly as NumPy's.
 
-A kernel's parameters are its arrays, the outputs, its numbers as doubles, and the sizes of `Geometry`; only "planes"
-needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of some columns.
+A kernel's parameters are its arrays, the outputs, its numbers as doubles or addresses, and the sizes of `Geometry`;
+only "planes" needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of
+some columns.
 
 Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that hold their results.
 """
@@ -13,6 +14,7 @@ Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that ho
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.schedule import Schedule
@@ -163,7 +165,15 @@ template <class T> __device__ inline T all_OP(T x) {
 
 
 def emit(
-    program: Program, name: str, address: str, kind: str, block: int, *, wide: bool = False, chunked: bool = False
+    program: Program,
+    name: str,
+    address: str,
+    kind: str,
+    block: int,
+    *,
+    wide: bool = False,
+    chunked: bool = False,
+    held: Sequence[str] = (),
 ) -> str:
     """Return the source of a kernel.
 
@@ -176,18 +186,21 @@ def emit(
         wide: whether positions are ints of 64 bits.
         chunked: whether columns are divided among blocks; sums are stored as they are computed, in float32 if of 16
             bits, at ``chunk · stride + row``.
+        held: the dtypes of the numbers, if these are in memory: the kernel gets their addresses.
 
     Raises:
         ProgramError: kernels do not have its instructions.
     """
-    return _Emitter(program, kind, chunked).text(name, address, block, wide)
+    return _Emitter(program, kind, chunked, held).text(name, address, block, wide)
 
 
 class _Emitter:
     """The state of emitting one program."""
 
-    def __init__(self, program: Program, kind: str, chunked: bool) -> None:
+    def __init__(self, program: Program, kind: str, chunked: bool, held: Sequence[str]) -> None:
         self.program, self.steps, self.kind, self.chunked = program, program.instructions, kind, chunked
+        numbers = [k for k, (extent, _) in enumerate(program.inputs) if extent is Extent.SCALAR]
+        self.held = dict(zip(numbers, held, strict=True)) if held else {}  # the dtypes by the positions of inputs
         self.schedule = Schedule(program, FLOATS, ints=True)
         if any(self.schedule.over_rows(k) for k in self.schedule.live):
             raise ProgramError("a CUDA kernel adds up columns, not rows")
@@ -246,7 +259,11 @@ class _Emitter:
         types = REGISTER if self.chunked else MEMORY
         outputs = [self.steps[k].dtype for k in self.program.outputs]
         parameters += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
-        parameters += [f"const double number{k}" for k, (extent, _) in inputs if extent is Extent.SCALAR]
+        parameters += [
+            f"const {MEMORY[self.held[k]]}* number{k}" if self.held else f"const double number{k}"
+            for k, (extent, _) in inputs
+            if extent is Extent.SCALAR
+        ]
         return parameters + [f"const long long {size}_" for size in self._sizes(address)]
 
     def _sizes(self, address: str) -> list[str]:
@@ -285,7 +302,7 @@ class _Emitter:
         """Return the expression of an input."""
         _, _, extent, dtype, number = self.steps[k]
         if extent is Extent.SCALAR:
-            return f"({REGISTER[dtype]})number{number}"
+            return f"({REGISTER[dtype]}){'*' if self.held else ''}number{number}"
         place = {Extent.FULL: "at", Extent.ROW: "column", Extent.COLUMN: "row"}[extent]
         return f"in{number}[{place}]"
 

@@ -61,14 +61,45 @@ def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[
     for begin in range(0, len(full), count):
         rows = full[begin : begin + count]
         table = np.zeros((), dtype)
-        firsts = [0, *accumulate(-(-size // PART) for _, size, _ in rows)]
         table["arrays"][: len(rows) * len(columns)] = [x.data.ptr for _, _, xs in rows for x in xs]
-        table["sizes"][: len(rows)] = [size for _, size, _ in rows]
-        table["positions"][: len(rows)] = [k for k, _, _ in rows]
-        table["firsts"][: len(firsts)] = firsts
-        table["count"] = len(rows)
-        tables.append(TableBatch(table[()], firsts[-1]))
+        _fill(table, [k for k, _, _ in rows], [size for _, size, _ in rows])
+        tables.append(TableBatch(table[()], _parts(table)))
     return tables
+
+
+class NamedTable(NamedTuple):
+    """A table whose addresses are to be filled in."""
+
+    content: bytes
+    arrays: dict[int, str]  #: the names of the arrays by the positions of their addresses in bytes
+    parts: int
+
+
+def named_tables(rows: Sequence[Sequence[str]], sizes: Sequence[int]) -> list[NamedTable]:
+    """Return the tables of arrays without empty ones, given their names row by row and the sizes of the rows."""
+    columns = len(rows[0])
+    count = capacity(columns)
+    tables = []
+    for begin in range(0, len(rows), count):
+        table = np.zeros((), _table_dtype(columns))
+        _fill(table, [*range(begin, min(begin + count, len(rows)))], sizes[begin : begin + count])
+        names = [name for row in rows[begin : begin + count] for name in row]
+        tables.append(NamedTable(table.tobytes(), {8 * k: name for k, name in enumerate(names)}, _parts(table)))
+    return tables
+
+
+def _fill(table: Any, positions: Sequence[int], sizes: Sequence[int]) -> None:
+    """Write the positions, sizes and first parts of rows into a table."""
+    firsts = [0, *accumulate(-(-size // PART) for size in sizes)]
+    table["sizes"][: len(sizes)] = sizes
+    table["positions"][: len(sizes)] = positions
+    table["firsts"][: len(firsts)] = firsts
+    table["count"] = len(sizes)
+
+
+def _parts(table: Any) -> int:
+    """Return the number of parts of all rows of a table."""
+    return int(table["firsts"][table["count"]])
 
 
 def capacity(columns: int) -> int:

@@ -54,6 +54,15 @@ class Source(NamedTuple):
     launch: Any  #: cupy.RawKernel
 
 
+class Prepared(NamedTuple):
+    """A launch but for the arrays and numbers."""
+
+    source: Source
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    sizes: list[int]
+
+
 class Kernel:
     """A program as kernels. Its arrays are CuPy's, its numbers Python's.
 
@@ -67,8 +76,8 @@ class Kernel:
 
     def __init__(self, xp: Any, program: Program) -> None:
         self._xp, self.program = xp, program
-        self._passes = divide(program)
-        for each in (self._passes.by_rows, self._passes.by_columns):
+        self.passes = divide(program)
+        for each in (self.passes.by_rows, self.passes.by_columns):
             if each is not None:
                 emit(
                     each, "burnpy_program", "plain", "block", 256
@@ -91,7 +100,7 @@ class Kernel:
             ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
         """
         xs = self._contiguous(xs, geometry)
-        passes, others, carried = self._passes, iter(()), []
+        passes, others, carried = self.passes, iter(()), []
         if passes.by_rows is not None:
             count = passes.is_sum.count(False)
             shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
@@ -141,7 +150,7 @@ class Kernel:
         turned = transposed(geometry.rows, geometry.columns)
         dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
         count, size = len(dtypes), turned.rows
-        chunks = min(-(-turned.columns // _CHUNK), max(1, _BLOCKS // -(-size // 32)))
+        chunks = chunks_of(turned)
         given = [*map(float, numbers)]
         if chunks == 1:
             results = [self._xp.empty((size,), dtype) for dtype in dtypes]
@@ -151,32 +160,56 @@ class Kernel:
         parts = self._xp.empty((chunks, count, size), wide)
         self._launch(program, [*xs, *[parts[0, k] for k in range(count)], *given], turned, chunks, count * size)
         results = self._xp.empty((count, size), dtypes[0])
-        self._launch(_total(wide.name, dtypes[0].name), [parts, results], transposed(chunks, count * size), 1, 0)
+        self._launch(total_of(wide.name, dtypes[0].name), [parts, results], transposed(chunks, count * size), 1, 0)
         return [results[k] for k in range(count)]
 
     def _launch(self, program: Program, args: list[Any], geometry: Geometry, chunks: int, stride: int) -> None:
         """Launch one kernel, and tell `explain`."""
+        source, grid, block, sizes = self.prepared(program, geometry, chunks, stride)
+        source.launch(grid, block, (*args, *sizes))
+        ran(source)
+
+    def prepared(
+        self, program: Program, geometry: Geometry, chunks: int = 1, stride: int = 0, held: tuple[str, ...] = ()
+    ) -> Prepared:
+        """Return the kernel of a pass, the sizes of its grid and of its blocks, and its last arguments.
+
+        Args:
+            program: the pass.
+            geometry: its rows and columns.
+            chunks: the number of chunks of columns.
+            stride: the distance of the sums of chunks.
+            held: the dtypes of the numbers, if these are in memory of the GPU.
+        """
         threads = geometry.threads(program.elementwise)
-        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1)
+        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1, held)
         source = self._sources.get(key)
         if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1)
+            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1, held)
         sizes = [geometry.rows, geometry.columns]
         if geometry.address == "planes":
             sizes += [*geometry.inner, *geometry.steps]
         if chunks > 1:
             sizes += [-(-geometry.columns // chunks), stride]
-        source.launch((threads.blocks(geometry), chunks), (threads.x, threads.y), (*args, *sizes))
-        ran(source)
+        return Prepared(source, (threads.blocks(geometry), chunks), (threads.x, threads.y), sizes)
 
-    def _source(self, program: Program, geometry: Geometry, threads: Threads, chunked: bool) -> Source:
+    def _source(
+        self, program: Program, geometry: Geometry, threads: Threads, chunked: bool, held: tuple[str, ...]
+    ) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
-        text = emit(program, name, geometry.address, threads.kind, threads.block, wide=geometry.wide, chunked=chunked)
+        text = emit(
+            program, name, geometry.address, threads.kind, threads.block, wide=geometry.wide, chunked=chunked, held=held
+        )
         return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
 
 
+def chunks_of(turned: Geometry) -> int:
+    """Return the number of chunks in which the columns of a geometry, the rows of the whole, are added up."""
+    return min(-(-turned.columns // _CHUNK), max(1, _BLOCKS // -(-turned.rows // 32)))
+
+
 @cache
-def _total(wide: str, dtype: str) -> Program:
+def total_of(wide: str, dtype: str) -> Program:
     """Return the program that adds up columns of one dtype and returns the sums in another."""
     add: Callable[..., Any] = lambda b, x: b.cast(b.sum(x, (1,), True), dtype_of(dtype))  # noqa: E731
     return trace(add, (Input(Extent.FULL, wide),), name="sum of chunks")

@@ -54,19 +54,6 @@ class Raw(NamedTuple):
 _HEADERS = [f"#include <cupy/{name}.cuh>\n" for name in ("carray", "float16", "bfloat16")]
 
 
-class Reduction(NamedTuple):
-    """The arguments of `cupy.ReductionKernel`."""
-
-    inputs: str
-    outputs: str
-    map: str
-    reduce: str
-    post: str
-    identity: str
-    type: str
-    preamble: str
-
-
 _MANY = 1 << 31
 _FOR_MANY = "_many"
 _OPTIONS = ("--fmad=false",)
@@ -82,17 +69,10 @@ class Kernels:
         xp: the module cupy.
         elementwise: the elementwise kernels of all families.
         raw: their raw kernels.
-        reductions: their reductions.
     """
 
-    def __init__(
-        self,
-        xp: Any,
-        elementwise: Mapping[str, Elementwise],
-        raw: Mapping[str, Raw],
-        reductions: Mapping[str, Reduction],
-    ) -> None:
-        self._xp, self._elementwise, self._raw, self._reductions = xp, elementwise, raw, reductions
+    def __init__(self, xp: Any, elementwise: Mapping[str, Elementwise], raw: Mapping[str, Raw]) -> None:
+        self._xp, self._elementwise, self._raw = xp, elementwise, raw
         self._kernels: dict[str, Any] = {}
 
     def counting(self, name: str, *arrays: Any) -> Any:
@@ -117,10 +97,5 @@ class Kernels:
 
     def _created(self, name: str) -> Any:
         base = name.removesuffix(_FOR_MANY)
-        if base in self._elementwise:
-            e = self._elementwise[base] if base == name else self._elementwise[base].for_many()
-            return self._xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)
-        r = self._reductions[name]
-        return self._xp.ReductionKernel(
-            r.inputs, r.outputs, r.map, r.reduce, r.post, r.identity, name, reduce_type=r.type, preamble=r.preamble
-        )
+        e = self._elementwise[base] if base == name else self._elementwise[base].for_many()
+        return self._xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)

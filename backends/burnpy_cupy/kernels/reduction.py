@@ -1,67 +1,149 @@
-"""Reductions for which CuPy's functions differ from NumPy's."""
+"""Sums, products, means, extremes and their positions, `any` and `all`: one launch each, whatever dims and layout.
+
+Views are read where they lie. The result for a row, one element of the output, is computed by a warp, by a block, or by
+lanes of several warps where rows are neighbours in memory. Few long rows are divided among several blocks: each stores
+its part, and the block that finds all others done combines the parts, in their order. So sums have the same bits in
+every run. `burnpy_cupy.kernels.reduction_source` has the kernels.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import float32
-from burnpy.backend.primitives import Dims
+import numpy as np
+
+from burnpy.backend.dtypes import int64, kind_of, uint8, uint32
+from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.library import Kernels, Reduction
+from burnpy_cupy.kernels.launch import OPTIONS
+from burnpy_cupy.kernels.reduction_source import reduction_source
+from burnpy_cupy.kernels.row_geometry import of_view
 
-_BEST = """
-template <typename T> struct burnpy_best {
-  T value;
-  long long index;
-  __device__ burnpy_best() : value(T()), index(-1) {}
-  __device__ burnpy_best(T v, long long i) : value(v), index(i) {}
-};
-template <typename T>
-__device__ burnpy_best<T> burnpy_better(const burnpy_best<T>& a, const burnpy_best<T>& b, bool most) {
-  if (a.index < 0) return b;
-  if (b.index < 0) return a;
-  bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
-  if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
-  if (a_is_nan || a.value == b.value) return a.index < b.index ? a : b;
-  return (a.value > b.value) == most ? a : b;
-}
-"""
-
-
-def _position(most: str) -> Reduction:
-    """The reduction to the position of the first maximum or minimum, or of the first NaN; CuPy's finds any NaN."""
-    return Reduction(
-        "T x",
-        "int64 y",
-        "burnpy_best<T>(x, _J)",
-        f"burnpy_better(a, b, {most})",
-        "y = a.index",
-        "burnpy_best<T>()",
-        "burnpy_best<T>",
-        _BEST,
-    )
-
-
-REDUCTIONS = {"burnpy_argmax": _position("true"), "burnpy_argmin": _position("false")}
+_BLOCKS = 512
+"""About the number of blocks that long rows are divided among."""
+_LEAST = {"block": 8, "lanes": 4}
+"""The least number of elements that a thread of a divided row combines, by `Threads.kind`; a warp's is not divided."""
+_PART_BYTES = 16
+"""The most bytes of a partial result: of a value and its position."""
+_OF_NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": False, "all": True}
+"""The results for rows without elements; extremes have none."""
+_SIZES = np.dtype([("sizes", np.int64, (9,))])
 
 
 class CuPyReduction(ArrayBackend):
-    """Means in one launch, and positions of extremes that are the first, as NumPy's."""
+    """Reductions, each one launch. Positions of extremes are the first; NaN is the largest and the smallest."""
 
-    _kernels: Kernels
+    _finished: dict[int, tuple[Any, Any]]
+    """For each stream, by its address: the stream, so that no other gets it, and the blocks' counters, all 0."""
+
+    def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "sum", x, dims, keepdim) if dims else super().sum(x, dims, keepdim)
+
+    def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "prod", x, dims, keepdim) if dims else super().prod(x, dims, keepdim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        if not (dims and x.size) or is_half(x.dtype):
-            return super().mean(x, dims, keepdim)
-        return self._call(x.mean, dims, None, None, keepdim)
+        return self._call(self._reduced, "mean", x, dims, keepdim) if dims else super().mean(x, dims, keepdim)
+
+    def amax(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "amax", x, dims, keepdim) if dims else super().amax(x, dims, keepdim)
+
+    def amin(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "amin", x, dims, keepdim) if dims else super().amin(x, dims, keepdim)
+
+    def any(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "any", x, dims, keepdim) if dims else super().any(x, dims, keepdim)
+
+    def all(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._call(self._reduced, "all", x, dims, keepdim) if dims else super().all(x, dims, keepdim)
 
     def argmax(self, x: Any, dim: int, keepdim: bool) -> Any:
-        return self._position("argmax", x, dim, keepdim)
+        return self._call(self._reduced, "argmax", x, (dim,), keepdim)
 
     def argmin(self, x: Any, dim: int, keepdim: bool) -> Any:
-        return self._position("argmin", x, dim, keepdim)
+        return self._call(self._reduced, "argmin", x, (dim,), keepdim)
 
-    def _position(self, operation: str, x: Any, dim: int, keepdim: bool) -> Any:
-        wide = self.cast(x, float32) if is_half(x.dtype) else x
-        return self._call(self._kernels[f"burnpy_{operation}"], wide, axis=dim, keepdims=keepdim)
+    def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        return self._reduced("sum", x, dims, keepdim)
+
+    def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool) -> Any:
+        """Launch a reduction; it is called within a `_call`."""
+        xp = self.xp
+        reduction = _reduction(xp, op, x.dtype, x.shape, x.strides, dims, keepdim)
+        if reduction is None:  # of a view whose elements are at too many steps
+            before = x.shape
+            x = xp.ascontiguousarray(x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims]))
+            columns = math.prod(x.shape[x.ndim - len(dims) :])
+            return self._reduced(op, x.reshape((-1, columns)), (1,), False).reshape(_shape(before, dims, keepdim))
+        out = xp.ndarray(reduction.shape, reduction.dtype)
+        if reduction.kernel is None:
+            if out.size:
+                out.fill(_OF_NOTHING[op])
+            return out
+        parts = finished = None
+        if reduction.grid[1] > 1:
+            parts, finished = xp.ndarray((reduction.grid[1], out.size, _PART_BYTES), uint8), self._counters()
+        reduction.kernel(reduction.grid, reduction.block, (x, out, parts, finished, reduction.sizes))
+        return out
+
+    def _counters(self) -> Any:
+        """Return an array of zeros, in which the blocks of a launch on the current stream count those that are done."""
+        stream = self.xp.cuda.get_current_stream()
+        known = self._finished.get(stream.ptr)
+        if known is None:
+            known = self._finished[stream.ptr] = stream, self.xp.zeros((_BLOCKS,), uint32)
+        return known[1]
+
+
+class _Reduction(NamedTuple):
+    """A launch for an array of known layout."""
+
+    shape: Shape  #: of the results
+    dtype: DType  #: of the results
+    kernel: Any  #: a cupy.RawKernel; None if rows have no elements, or there are no rows
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    sizes: Any  #: the kernel's last argument, a struct
+
+
+@lru_cache(8192)
+def _reduction(
+    xp: Any, op: str, dtype: DType, shape: Shape, strides: Shape, dims: Dims, keepdim: bool
+) -> _Reduction | None:
+    """Return the launch of a reduction; None if the array has to be copied first."""
+    out, result = _shape(shape, dims, keepdim), _result(op, dtype)
+    if 0 in shape:
+        return _Reduction(out, result, None, (0, 0), (0, 0), None)
+    geometry = of_view(shape, tuple([stride // dtype.itemsize for stride in strides]), dims)
+    if geometry is None:
+        return None
+    threads = geometry.threads(elementwise=False)
+    grid = threads.blocks(geometry), 1
+    if threads.kind in _LEAST:
+        lanes = threads.x if threads.kind == "block" else threads.y
+        most = -(-geometry.columns // (_LEAST[threads.kind] * lanes))
+        grid = grid[0], min(most, max(1, _BLOCKS // grid[0]))
+    planes = geometry.inner[1] < geometry.columns
+    kernel = _kernel(xp, op, dtype.name, result.name, threads.kind, threads.block, planes, geometry.wide)
+    sizes = (geometry.rows, geometry.columns, *geometry.inner, *geometry.steps, -(-geometry.columns // grid[1]))
+    return _Reduction(out, result, kernel, grid, (threads.x, threads.y), np.array((sizes,), _SIZES)[()])
+
+
+def _shape(shape: Shape, dims: Dims, keepdim: bool) -> Shape:
+    """Return the shape of the results."""
+    return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])
+
+
+def _result(op: str, dtype: DType) -> DType:
+    """Return the dtype of the results."""
+    if op in ("argmax", "argmin"):
+        return int64
+    return int64 if op in ("sum", "prod") and kind_of(dtype) != "float" else dtype
+
+
+@cache
+def _kernel(xp: Any, op: str, dtype: str, result: str, kind: str, block: int, planes: bool, wide: bool) -> Any:
+    name = f"burnpy_{op}_{kind}"
+    return xp.RawKernel(reduction_source(name, op, dtype, result, kind, block, planes=planes, wide=wide), name, OPTIONS)

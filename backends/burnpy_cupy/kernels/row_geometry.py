@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 from burnpy.backend.primitives import Dims, Shape
@@ -17,7 +16,7 @@ _MANY = 64
 
 
 class Geometry(NamedTuple):
-    """Rows and columns in the memory of a C-contiguous array.
+    """Rows and columns in the memory of an array.
 
     The element at a row and a column is at ``(row / inner[0]) · steps[0] + row % inner[0] · steps[1] + (column /
     inner[1]) · steps[2] + column % inner[1] · steps[3]``.
@@ -38,7 +37,9 @@ class Geometry(NamedTuple):
     @property
     def wide(self) -> bool:
         """True if positions need 64 bits."""
-        return self.rows * self.columns >= 1 << 30
+        counts = (self.rows // self.inner[0], self.inner[0], self.columns // self.inner[1], self.inner[1])
+        reach = sum([(n - 1) * abs(step) for n, step in zip(counts, self.steps, strict=True)])
+        return max(self.rows * self.columns, reach) >= 1 << 30
 
     @property
     def occupies(self) -> bool:
@@ -102,21 +103,33 @@ def along(shape: Shape, dims: Dims) -> Geometry | None:
 
     They are not for empty arrays, for more than two groups of dimensions, and for few long rows (`occupies`).
     """
+    if 0 in shape:
+        return None
+    steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    geometry = of_view(shape, tuple(steps), dims)
+    return geometry if geometry is not None and geometry.occupies else None
+
+
+def of_view(shape: Shape, steps: Shape, dims: Dims) -> Geometry | None:
+    """Return the geometry of an array with elements, at given steps, whose columns are the elements along ``dims``.
+
+    None if rows, or columns, are more than two groups of dimensions that can each be joined to one.
+    """
     groups: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and steps, the innermost first
-    step = 1
-    sizes = [(d in dims, n) for d, n in enumerate(shape) if n != 1]
-    for is_column, group in groupby(reversed(sizes), lambda each: each[0]):
-        size = math.prod([n for _, n in group])
-        groups[is_column].append((size, step))
-        step *= size
-    if len(groups[False]) > 2 or len(groups[True]) > 2 or step == 0:
+    for d in reversed(range(len(shape))):
+        size, step, group = shape[d], steps[d], groups[d in dims]
+        if size == 1:
+            continue
+        if group and step == group[-1][0] * group[-1][1]:
+            group[-1] = group[-1][0] * size, group[-1][1]
+        else:
+            group.append((size, step))
+    if len(groups[False]) > 2 or len(groups[True]) > 2:
         return None
     columns, rows = math.prod([n for n, _ in groups[True]]), math.prod([n for n, _ in groups[False]])
-    inner_rows, *steps = _axis(groups[False], columns)
-    inner_columns, *column_steps = _axis(groups[True], 1)
-    steps += column_steps
-    geometry = Geometry(rows, columns, (inner_rows, inner_columns), (steps[0], steps[1], steps[2], steps[3]))
-    return geometry if geometry.occupies else None
+    inner_row, step0, step1 = _axis(groups[False], columns)
+    inner_column, step2, step3 = _axis(groups[True], 1)
+    return Geometry(rows, columns, (inner_row, inner_column), (step0, step1, step2, step3))
 
 
 def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:

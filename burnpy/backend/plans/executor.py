@@ -90,6 +90,11 @@ class Joined(Protocol):
 class Executor(Protocol):
     """The computations of a backend that plans may give memory."""
 
+    @property
+    def adds_bias(self) -> bool:
+        """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
+        ...
+
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
         ...
@@ -138,6 +143,10 @@ class Executor(Protocol):
         """
         ...
 
+    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Return the replay of an instance of a plan, which may be the generated function itself."""
+        ...
+
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes."""
         ...
@@ -160,6 +169,14 @@ class Executor(Protocol):
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
+        ...
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write an array into memory."""
+        ...
+
+    def fill(self, out: Any, value: float) -> None:
+        """Write a number into all of memory."""
         ...
 
     def add(self, x: Any, y: Any, out: Any) -> None:

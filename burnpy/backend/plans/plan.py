@@ -10,7 +10,7 @@ from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.parts import parts_of
 from burnpy.backend.plans.recording import Recording
-from burnpy.backend.plans.rewriting import activated, divided, folded, rewritten, turned
+from burnpy.backend.plans.rewriting import activated, divided, folded, rewritten, turned, unbiased
 from burnpy.backend.plans.step_loops import StepLoop
 from burnpy.backend.plans.unrolling import unrolled
 from burnpy.backend.plans.writer import Writer, numbers_in
@@ -56,6 +56,7 @@ class Plan:
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)
+            nodes = nodes if executor.adds_bias else unbiased(nodes, recording)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)
             constants |= numbers

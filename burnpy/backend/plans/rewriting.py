@@ -81,6 +81,23 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     return new
 
 
+def unbiased(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+    """Return the nodes with linear layers as products and sums, for devices whose products add no bias.
+
+    The sum of 16-bit floats stays, as a linear layer rounds it once.
+    """
+    new: list[Node] = []
+    for node in nodes:
+        if node.name != "linear" or node.results.dtype not in DTYPES:
+            new.append(node)
+            continue
+        x, weight, bias = node.args
+        product = recording.new(node.results.shape, node.results.dtype)
+        new.append(Node("matmul", (x, weight), product, False, node.line))
+        new.append(Node("add", (product, bias), node.results, False, node.line))
+    return new
+
+
 def divided(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     """Return the nodes with means over rows as sums, which programs have, and quotients.
 

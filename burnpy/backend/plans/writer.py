@@ -202,7 +202,7 @@ class Writer:
                 return name
             self._run.end()
             copy = self._results.scratch(ref.shape, ref.dtype)
-            self.source.write(f"{copy}[...] = {name}")
+            self.source.write(f"{self.source.bind(self.executor.copy, 'f')}({name}, {copy})")
             return copy
         convert = self.executor.contiguous if ref.shape else self.executor.number
         constant = self.constants.get(ref.number)
@@ -286,7 +286,8 @@ class Writer:
         assert self.executor is not None
         keys, grads = node.args
         for other in beside(keys, node.results.shape) or ():
-            self.source.write(f"{self._part(node.results, name, other)}.fill(0.0)")
+            fill = self.source.bind(self.executor.fill, "f")
+            self.source.write(f"{fill}({self._part(node.results, name, other)}, 0.0)")
         for key, grad in zip(keys, grads, strict=True):
             part = self._part(node.results, name, key)
             self.source.write(f"{self.source.bind(self.executor.add, 'f')}({self.name(grad)}, 0.0, {part})")
@@ -362,6 +363,7 @@ class Writer:
         self.storage.models = dict.fromkeys(self.storage.models)  # their memory is needed no longer
 
         def instance() -> Callable[..., Any]:
-            return define(self.storage.instance(self.source.objects))
+            replay = define(self.storage.instance(self.source.objects))
+            return replay if self.executor is None else self.executor.replayed(replay)
 
         return instance

@@ -42,13 +42,14 @@ static HostState* here;
 #define gridDim (here->grid_size)
 #define warpSize 32
 
-static inline void host_wait(HostBarrier kind) {
+#define HOST_INLINE static inline __attribute__((always_inline))  // without optimization, too
+HOST_INLINE void host_wait(HostBarrier kind) {
   HostState* mine = here;
   mine->wait(kind);
   here = mine;
 }
-static inline void __syncthreads() { host_wait(BLOCK); }
-static inline void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
+HOST_INLINE void __syncthreads() { host_wait(BLOCK); }
+HOST_INLINE void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
 static inline void __threadfence() {}
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

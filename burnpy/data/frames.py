@@ -1,0 +1,86 @@
+"""Frames and series of pandas and Polars as arrays. Their attributes tell them: neither package is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, CallError, DTypeError, KindError, a
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def is_frame(value: object) -> bool:
+    """Return whether a value is a frame: a table whose columns have names."""
+    return hasattr(type(value), "columns") and hasattr(type(value), "dtypes")
+
+
+def columns_of(frame: Any, owner: str) -> dict[str, NDArray[Any]]:
+    """Return the columns of a frame by name.
+
+    Raises:
+        CallError: it is no frame, or a lazy one.
+        ArgumentError: there is no column, two have the same name, or a name is not a string.
+        KindError: a column does not hold numbers or bools.
+        DTypeError: a value is missing.
+    """
+    if not is_frame(frame):
+        raise CallError(f"{owner} got {a(type(frame).__name__)}; expected a frame, or arrays by name, as in x=images")
+    columns = _columns(frame, f"{owner} got a frame")
+    for name in columns:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{owner} got a frame with the column {name!r:.80}, which is not a string; rename it, or name all "
+                "columns together, as in x=frame"
+            )
+    return columns
+
+
+def array_of(column: Any, name: str, owner: str) -> NDArray[Any]:
+    """Return a series as an array of shape (n,), a frame as one of shape (n, columns), and another value as it is.
+
+    Raises:
+        As `columns_of`, but names may be of any type.
+    """
+    if is_frame(column):
+        return np.stack(list(_columns(column, f"{owner} got {name}, a frame").values()), axis=1)
+    if hasattr(type(column), "isna") or hasattr(type(column), "null_count"):
+        return _numbers(column, f"{owner} got {name}, which")
+    return np.asanyarray(column)
+
+
+def _columns(frame: Any, described: str) -> dict[Any, NDArray[Any]]:
+    if hasattr(frame, "collect"):
+        raise CallError(f"{described} that is lazy; write frame.collect()")
+    names = list(frame.columns)
+    if not names:
+        raise ArgumentError(f"{described} without columns")
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentError(f"{described} with {names.count(name)} columns called {name}; rename them")
+    return {name: _numbers(frame[name], f"{described} whose column {name}") for name in names}
+
+
+def _numbers(series: Any, described: str) -> NDArray[Any]:
+    """Return the numbers or bools of a series."""
+    missing = int(series.isna().sum()) if hasattr(series, "isna") else _nulls(series)
+    if missing:
+        raise DTypeError(f"{described} has {missing} missing values, and tensors have none; fill or drop them")
+    array: NDArray[Any] = series.to_numpy()
+    if array.dtype.kind == "O" and hasattr(series.dtype, "numpy_dtype"):  # of nullable dtypes, before pandas 2.2
+        array = array.astype(series.dtype.numpy_dtype)
+    if array.dtype.kind not in "biuf":
+        raise KindError(
+            f"{described} has the dtype {series.dtype}, and tensors hold numbers and bools; encode it as numbers, or "
+            "leave it out"
+        )
+    return array
+
+
+def _nulls(series: Any) -> int:
+    """Return the number of missing values of a series of Polars, those inside of its arrays included."""
+    while not series.null_count() and hasattr(series.dtype, "inner"):
+        series = series.explode()
+    return int(series.null_count())
