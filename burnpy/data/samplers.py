@@ -32,7 +32,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The indices of an epoch over a dataset of ``size`` samples, in order, shape (`length`(size),)."""
+        """The indices of an epoch over a dataset of ``size`` samples, in order, shape (length(size),)."""
 
     def length(self, size: int) -> int:
         """The number of samples of an epoch."""
