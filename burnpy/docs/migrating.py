@@ -50,7 +50,7 @@ and `j` ints, `b` and `c` truth values, `rows` indices:
 
 
 def section() -> str:
-    """The text between the marks."""
+    """Return the text between the marks."""
     table = rows()
     parts = [_HEAD.format(prologue=PROLOGUE)]
     for title in dict.fromkeys(row.section for row in table.values()):
@@ -70,7 +70,7 @@ def page(text: str) -> str:
 
 
 def line(name: str, row: Row) -> str:
-    """A row of a table."""
+    """Return a row of a table."""
     ours = f"`{row.ours}`" if row.ours else NOTHING
     why = row.why or _by_itself(name, row.ours)
     if name.endswith("_"):

@@ -314,5 +314,5 @@ def _by_head(x: Any) -> Any:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype of the scores of queries of a dtype."""
+    """Return the dtype of the scores of queries of a dtype."""
     return float64 if dtype is float64 else float32
