@@ -171,8 +171,8 @@ def follow(root: Path, changes: list[Change], *made: str) -> None:
 
 
 def failures_of(root: Path, *tests: str) -> str:
-    """What failing tests say in a copy; nothing where all pass."""
-    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    """What failing tests say in a copy; nothing where all pass. Assertions are plain: a diff of pages is slow."""
+    options = ["-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     done = run(root, "-m", "pytest", *options, *tests)
     return done.stdout if done.returncode else ""
 
@@ -366,7 +366,13 @@ RECIPES = {
         },
     ),
 }
-STEPS = [(name, step) for name, recipe in RECIPES.items() for step in recipe.steps]
+SHORT = [("layer", "table"), ("kernel", "declaration")]
+"""The steps that are left out in the quick tests as well: each copies the package, and imports it anew."""
+STEPS = [
+    pytest.param(name, step, marks=() if (name, step) in SHORT else pytest.mark.long)
+    for name, recipe in RECIPES.items()
+    for step in recipe.steps
+]
 
 
 @pytest.mark.parametrize("name", RECIPES)
