@@ -137,7 +137,8 @@ def _processor() -> Callable[[], int]:
     return lambda: -1
 
 
-_python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)  # calls through CDLL release the interpreter's lock
+# Calls through CDLL release the interpreter's lock. Windows needs a name, though it is not looked up.
+_python = ctypes.CDLL(ctypes.pythonapi._name, handle=ctypes.pythonapi._handle)
 _allocate, _acquire, _release = [
     getattr(_python, f"PyThread_{name}_lock") for name in ("allocate", "acquire", "release")
 ]
