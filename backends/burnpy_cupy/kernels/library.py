@@ -34,7 +34,7 @@ class Elementwise(NamedTuple):
     reduce_dims: bool = True  #: whether CuPy may join dimensions of contiguous arrays, so that ``_ind`` has fewer
 
     def for_many(self) -> Elementwise:
-        """The same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
+        """Return the same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
         inputs, preamble = self.inputs.replace("int32", "int64"), self.preamble.replace(INDEX, _LONG_INDEX)
         return self._replace(inputs=inputs, preamble=preamble)
 
