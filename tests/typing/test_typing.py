@@ -39,11 +39,10 @@ KEPT = ROOT / "out" / "typing"
 NODE = {**os.environ, "NODE_OPTIONS": "--v8-pool-size=0 --max-semi-space-size=64"}
 """For pyright: helper threads that collect garbage early cost more processor time than they save."""
 
+REFUSED_LINES = (DOCS / "book" / "backends.md").read_text(encoding="utf-8").partition("| line | why |")[2]
 MISTAKES = {
     "README.md": ["x.inner().sum().backward()", "error(model, held_out)"],
-    "backends.md": re.findall(
-        r"^\| `(.+?)` \| .* \|$", (DOCS / "book" / "backends.md").read_text().split("## What type checkers")[1], re.M
-    ),
+    "backends.md": re.findall(r"^\| `(.+?)` \|", REFUSED_LINES.partition("\n\n")[0], re.MULTILINE),
 }
 """What checkers reject according to a page, at its end."""
 
