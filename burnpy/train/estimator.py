@@ -230,17 +230,15 @@ class Estimator(BaseEstimator):
         return self
 
     def _train(self, data: Dataset[Any], epochs: int, seed: int) -> None:
-        step, held = self._step(), None
-        if not 0.0 <= self.validation_fraction < 1.0:
-            raise ArgumentError(
-                f"validation_fraction={self.validation_fraction!r}; expected a number from 0 to below 1"
-            )
-        if self.validation_fraction:
-            share = 1.0 - self.validation_fraction
+        step, held, fraction = self._step(), None, self.validation_fraction
+        if not 0.0 <= fraction < 1.0:
+            raise ArgumentError(f"validation_fraction={fraction!r}; expected a number from 0 to below 1")
+        if fraction:
+            share = 1.0 - fraction
             data, rest = data.split(share, seed=seed, stratify="y" if step.is_classifier else None)
             if not len(data) or not len(rest):
                 raise ArgumentError(
-                    f"validation_fraction={self.validation_fraction!r} leaves {len(data)} samples for training and "
+                    f"validation_fraction={fraction!r} leaves {len(data)} samples for training and "
                     f"{len(rest)} for validation; expected at least one each"
                 )
             held = Loader(rest, collate(device=self.model_.valid().device), batch_size=self.batch_size)

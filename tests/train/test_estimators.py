@@ -213,7 +213,7 @@ def mean_loss(outputs: Any, targets: Any) -> Tensor[Any]:
         (lambda: Regressor(dtype="int32").fit(X, Y), "dtype='int32'; expected 'float32', 'float64', or None"),
         (
             lambda: Regressor(validation_fraction=2).fit(X, Y),
-            "validation_fraction=2; expected a number from 0 to below 1",
+            "validation_fraction=2; expected a number from 0",
         ),
         (lambda: Regressor(validation_fraction=0.001).fit(X, Y), "leaves 60 samples for training and 0 for validation"),
         (lambda: Regressor(epochs=1, warm_start=True).fit(X, Y).fit(X, np.stack([Y, Y], 1)), "y has 2 targets, but"),
