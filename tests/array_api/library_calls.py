@@ -93,7 +93,7 @@ def check(call: Call, differentiable: bool) -> None:
     np.testing.assert_allclose(np.asarray(out), expected, 1e-7, 1e-9)
     np.testing.assert_array_equal(np.asarray(x), values, "the argument has changed")
     if differentiable:
-        assert type(out) is Tensor
+        assert out.__class__ is Tensor
         weight = generator.normal(size=expected.shape)
         slope = np.sum(np.asarray((out * Tensor[Autodiff[NumPy]].from_data(weight)).sum().backward()[x]) * direction)
         ahead, behind = (np.asarray(call(values + step * direction, labels)) for step in (1e-6, -1e-6))
