@@ -15,6 +15,7 @@ import numpy as np
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
+from burnpy.docs import reference
 
 fft, integrate, special, stats, vq, rotations = (
     cast("Any", import_module(f"scipy.{name}"))
@@ -27,6 +28,8 @@ decomposition, discriminant_analysis, linear_model, metrics, naive_bayes, pairwi
         "preprocessing",
     )
 )
+PAGE_PROGRAM = reference.PAGE.with_name("array_api.md").read_text(encoding="utf-8").split("```py\n")[1].split("```")[0]
+"""The program on the page that needs SciPy to be imported so."""
 Call = Callable[[Any, Any], Any]
 
 DIFFERENTIABLE: dict[str, Call] = {
@@ -103,6 +106,7 @@ def check(call: Call, differentiable: bool) -> None:
 if __name__ == "__main__":
     cast("Any", import_module("sklearn")).set_config(array_api_dispatch=True)
     warnings.simplefilter("ignore")
+    exec(PAGE_PROGRAM, {})
     for name, call in (DIFFERENTIABLE | CONSTANT).items():
         try:
             check(call, name in DIFFERENTIABLE)

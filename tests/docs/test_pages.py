@@ -13,7 +13,10 @@ from burnpy.docs import pictures, programs, reference
 
 DOCS = reference.PAGE.parent
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
-HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
+HEAVY = {
+    "array_api.md": pytest.mark.heavy("beartype", "einops", "jaxtyping"),
+    "onnx.md": pytest.mark.heavy("onnx", "onnxruntime"),
+}
 """The pages whose code needs what is heavy to install."""
 ROOT = Path(__file__).parents[2]
 
