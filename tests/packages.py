@@ -16,7 +16,7 @@ MOST_BYTES = 2_000_000
 """The size of the wheel, at most."""
 TYPED = ("burnpy", "burnpy_array", "burnpy_cupy", "burnpy_numpy")
 PROGRAM = """
-from burnpy import Autodiff, Tensor, environment
+from burnpy import Autodiff, Tensor, environment, manual_seed
 from burnpy.backend import NumPy
 from burnpy.nn import Linear
 from burnpy.optim import AdamW
@@ -24,10 +24,11 @@ from burnpy.optim import AdamW
 def loss_of(model: Linear[Autodiff[NumPy]]) -> Tensor[Autodiff[NumPy]]:
     return model(Tensor[Autodiff[NumPy]].ones((4, 3))).square().mean()
 
+manual_seed(0)
 model, optim = Linear(3, 2, device=Autodiff[NumPy]), AdamW()
 first = loss_of(model).item()
 for _ in range(3):
-    model = optim.step(0.1, model, loss_of(model).backward())
+    model = optim.step(0.01, model, loss_of(model).backward())
 assert loss_of(model).item() < first
 assert "backend NumPy: works" in environment.report()
 """
@@ -52,8 +53,8 @@ def installed(program: Path, package: Path, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([program, "-m", "venv", folder], check=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, package], check=True)
+    pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([python, *pip, package], check=True)
     return python
 
 
