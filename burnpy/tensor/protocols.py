@@ -27,7 +27,7 @@ class Protocols(Conversion[B]):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The tensor as a notebook shows it."""
+        """Return the tensor as a notebook shows it."""
         from burnpy.tensor.printing import html_of
 
         return html_of(self)

@@ -19,7 +19,8 @@ import pytest
 from rich.console import Console
 
 from burnpy.errors import ArgumentError
-from burnpy.train import BatchEnd, Dashboard, Progress, TensorBoard, find_lr
+from burnpy.record import load
+from burnpy.train import BatchEnd, Dashboard, MLflow, Progress, TensorBoard, find_lr
 from burnpy.train.display import History
 
 from .training import Batches, learner, net, valid_batches, weights
@@ -187,6 +188,39 @@ def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
     assert seen["valid/accuracy", 12] == pytest.approx(result.history[-1]["valid/accuracy"], rel=1e-6)
     assert seen["train/loss", 4] == pytest.approx(result.history[0]["train/loss"], rel=1e-6)
     assert {step for tag, step in seen if tag == "batch/loss"} == {2, 4, 6, 8, 10, 12}
+
+
+@pytest.mark.heavy("mlflow")
+def test_mlflow_has_settings_metrics_and_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path}/runs")
+    mlflow: Any = import_module("mlflow")
+    result = fit(MLflow("digits", run="first", every=2, settings={"rate": 0.1, "name": None}))
+    (run,) = mlflow.search_runs(experiment_names=["digits"], output_format="list")
+    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
+    assert run.data.params == {"rate": "0.1", "name": "None"}
+    client = mlflow.MlflowClient()
+    losses = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [(one.step, one.value) for one in losses] == [(row["step"], row["train/loss"]) for row in result.history]
+    assert [one.step for one in client.get_metric_history(run.info.run_id, "batch/loss")] == [2, 4, 6, 8, 10, 12]
+    record = load(client.download_artifacts(run.info.run_id, "model.safetensors", str(tmp_path)))
+    assert weights(record.apply_to(net())) == weights(result.model)
+
+    with pytest.raises(RuntimeError, match="no data"):
+        learner(loggers=[MLflow("digits")], callbacks=[failing]).fit(net(), Batches(), valid_batches(), epochs=1)
+    assert mlflow.search_runs(experiment_names=["digits"], output_format="list")[0].info.status == "FAILED"
+    with mlflow.start_run() as active:
+        fit(MLflow(model=False), epochs=1)
+        assert mlflow.active_run().info.run_id == active.info.run_id
+    assert client.get_run(active.info.run_id).data.metrics.keys() >= {"train/loss", "valid/accuracy", "lr"}
+    with pytest.raises(ArgumentError, match="no experiment, and no run is active"):
+        fit(MLflow())
+
+
+def failing(event: Any) -> None:
+    if isinstance(event, BatchEnd):
+        raise RuntimeError("no data")
 
 
 def test_the_learning_rate_finder_changes_nothing_and_suggests() -> None:
