@@ -27,7 +27,6 @@ from burnpy.backend.errors import (
     raised_by_other_code,
 )
 from burnpy.backend.primitives import DType, KindName
-from burnpy.tensor.frames import frame_array
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             "fill them first, as with array.filled(0)"
         )
     if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
+        from burnpy.tensor.frames import frame_array  # rare, and imports stay cheap
+
         table = frame_array(data, f"{_OWNER[kind]}.from_data() got")
         if table is not None:
             data = first = table
