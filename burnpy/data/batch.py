@@ -57,7 +57,7 @@ class Batch(Subscriptable, Generic[B]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], *, device: B2 | type[B2]) -> Batch[B2]:
-        """A batch of arrays, which are copied, or tensors on the device.
+        """Return a batch of arrays, which are copied, or tensors on the device.
 
         Raises:
             ShapeError: the columns have different numbers of rows.
@@ -73,11 +73,11 @@ class Batch(Subscriptable, Generic[B]):
         return self._device
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return self._size
 
     def keys(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return tuple(self._columns)
 
     def __contains__(self, name: object) -> bool:
@@ -118,7 +118,7 @@ class Batch(Subscriptable, Generic[B]):
         return f"this batch has no {name}; {hint}"
 
     def floats(self, name: str) -> Tensor[B]:
-        """A column of floats, typed.
+        """Return a column of floats, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -126,7 +126,7 @@ class Batch(Subscriptable, Generic[B]):
         return self._of_kind(name, "float")  # type: ignore[no-any-return]  # of that class
 
     def ints(self, name: str) -> IntTensor[B]:
-        """A column of ints, typed.
+        """Return a column of ints, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -134,7 +134,7 @@ class Batch(Subscriptable, Generic[B]):
         return self._of_kind(name, "int")  # type: ignore[no-any-return]  # of that class
 
     def bools(self, name: str) -> BoolTensor[B]:
-        """A column of bools, typed.
+        """Return a column of bools, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -148,7 +148,7 @@ class Batch(Subscriptable, Generic[B]):
         return column
 
     def inner(self: Batch[Autodiff[I]]) -> Batch[I]:
-        """The same memory on the inner backend, for validation.
+        """Return the same memory on the inner backend, for validation.
 
         Raises:
             DeviceError: the batch is on a plain backend.
@@ -160,7 +160,7 @@ class Batch(Subscriptable, Generic[B]):
         return out
 
     def to_device(self, device: B2 | type[B2]) -> Batch[B2]:
-        """The batch on another device."""
+        """Return the batch on another device."""
         target: Any = device_of(device)
         columns = {name: x.to_device(target) if _is_tensor(x) else x for name, x in self._columns.items()}
         out: Batch[B2] = _new(type(self), columns, target, self._size)

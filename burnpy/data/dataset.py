@@ -31,18 +31,19 @@ class Dataset(SampleSource[T_co]):
     """
 
     def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
-        """The samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
+        """Return the samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
         return DerivedDataset(Mapped(self, f))
 
     def map_random(self, f: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]:
-        """The samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample alone.
+        """Return the samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample
+        alone.
 
         Outside of a loader the seed and the epoch are 0.
         """
         return DerivedDataset(RandomMapped(self, f))
 
     def concat(self, *others: Dataset[T]) -> Dataset[T_co | T]:
-        """The samples of this dataset, and after them those of others."""
+        """Return the samples of this dataset, and after them those of others."""
         return DerivedDataset(Concatenated((self, *others)))
 
     def __add__(self, other: Dataset[T]) -> Dataset[T_co | T]:
@@ -50,7 +51,7 @@ class Dataset(SampleSource[T_co]):
 
     @explained
     def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
-        """The samples at some indices, in that order; or where a mask of bools is True.
+        """Return the samples at some indices, in that order; or where a mask of bools is True.
 
         Raises:
             IndexRangeError: an index is out of range.
@@ -79,7 +80,8 @@ class Dataset(SampleSource[T_co]):
         return DerivedDataset(Windows(self, size, step))
 
     def zip(self, *others: Dataset[Any]) -> Dataset[Any]:
-        """The samples of several datasets of one length side by side: mappings merged into one, others as a tuple.
+        """Return the samples of several datasets of one length side by side: mappings merged into one, others as a
+        tuple.
 
         Raises:
             ArgumentError: the lengths differ; or, when a sample is asked for, two mappings have a name in common.
@@ -120,11 +122,11 @@ class DerivedDataset(Dataset[T_co]):
         return self.view[index]
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index of the view."""
+        """Return the sample at an index of the view."""
         return self.view.draw(index, rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the view gives them."""
+        """Return the columns of samples, where the view gives them."""
         return self.view.columns(indices)
 
 
@@ -259,7 +261,7 @@ class ArrayDataset(Dataset[Sample]):
         return {name: array[row] for name, array in self._arrays.items()}
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays:
-        """The rows at some indices, as new arrays by column."""
+        """Return the rows at some indices, as new arrays by column."""
         rows = as_slice(indices)
         if rows is not None:
             return {name: np.array(array[rows]) for name, array in self._arrays.items()}

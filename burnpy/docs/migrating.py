@@ -67,7 +67,7 @@ def page() -> str:
 
 
 def line(name: str, row: Row) -> str:
-    """A row of a table."""
+    """Return a row of a table."""
     ours = f"`{row.ours}`" if row.ours else NOTHING
     why = row.why or _by_itself(name, row.ours)
     if name.endswith("_"):

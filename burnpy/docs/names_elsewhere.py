@@ -68,7 +68,7 @@ def _is_function(name: str) -> bool:
 
 @cache
 def _by_method() -> dict[str, list[str]]:
-    """The names elsewhere by method: the rows of the table whose code is one call."""
+    """Return the names elsewhere by method: the rows of the table whose code is one call."""
     table: dict[str, list[str]] = {}
     for name, row in rows().items():
         call = _CALL.fullmatch(row.ours)

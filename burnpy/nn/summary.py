@@ -37,7 +37,7 @@ class Displayed(ModuleBase[B]):
         return render(self)
 
     def _repr_html_(self) -> str:
-        """The tree as a notebook shows it: submodules fold."""
+        """Return the tree as a notebook shows it: submodules fold."""
         from burnpy.backend import html
 
         return html.block(_folding(_shown(self), depth=0))
@@ -98,7 +98,7 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
+        """Return the table as a notebook shows it."""
         from burnpy.backend import html
 
         return html.block(html.table(*self._cells(), most=len(self.rows)), html.headline("", self._total()))

@@ -40,7 +40,7 @@ def path_of(path: Any, operation: str) -> str:
 
 
 def shown(value: object) -> str:
-    """The repr of a plain value; the type's name for anything else."""
+    """Return the repr of a plain value; the type's name for anything else."""
     return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else a(type(value).__name__)
 
 

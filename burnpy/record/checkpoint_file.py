@@ -154,7 +154,7 @@ class Decoder:
 
 
 def _optimizer_record() -> Any:
-    """The class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
+    """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
     from burnpy.optim.state import OptimizerRecord
 
     return OptimizerRecord

@@ -326,7 +326,7 @@ def notify(x: Any, method: str) -> None:
 
 @contextmanager
 def watching(watch: Watch) -> Generator[None, None, None]:
-    """A context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
+    """Return a context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
     token = _watch.set(watch)
     watches.append(watch)
     try:

@@ -27,7 +27,7 @@ class Protocols(Conversion[B]):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The tensor as a notebook shows it."""
+        """Return the tensor as a notebook shows it."""
         from burnpy.tensor.printing import html_of
 
         return html_of(self)
@@ -43,7 +43,7 @@ class Protocols(Conversion[B]):
         return applied(self, ufunc, method, inputs, options)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard for this tensor: `burnpy.array_api`, on the tensor's device.
+        """Return the functions of the array API standard for this tensor: `burnpy.array_api`, on the tensor's device.
 
         Raises:
             ArgumentError: there is no such version of the standard.

@@ -84,7 +84,7 @@ class BoolTensor(
         def __bools_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
 
     def to_device(self, device: B2 | type[B2], *, stream: None = None) -> BoolTensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.
@@ -93,7 +93,7 @@ class BoolTensor(
         return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
 
     def inner(self: OnAutodiff[I]) -> BoolTensor[I]:
-        """The tensor on the inner backend, in the same memory.
+        """Return the tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -102,7 +102,7 @@ class BoolTensor(
         return new_tensor(BoolTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> bool:
-        """The only element, as a Python bool.
+        """Return the only element, as a Python bool.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.
@@ -156,7 +156,7 @@ class IntTensor(
         def __ints_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
 
     def to_device(self, device: B2 | type[B2], *, stream: None = None) -> IntTensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.
@@ -165,7 +165,7 @@ class IntTensor(
         return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
 
     def inner(self: OnAutodiff[I]) -> IntTensor[I]:
-        """The tensor on the inner backend, in the same memory.
+        """Return the tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -174,7 +174,7 @@ class IntTensor(
         return new_tensor(IntTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> int:
-        """The only element, as a Python int.
+        """Return the only element, as a Python int.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.
@@ -243,7 +243,7 @@ class Tensor(
         __index__ = refuse_index
 
     def to_device(self, device: B2 | type[B2], *, stream: None = None) -> Tensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.

@@ -55,7 +55,7 @@ class TableDataset(Dataset[Sample]):
         }
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The rows at some indices, where all columns are arrays."""
+        """Return the rows at some indices, where all columns are arrays."""
         return None if self._others else {name: array.take(indices, axis=0) for name, array in self._arrays.items()}
 
     def __repr__(self) -> str:
@@ -222,7 +222,7 @@ class ParquetStream(Stream[Sample]):
                 refuse_unknown(columns, file.schema_arrow.names, "ParquetStream()", path)
 
     def samples(self, epoch: int, state: Any) -> Iterator[tuple[Sample, Any]]:
-        """The rows after a state, each with the state after it; the same in each epoch."""
+        """Yield the rows after a state, each with the state after it; the same in each epoch."""
         first_file, first_group, first_row = state or (0, 0, 0)
         for f in range(first_file, len(self.paths)):
             with _opened(self.paths[f], "ParquetStream()") as file:

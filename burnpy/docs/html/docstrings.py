@@ -61,7 +61,7 @@ def _found(name: str, owner: str) -> str | None:
 
 @cache
 def _public() -> dict[str, None]:
-    """The full names of all that the reference documents, in order."""
+    """Return the full names of all that the reference documents, in order."""
     names = [line.partition("(")[0] for line in public_api.PAGE.read_text(encoding="utf-8").splitlines()]
     return dict.fromkeys(names)
 

@@ -179,6 +179,17 @@ static T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
   return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
 }
 
+static inline int __syncthreads_or(int any) {
+  unsigned thread = host_thread(), threads = blockDim.x * blockDim.y * blockDim.z;
+  host_lanes[thread] = any != 0;
+  __syncthreads();
+  int out = 0;
+  for (unsigned t = 0; t < threads; t++) out |= (int)host_lanes[t];
+  __syncthreads();
+  return out;
+}
+#include "tensor_cores.h"
+
 // Calls a kernel with the arguments of a launch, which are pointers to them.
 template <class... A>
 static void host_call(void (*kernel)(A...), void** p) {
