@@ -41,7 +41,7 @@ test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/train
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/record tests/tensor tests/train
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
