@@ -178,9 +178,13 @@ static T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
   return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
 }
 
-// Calls a kernel with the arguments of a launch, which are pointers to them.
+// Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
 template <class... A>
 static void host_call(void (*kernel)(A...), void** p) {
+  if (!here) {
+    for (std::size_t size : {sizeof(A)...}) *p++ = (void*)size;
+    return;
+  }
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     kernel(*(typename std::remove_const<A>::type*)p[I]...);
   }(std::index_sequence_for<A...>{});
