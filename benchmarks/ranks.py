@@ -42,7 +42,7 @@ def least(measured: dict[str, Callable[[], Any]], group: Group, repeats: int) ->
 
 
 def reduction(group: Group, repeats: int) -> dict[str, float]:
-    """The mean of an MLP's gradients beside MPI's sum of as many bytes, and the memory that it takes."""
+    """Return the mean of an MLP's gradients beside MPI's sum of as many bytes, and the memory that it takes."""
     from mpi4py import MPI
 
     values: dict[str, float] = {}
@@ -70,7 +70,7 @@ def reduction(group: Group, repeats: int) -> dict[str, float]:
 
 
 def mlp(group: Group, repeats: int) -> dict[str, float]:
-    """A training step of the MLP: on one rank, while the other waits; on both; and on both by PyTorch."""
+    """Return a training step of the MLP: on one rank, while the other waits; on both; and on both by PyTorch."""
     task: Any = TASKS["MLP"](np.random.default_rng(0), repeats <= 3)
     from benchmarks.peers.ours import Mlp
 
@@ -123,7 +123,7 @@ def _torch(group: Group, task: Any) -> Callable[[], None] | None:
 
 
 def recovery(group: Group, repeats: int) -> dict[str, float]:
-    """The seconds that a step takes longer in which the last rank is killed, on those that are left."""
+    """Return the seconds that a step takes longer in which the last rank is killed, on those that are left."""
     elastic = Elastic(group)
     grads = GradientsParams(NumPy, {"w": Tensor[NumPy].ones((1000,))}, paths={"w": "w"})
     last, usual = elastic.size - 1, float("inf")

@@ -57,7 +57,7 @@ class Delayed(Alone):
         return self._free
 
     def progress(self, request: float) -> None:
-        """Sums go on without being asked."""
+        """Make sums go on without being asked."""
 
     def wait(self, request: float) -> None:
         """Wait until a sum is complete."""

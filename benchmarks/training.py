@@ -141,7 +141,7 @@ def _work_operations(peer: Peer, effort: Effort, notebook: Notebook, options: Ma
 
 
 def _steps(effort: Effort, model: str) -> int:
-    """The number of measured steps: fewer for the slower models."""
+    """Return the number of measured steps: fewer for the slower models."""
     return effort.steps if model == "MLP" or not effort.seconds else effort.steps // 2
 
 
@@ -213,7 +213,7 @@ def amounts_of(model: str) -> dict[str, Amount]:
 
 
 def _line(figures: Figures, work: str, key: str, factor: float, budget: float | None) -> Line:
-    """A line that compares the peers, each with the malloc settings that its users have."""
+    """Return a line that compares the peers, each with the malloc settings that its users have."""
     ratio = figures.ratio(("burnpy", key), ("torch", key))
     return Line.of(work, figures, dict.fromkeys(COLUMNS, key), factor, ratio, budget)
 
@@ -261,7 +261,7 @@ def _losses(by_model: Mapping[tuple[str, str], Figures], effort: Effort) -> Sect
 
 
 def furthest_apart(figures: Figures, steps: int) -> float | None:
-    """The largest relative difference of two peers' losses over all steps; None if a peer has no losses."""
+    """Return the largest relative difference of two peers' losses over all steps; None if a peer has no losses."""
     turns = zip(figures.turns.get("burnpy", []), figures.turns.get("torch", []), strict=False)
     both = [(a, b) for a, b in turns if a and b]
     differences = [abs(a[f"loss/{step}"] / b[f"loss/{step}"] - 1) for a, b in both for step in range(steps)]

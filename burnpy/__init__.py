@@ -31,6 +31,7 @@ from burnpy.backend.lazy import lazy_attributes, missing
 from burnpy.tensor import BoolTensor, IntTensor, Tensor, broadcast_tensors, cat, maximum, minimum, stack, where
 
 if TYPE_CHECKING:
+    from burnpy import array_api as array_api
     from burnpy import data as data
     from burnpy import distributed as distributed
     from burnpy import distributions as distributions
@@ -170,6 +171,7 @@ _LATER = {
     **{
         f"burnpy.{room}": ()
         for room in (
+            "array_api",
             "data",
             "distributed",
             "distributions",

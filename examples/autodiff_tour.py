@@ -119,12 +119,12 @@ def training() -> None:
 
 @no_grad()
 def silent_sum(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """A function that records nothing, even for tracked tensors."""
+    """Return a function that records nothing, even for tracked tensors."""
     return x + y
 
 
 def validate(x: Tensor[Infer]) -> float:
-    """A function that cannot record: type checkers reject a tracked tensor as its argument."""
+    """Return a function that cannot record: type checkers reject a tracked tensor as its argument."""
     return x.mean().item()
 
 
@@ -198,7 +198,7 @@ def doubled(x: Tensor[B]) -> Tensor[B]:
 
 
 def exponential(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """A function of two vectors."""
+    """Return a function of two vectors."""
     return 2 * x.exp() + 3 * y
 
 
@@ -237,7 +237,7 @@ def vectors_and_jacobians() -> None:
 
 
 def cubes(x: Tensor[B]) -> Tensor[B]:
-    """The sum of x³, a scalar whose Hessian is diagonal with 6 x."""
+    """Return the sum of x³, a scalar whose Hessian is diagonal with 6 x."""
     return (x * x * x).sum()
 
 

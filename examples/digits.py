@@ -52,12 +52,12 @@ class Cnn(Module[B]):
         return self.logits(self.dropout(self.features(x)))
 
     def valid(self: Cnn[Autodiff[I]]) -> Cnn[I]:
-        """The same weights on the inner backend: this line tells type checkers the class of the result."""
+        """Return the same weights on the inner backend: this line tells type checkers the class of the result."""
         return rebound(self)
 
 
 def accuracy(logits: Tensor[B], labels: IntTensor[B]) -> Tensor[B]:
-    """The fraction of a batch that is classified correctly."""
+    """Return the fraction of a batch that is classified correctly."""
     return (logits.argmax(dim=1) == labels).float().mean()
 
 

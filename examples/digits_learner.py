@@ -38,14 +38,14 @@ class Digits(Batch[B]):
 
 
 def train_step(model: Cnn[Train], batch: Digits[Train]) -> Step[Train]:
-    """The loss of a batch with smoothed labels."""
+    """Return the loss of a batch with smoothed labels."""
     logits = model(batch.x)
     loss = burnpy.cross_entropy(logits, batch.y, label_smoothing=0.1)
     return Step(loss, accuracy=Accuracy.of(logits, batch.y))
 
 
 def valid_step(model: Cnn[Infer], batch: Digits[Infer]) -> Step[Infer]:
-    """The loss of a batch on the inner backend, which records no graph."""
+    """Return the loss of a batch on the inner backend, which records no graph."""
     logits = model(batch.x)
     loss = burnpy.cross_entropy(logits, batch.y)
     return Step(loss, accuracy=Accuracy.of(logits, batch.y), confusion=ConfusionMatrix.of(logits, batch.y))

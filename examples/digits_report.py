@@ -23,7 +23,7 @@ SECONDS = 0.3  # that an epoch takes on one core of a CPU; what comes before and
 
 
 def command_line() -> argparse.Namespace:
-    """The options; and on the terminal, before anything that takes long, what is about to happen."""
+    """Return the options; and on the terminal, before anything that takes long, what is about to happen."""
     parser = argparse.ArgumentParser(description="Train a convolutional network on scikit-learn's handwritten digits.")
     parser.add_argument("--backend", choices=["numpy", "cupy"], default="numpy", help="where to compute")
     parser.add_argument("--epochs", type=int, default=20)
@@ -36,7 +36,7 @@ def command_line() -> argparse.Namespace:
 
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The images, (1797, 1, 8, 8) with pixels in 0 … 1, and what they show, (1797,)."""
+    """Return the images, (1797, 1, 8, 8) with pixels in 0 … 1, and what they show, (1797,)."""
     digits: Any = import_module("sklearn.datasets").load_digits()  # which has no types
     return (digits.images[:, None] / 16).astype(np.float32), digits.target.astype(np.int64)
 
@@ -125,7 +125,7 @@ class Report:
 
 
 def bar(console: Console) -> Progress:
-    """The number of the epoch, a bar that takes what room there is, the scores, and the time that is left."""
+    """Return the number of the epoch, a bar that takes what room there is, the scores, and the time that is left."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 

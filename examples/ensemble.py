@@ -54,18 +54,18 @@ def prediction(network: Network[B], prior: Network[B], x: Tensor[B]) -> Tensor[B
 
 
 def loss(network: Network[B], prior: Network[B], x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """The mean squared error of one member."""
+    """Return the mean squared error of one member."""
     return (prediction(network, prior, x) - y).square().mean()
 
 
 def curve(x: Array) -> Array:
-    """The function that is learned."""
+    """Return the function that is learned."""
     values: Array = np.sin(4.0 * x)
     return values
 
 
 def points(rng: np.random.Generator) -> tuple[Array, Array]:
-    """The data: x, (40, 1), on both sides of the gap, and y with noise, (40,)."""
+    """Return the data: x, (40, 1), on both sides of the gap, and y with noise, (40,)."""
     half = POINTS // 2
     x = np.concatenate([rng.uniform(-1.0, GAP[0], half), rng.uniform(GAP[1], 1.0, half)]).astype(np.float32)
     return x[:, None], curve(x) + rng.normal(0.0, NOISE, POINTS).astype(np.float32)

@@ -45,12 +45,12 @@ class Mlp(Module[B]):
         return self.layers(x)
 
     def valid(self: Mlp[Autodiff[I]]) -> Mlp[I]:
-        """The same weights on the inner backend."""
+        """Return the same weights on the inner backend."""
         return rebound(self)
 
 
 def centres(device: B | type[B]) -> Tensor[B]:
-    """The centres of the mixture, (8, 2)."""
+    """Return the centres of the mixture, (8, 2)."""
     angles = Tensor.arange(MODES, device=device) * (2 * math.pi / MODES)
     return RADIUS * burnpy.stack([angles.cos(), angles.sin()], dim=1)
 
@@ -62,15 +62,18 @@ def real_points(count: int, device: B | type[B]) -> Tensor[B]:
 
 
 def discriminator_loss(discriminator: Mlp[B], real: Tensor[B], generated: Tensor[B]) -> Tensor[B]:
-    """The cross entropy of telling real points from generated ones, and the penalty on the slope at the real ones."""
+    """Return the cross entropy of telling real points from generated ones, and the penalty on the slope at the real
+    ones.
+    """
     slope: Tensor[B] = grad(lambda x: discriminator(x).sum())(real)
     entropy = (-discriminator(real)).softplus().mean() + discriminator(generated).softplus().mean()
     return entropy + PENALTY / 2 * slope.square().sum(dim=1).mean()
 
 
 def quality(points: Tensor[B]) -> tuple[int, float]:
-    """The number of the eight that have half of their share of points, or more, within three standard deviations; and
-    the share of all points that lie so near to a centre, which is 98.9 % of real points, and 38 % of any on the circle.
+    """Return the number of the eight that have half of their share of points, or more, within three standard
+    deviations; and the share of all points that lie so near to a centre, which is 98.9 % of real points, and 38 % of
+    any on the circle.
     """
     distances = burnpy.cdist(points, centres(points.device))
     near = distances < 3 * SPREAD

@@ -38,7 +38,7 @@ START = {  # of the parameters: lengths in years, sizes in ppm
 
 
 def kernel(parameters: Mapping[str, Tensor[B]], s: Tensor[B], t: Tensor[B]) -> Tensor[B]:
-    """The covariances of the process at times s, (n,), and t, (m,), without noise: (n, m)."""
+    """Return the covariances of the process at times s, (n,), and t, (m,), without noise: (n, m)."""
     p = {name: value.exp() for name, value in parameters.items()}  # logarithms are stored, as all are positive
     distance = s.unsqueeze(1) - t.unsqueeze(0)
     cycle = -2.0 * ((distance * math.pi).sin() / p["cycle length"]).square()
@@ -52,13 +52,15 @@ def kernel(parameters: Mapping[str, Tensor[B]], s: Tensor[B], t: Tensor[B]) -> T
 
 
 def factor(parameters: Mapping[str, Tensor[B]], t: Tensor[B]) -> Tensor[B]:
-    """The Cholesky factor of the covariance of observations at times t, (n, n)."""
+    """Return the Cholesky factor of the covariance of observations at times t, (n, n)."""
     noise = (2.0 * parameters["noise"]).exp()
     return linalg.cholesky(kernel(parameters, t, t) + noise * Tensor.eye(len(t), dtype="float64", device=t.device))
 
 
 def log_likelihood(parameters: Mapping[str, Tensor[B]], t: Tensor[B], y: Tensor[B]) -> Tensor[B]:
-    """The logarithm of the density of observations y, (n,), at times t, the process itself integrated out; 0-d."""
+    """Return the logarithm of the density of observations y, (n,), at times t, the process itself integrated
+    out; 0-d.
+    """
     process = MultivariateNormal(y.zeros_like(), scale_tril=factor(parameters, t), validate=False)
     return process.log_prob(y)
 
@@ -75,7 +77,7 @@ def predicted(
 
 
 def measurements() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Times in years and CO₂ in ppm, the means of the months that have measurements."""
+    """Return times in years and CO₂ in ppm, the means of the months that have measurements."""
     weeks: Any = import_module("statsmodels.datasets.co2").load().data["co2"].dropna()
     months: Any = weeks.resample("MS").mean().dropna()
     return months.index.year.to_numpy() + (months.index.month.to_numpy() - 0.5) / 12, months.to_numpy()

@@ -41,7 +41,9 @@ PUBLISHED = {  # mean and deviation of the posterior
 
 
 def populations(logs: Tensor[B], times: Sequence[float]) -> Tensor[B]:
-    """The logarithms of hares and lynxes at times, (len(times), 2), for the logarithms of the parameters, (6,)."""
+    """Return the logarithms of hares and lynxes at times, (len(times), 2), for the logarithms of the
+    parameters, (6,).
+    """
     birth, hunting, death, feeding, *_ = logs.exp().unbind()
 
     def change(t: Tensor[B], y: Tensor[B]) -> Tensor[B]:
@@ -52,7 +54,9 @@ def populations(logs: Tensor[B], times: Sequence[float]) -> Tensor[B]:
 
 
 def fitted(observed: Tensor[B], first: Tensor[B]) -> Tensor[B]:
-    """The logarithms of the parameters, (6,), that fit logarithms of both numbers at 0, 1, 2, … years, (years, 2)."""
+    """Return the logarithms of the parameters, (6,), that fit logarithms of both numbers at 0, 1, 2, … years, (years,
+    2).
+    """
     times = [float(year) for year in range(observed.shape[0])]
     return func.least_squares(lambda logs: populations(logs, times) - observed, first, tol=1e-6).x
 

@@ -105,7 +105,7 @@ def r_hat(chains: Array) -> float:
 
 
 def effective_size(chains: Array) -> float:
-    """The number of independent samples that determine the mean as well as (chains, n) correlated ones do."""
+    """Return the number of independent samples that determine the mean as well as (chains, n) correlated ones do."""
     count, n = chains.shape
     centered = chains - chains.mean(axis=1, keepdims=True)
     spectrum = np.abs(np.fft.rfft(centered, 2 * n)) ** 2
@@ -119,7 +119,7 @@ def effective_size(chains: Array) -> float:
 
 
 def exact(x: Array, y: Array) -> tuple[Array, Array]:
-    """The posterior's means and standard deviations of w and λ, by its conjugate form."""
+    """Return the posterior's means and standard deviations of w and λ, by its conjugate form."""
     precision = x.T @ x + np.eye(x.shape[1]) / WIDTH**2
     mean = np.linalg.solve(precision, x.T @ y)
     shape, rate = SHAPE + len(y) / 2, RATE + 0.5 * (y @ y - mean @ precision @ mean)

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def figure(width: float, height: float) -> Any:  # matplotlib is only partly typed
-    """An empty figure of a size in inches."""
+    """Return an empty figure of a size in inches."""
     return Figure(figsize=(width, height), layout="constrained")
 
 

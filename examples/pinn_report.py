@@ -55,7 +55,7 @@ def finite_differences(
 
 
 def relative_error(computed: Array, expected: Array) -> float:
-    """The norm of the difference divided by the norm of the expected solution."""
+    """Return the norm of the difference divided by the norm of the expected solution."""
     return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
 
 

@@ -36,13 +36,15 @@ DELTA = 1e-4
 
 
 def loss(model: Sequential[B], sample: tuple[Tensor[B], IntTensor[B]]) -> Tensor[B]:
-    """The cross entropy of one image, (64,), and its label."""
+    """Return the cross entropy of one image, (64,), and its label."""
     image, label = sample
     return burnpy.cross_entropy(model(image), label)
 
 
 def epsilon(steps: int, rate: float, noise: float, delta: float) -> float:
-    """The ε, for a δ, of steps that each sample members with probability ``rate`` and add noise to a clipped sum."""
+    """Return the ε, for a δ, of steps that each sample members with probability ``rate`` and add noise to a clipped
+    sum.
+    """
     found = math.inf
     for order in range(2, 256):
         terms = [

@@ -90,7 +90,7 @@ class Listener(Module[B]):
         return self.out(x.flatten(1))
 
     def valid(self: Listener[Autodiff[I]]) -> Listener[I]:
-        """The same weights on the inner backend."""
+        """Return the same weights on the inner backend."""
         return rebound(self)
 
 
@@ -108,17 +108,17 @@ class Spectra(Module[B]):
         return self.out(bands - bands.mean(-1, keepdim=True))
 
     def valid(self: Spectra[Autodiff[I]]) -> Spectra[I]:
-        """The same weights on the inner backend."""
+        """Return the same weights on the inner backend."""
         return rebound(self)
 
 
 def train_step(model: Any, batch: Sounds[Train]) -> Step[Train]:
-    """The loss of a batch."""
+    """Return the loss of a batch."""
     return Step(burnpy.cross_entropy(model(batch.x), batch.y))
 
 
 def valid_step(model: Any, batch: Sounds[Infer]) -> Step[Infer]:
-    """The accuracy on the inner backend, which records no graph."""
+    """Return the accuracy on the inner backend, which records no graph."""
     logits = model(batch.x)
     return Step(
         burnpy.cross_entropy(logits, batch.y),

@@ -55,12 +55,12 @@ class Forecaster(Module[B]):
         return x + self.out(output).squeeze(-1), hidden
 
     def valid(self: Forecaster[Autodiff[I]]) -> Forecaster[I]:
-        """The same weights on the inner backend."""
+        """Return the same weights on the inner backend."""
         return rebound(self)
 
 
 def train_step(model: Forecaster[Train], batch: Windows[Train]) -> Step[Train]:
-    """The mean squared error of the forecasts, but for those of the first years, which have little to go by."""
+    """Return the mean squared error of the forecasts, but for those of the first years, which have little to go by."""
     forecasts, _ = model(batch.x[:, :-1])
     return Step((forecasts - batch.x[:, 1:])[:, LAGS:].square().mean())
 
@@ -74,7 +74,9 @@ def autoregression(x: npt.NDArray[np.float64], first: int) -> npt.NDArray[np.flo
 
 
 def continued(model: Forecaster[I], x: Tensor[I], years: int) -> Tensor[I]:
-    """The years that follow on x, (1, years before), each foretold from the forecast of the one before: (years,)."""
+    """Return the years that follow on x, (1, years before), each foretold from the forecast of the one before:
+    (years,).
+    """
     forecasts, hidden = model(x)
     said = [forecasts[:, -1:]]
     while len(said) < years:

@@ -54,7 +54,7 @@ class Vae(Module[B]):
         self.decoder = mlp(LATENT, HIDDEN, HIDDEN, PIXELS)
 
     def encode(self, x: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
-        """The means and the logarithms of the variances of images (n, 64), both (n, 2)."""
+        """Return the means and the logarithms of the variances of images (n, 64), both (n, 2)."""
         mean, log_variance = self.encoder(x).chunk(2, dim=1)
         return mean, log_variance
 
@@ -67,12 +67,12 @@ class Vae(Module[B]):
         return entropy, divergence
 
     def valid(self: Vae[Autodiff[I]]) -> Vae[I]:
-        """The same weights on the inner backend."""
+        """Return the same weights on the inner backend."""
         return rebound(self)
 
 
 def step(model: Vae[B], batch: Images[B]) -> Step[B]:
-    """The mean loss of a batch; it serves training and, on the inner backend, validation."""
+    """Return the mean loss of a batch; it serves training and, on the inner backend, validation."""
     entropy, divergence = model(batch.x)
     return Step((entropy + divergence).mean(), divergence=Mean.of(divergence))
 

@@ -35,6 +35,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fft": (("burnpy.fft",), ("tensor",)),
     "linalg": (("burnpy.linalg",), ("tensor",)),
     "special": (("burnpy.special",), ("tensor",)),
+    "array_api": (("burnpy.array_api",), ("tensor", "fft", "linalg")),
     "metrics": (("burnpy.metrics",), ("tensor",)),
     "batching": (("burnpy.batching",), ("autodiff's core",)),
     "func": (("burnpy.func",), ("autodiff's tools", "batching", "linalg")),
@@ -48,7 +49,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "distributed": (("burnpy.distributed",), ("train",)),
     "package": (
         ("burnpy", "burnpy.__main__", "burnpy.docs", "burnpy.environment", "burnpy.errors", "burnpy.testing"),
-        ("distributed", "distributions", "fft", "interop", "models"),
+        ("array_api", "distributed", "distributions", "fft", "interop", "models"),
     ),
 }
 """Each part's modules, and the parts that it stands on. A module belongs to the part that names it most precisely."""

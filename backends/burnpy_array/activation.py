@@ -35,7 +35,7 @@ class ArrayActivation(ArrayBase):
 
 
 def _phi(b: ArrayBase, x: Any, approximate: bool) -> Any:
-    """The normal distribution function, or its tanh approximation, ½(1 + tanh u) = sigmoid(2u)."""
+    """Return the normal distribution function, or its tanh approximation, ½(1 + tanh u) = sigmoid(2u)."""
     xp = b.xp
     if approximate:
         u = xp.asarray(xp.multiply(x, x))

@@ -65,11 +65,11 @@ class ArrayBase(Backend):
         return dtype.type(y) if dtype.kind == "V" else y  # weak promotion does not support bfloat16
 
     def _erf(self, x: Any) -> Any:
-        """The error function of a float32 or float64 primitive; it is called within a `_call`."""
+        """Return the error function of a float32 or float64 primitive; it is called within a `_call`."""
         raise NotImplementedError
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        """The sum of a float primitive over ``dims``, which is not empty, accumulated in its own dtype."""
+        """Return the sum of a float primitive over ``dims``, which is not empty, accumulated in its own dtype."""
         return x.sum(dims, None, None, keepdim)
 
 

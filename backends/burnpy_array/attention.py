@@ -113,7 +113,7 @@ class Limits:
 
 
 def _blocks(b: ArrayAttention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:
-    """The start and stop of each block of the heads ``begin`` to ``end``, which have ``each`` scores."""
+    """Return the start and stop of each block of the heads ``begin`` to ``end``, which have ``each`` scores."""
     step = max(1, b._scores_bytes // max(1, each * dtype.itemsize))
     return [(start, min(start + step, end)) for start in range(begin, end, step)]
 
@@ -140,7 +140,7 @@ def _forward(b: ArrayAttention, q: Any, k: Any, v: Any, mask: Any, offset: int |
 
 
 def _sums(b: ArrayAttention, weights: Any) -> Any:
-    """The sum of each query's weights, by which they are divided; 1 for a query that attends to nothing."""
+    """Return the sum of each query's weights, by which they are divided; 1 for a query that attends to nothing."""
     sums = b._total(weights, (2,), True)
     return b.xp.where(b.xp.equal(sums, 0), weights.dtype.type(1), sums)
 

@@ -199,16 +199,16 @@ def _by_weight(
 
 
 def _columns_of(counts: Shape, weight_shape: Shape, groups: int) -> int:
-    """The number of elements of the columns of one member of the batch."""
+    """Return the number of elements of the columns of one member of the batch."""
     return math.prod(counts) * math.prod(weight_shape[1:]) * groups
 
 
 def _grouped(channels: int, groups: int) -> Shape:
-    """The shape of the channel dimensions: (channels,), or (groups, channels per group) for several groups."""
+    """Return the shape of the channel dimensions: (channels,), or (groups, channels per group) for several groups."""
     return (channels,) if groups == 1 else (groups, channels // groups)
 
 
 def _matrices(weight: Any, groups: int) -> Any:
-    """The weight as a matrix, or one per group, with one row per output channel."""
+    """Return the weight as a matrix, or one per group, with one row per output channel."""
     o, c, high, wide = weight.shape
     return weight.reshape((*_grouped(o, groups), c * high * wide))

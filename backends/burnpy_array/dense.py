@@ -71,7 +71,9 @@ def _cross_entropy_backward(b: ArrayBase, where: tuple[Any, int], grad: Any, x: 
 
 
 def product(xp: Any, x: Any, y: Any) -> Any:
-    """The matrix product of two arrays of one dtype; 16-bit floats go through float32, which is 200 times faster."""
+    """Return the matrix product of two arrays of one dtype; 16-bit floats go through float32, which is 200 times
+    faster.
+    """
     if x.dtype is not float32 and x.dtype is not float64 and is_half(x.dtype):
         return product(xp, x.astype(float32), y.astype(float32)).astype(x.dtype)
     if y.ndim == 2:

@@ -59,7 +59,7 @@ class ArrayNorms(ArrayBase):
 
 
 def _by_squares(b: ArrayNorms, x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The root of the sum of squares; None where it may have over- or underflowed."""
+    """Return the root of the sum of squares; None where it may have over- or underflowed."""
     xp = b.xp
     wide = x.astype(float32) if is_half(x.dtype) else x
     total = b._sum_of_squares(wide, dims, keepdim)

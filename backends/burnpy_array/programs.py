@@ -32,7 +32,9 @@ def _input(extent: str, dtype: str) -> Input:
 
 
 def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:
-    """The weights before they are divided by their sums, the sums, and the logsumexps; see `burnpy_array.attention`."""
+    """Return the weights before they are divided by their sums, the sums, and the logsumexps; see
+    `burnpy_array.attention`.
+    """
     largest = b.amax(scores, (1,), True)
     shift = b.where(b.isfinite(largest), largest, 0.0)
     weights = b.exp(b.sub(scores, shift))
@@ -41,25 +43,25 @@ def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:
 
 
 def attention_weights_again(b: Any, scores: Any, logsumexp: Any) -> tuple[Any, Any]:
-    """The weights and their sums of scores with known logsumexps."""
+    """Return the weights and their sums of scores with known logsumexps."""
     weights = b.exp(b.sub(scores, logsumexp))
     return weights, _sums(b, weights)
 
 
 def attention_scores_gradient(b: Any, grad: Any, weights: Any, sums: Any) -> Any:
-    """The gradient by the scores of that by the weights."""
+    """Return the gradient by the scores of that by the weights."""
     product = b.mul(grad, weights)
     return b.sub(product, b.mul(weights, b.div(b.sum(product, (1,), True), sums)))
 
 
 def _sums(b: Any, weights: Any) -> Any:
-    """The sums of the weights; 1 for a query that attends to nothing."""
+    """Return the sums of the weights; 1 for a query that attends to nothing."""
     sums = b.sum(weights, (1,), True)
     return b.where(b.ne(sums, 0.0), sums, 1.0)
 
 
 def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
-    """The gradient of the cross entropy but for the targets: grad · softmax(x).
+    """Return the gradient of the cross entropy but for the targets: grad · softmax(x).
 
     The weights are divided by their sum, as the rounding of logsumexp keeps that from being 1.
     """
@@ -68,19 +70,19 @@ def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
 
 
 def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any) -> Any:
-    """The gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), see `cross_entropy_weights`."""
+    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), see `cross_entropy_weights`."""
     columns = b.discrete.arange(0, x.shape[1], 1, int64)
     target = b.where(b.discrete.eq(index, columns), grad, 0.0)
     return b.sub(cross_entropy_weights(b, grad, x, logsumexp), target)
 
 
 def masked_mean_of_rows(b: Any, x: Any, mask: Any) -> Any:
-    """The mean of each row where a mask is true."""
+    """Return the mean of each row where a mask is true."""
     return b.div(b.sum(b.where(mask, x, 0.0), (1,), True), _number_of(b, mask, x.dtype))
 
 
 def masked_mean_of_rows_backward(b: Any, grad: Any, mask: Any) -> Any:
-    """The gradient of `masked_mean_of_rows`."""
+    """Return the gradient of `masked_mean_of_rows`."""
     return b.where(mask, b.div(grad, _number_of(b, mask, grad.dtype)), 0.0)
 
 
@@ -90,32 +92,32 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
 
 
 def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
-    """A running average, see `burnpy.backend.operations.normalization.Normalization.average_update`."""
+    """Return a running average, see `burnpy.backend.operations.normalization.Normalization.average_update`."""
     return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
 
 
 def amax_of_rows(b: Any, x: Any) -> Any:
-    """The largest element of each row, NaN if one is NaN."""
+    """Return the largest element of each row, NaN if one is NaN."""
     return b.amax(x, (1,), True)
 
 
 def amin_of_rows(b: Any, x: Any) -> Any:
-    """The smallest element of each row, NaN if one is NaN."""
+    """Return the smallest element of each row, NaN if one is NaN."""
     return b.neg(b.amax(b.neg(x), (1,), True))
 
 
 def sum_of_squares(b: Any, x: Any) -> Any:
-    """The sum of the squares of each row."""
+    """Return the sum of the squares of each row."""
     return b.sum(b.square(x), (1,), True)
 
 
 def sum_of_numbers(b: Any, x: Any) -> Any:
-    """The sum of the elements of each row that are not NaN."""
+    """Return the sum of the elements of each row that are not NaN."""
     return b.nansum(x, (1,), True)
 
 
 def sums_of_numbers(b: Any, x: Any) -> Any:
-    """The sum of the elements of each column that are not NaN."""
+    """Return the sum of the elements of each column that are not NaN."""
     return b.nansum(x, (0,), True)
 
 
@@ -125,7 +127,7 @@ def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
 
 
 def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
-    """The remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
+    """Return the remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
 
     A quotient below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded
     twice, from float64 to float32, which as of any sum of two float32 numbers is as if it was rounded once.
@@ -138,10 +140,10 @@ def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
 
 
 def slope_of_gamma_quantile(b: Any, x: Any, concentration: Any, log: bool) -> Any:
-    """The operation ``gamma_quantile_slope``, as a program of its own."""
+    """Return the operation ``gamma_quantile_slope``, as a program of its own."""
     return gamma_quantile_slope(b, x, concentration, log)
 
 
 def slope_of_beta_quantile(b: Any, x: Any, alpha: Any, beta: Any) -> Any:
-    """The operation ``beta_quantile_slope``, as a program of its own."""
+    """Return the operation ``beta_quantile_slope``, as a program of its own."""
     return beta_quantile_slope(b, x, alpha, beta)

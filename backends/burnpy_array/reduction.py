@@ -117,7 +117,7 @@ def _variance(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float
 
 
 def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
-    """The standard deviation; if squares may over- or underflow, deviations are scaled by a power of 2 first."""
+    """Return the standard deviation; if squares may over- or underflow, deviations are scaled by a power of 2 first."""
     xp = b.xp
     wide = x if accumulator(x.dtype) is None else x.astype(float32)
     deviation = _center(b, wide, dims)

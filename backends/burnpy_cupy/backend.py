@@ -25,7 +25,8 @@ from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.host_values import HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
-from burnpy_cupy.kernels.attention import ATTENTION, CuPyAttention
+from burnpy_cupy.kernels.attention import CuPyAttention
+from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
 from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach

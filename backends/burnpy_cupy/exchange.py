@@ -44,7 +44,8 @@ class Exported:
         return int(device[0]), int(device[1])
 
     def __dlpack__(self, *, stream: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
-        """A capsule of a copy on the GPU, which the consumer owns, or of the array's own memory, flagged read-only.
+        """Return a capsule of a copy on the GPU, which the consumer owns, or of the array's own memory, flagged
+        read-only.
 
         The consumer's stream waits for the work that is queued on this one.
         """

@@ -259,7 +259,7 @@ def _layout(shape: Shape, strides: Shape, itemsize: int) -> _Layout | None:
 
 
 def batch_stride(shape: list[int], strides: list[int]) -> int | None:
-    """The one stride that steps through the leading dimensions in row-major order; None if there is none."""
+    """Return the one stride that steps through the leading dimensions in row-major order; None if there is none."""
     common = None
     reach = 0
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):

@@ -181,7 +181,7 @@ def _shifted(x: Any) -> Any:
 
 
 def _sums(e: Any) -> Any:
-    """The sum of each row, in a shape that broadcasts against the rows."""
+    """Return the sum of each row, in a shape that broadcasts against the rows."""
     shape = e.shape
     out = e.dot(row(1, shape[-1], e.dtype))
     return out if len(shape) == 1 else out.reshape((shape[0], 1))

@@ -188,7 +188,7 @@ class Windows:
         return part.reshape((count * self.positions, self.length))
 
     def last(self, grad: Any) -> Any:
-        """A block of a gradient as a matrix with one row per window and one column per channel."""
+        """Return a block of a gradient as a matrix with one row per window and one column per channel."""
         return grad.transpose(0, 2, 3, 1).reshape((-1, grad.shape[1]))
 
 
@@ -252,7 +252,7 @@ def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) 
 
 
 def _rows(weight: Any) -> Any:
-    """The weight as a matrix: one row per output channel, with the elements of a window, channels last."""
+    """Return the weight as a matrix: one row per output channel, with the elements of a window, channels last."""
     return weight.transpose(0, 2, 3, 1).reshape((weight.shape[0], -1))
 
 

@@ -118,7 +118,7 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
-    """A context manager in which OpenBLAS uses one thread, if ``wanted`` and if burnpy uses several.
+    """Return a context manager in which OpenBLAS uses one thread, if ``wanted`` and if burnpy uses several.
 
     After a product on several threads, OpenBLAS's threads busy-wait for the next for some 20 ms, each on a processor
     that burnpy's threads need for the work between products: two threads were then slower than one.
@@ -128,7 +128,7 @@ def alone(wanted: bool) -> AbstractContextManager[None]:
 
 @cache
 def _processor() -> Callable[[], int]:
-    """A function that returns the number of the caller's processor, or always -1 if threads cannot be moved."""
+    """Return a function that returns the number of the caller's processor, or always -1 if threads cannot be moved."""
     try:
         if hasattr(os, "sched_setaffinity"):
             return ctypes.CDLL(None).sched_getcpu
@@ -137,7 +137,8 @@ def _processor() -> Callable[[], int]:
     return lambda: -1
 
 
-_python = ctypes.CDLL(None, handle=ctypes.pythonapi._handle)  # calls through CDLL release the interpreter's lock
+# Calls through CDLL release the interpreter's lock. Windows needs a name, though it is not looked up.
+_python = ctypes.CDLL(ctypes.pythonapi._name, handle=ctypes.pythonapi._handle)
 _allocate, _acquire, _release = [
     getattr(_python, f"PyThread_{name}_lock") for name in ("allocate", "acquire", "release")
 ]

@@ -181,7 +181,7 @@ def folded(x: Any, dim: int) -> Any:
 
 
 def order_of(index: Any, size: int) -> Any:
-    """The stable argsort of a 1-d index into ``size`` slices.
+    """Return the stable argsort of a 1-d index into ``size`` slices.
 
     It sorts 16 bits at a time, for which NumPy uses a radix sort, in a tenth of the time of sorting int64.
     """

@@ -23,7 +23,7 @@ class Threads(NamedTuple):
 
 @cache
 def openblas() -> Threads | None:
-    """The thread functions of NumPy's OpenBLAS; None if NumPy uses another library, or they cannot be found."""
+    """Return the thread functions of NumPy's OpenBLAS; None if NumPy uses another library, or they cannot be found."""
     try:
         library = ctypes.PyDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
     except (AttributeError, OSError, TypeError):
@@ -53,7 +53,7 @@ class Blas(NamedTuple):
 
 @cache
 def cblas(name: str, single: bool) -> Blas | None:
-    """A function, such as "gemm", for float32 if ``single``, else for float64; None as for `openblas`."""
+    """Return a function, such as "gemm", for float32 if ``single``, else for float64; None as for `openblas`."""
     if openblas() is None:
         return None
     library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
@@ -67,13 +67,14 @@ def cblas(name: str, single: bool) -> Blas | None:
 
 
 def cblas_gemm(single: bool) -> Blas | None:
-    """The product of matrices for float32 if ``single``, else for float64; None as for `openblas`."""
+    """Return the product of matrices for float32 if ``single``, else for float64; None as for `openblas`."""
     return cblas("gemm", single)
 
 
 @cache
 def gemm(dtype: Any) -> Any:
-    """The function that adds the product of two matrices of float32 or float64 to a third; None as for `openblas`.
+    """Return the function that adds the product of two matrices of float32 or float64 to a third; None as for
+    `openblas`.
 
     It takes the number of rows, of columns and of products to add up for each element; and for the matrices the address
     and the distance of rows, of the second one also whether it is transposed. The interpreter's lock is released.

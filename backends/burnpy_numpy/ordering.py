@@ -66,7 +66,7 @@ _BITS = frozenset({float32, int32, uint32})
 
 
 def _order(x: Any, dim: int, descending: bool) -> Any:
-    """The stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below.
+    """Return the stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below.
 
     No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
     """
@@ -97,7 +97,7 @@ def _keys(x: Any) -> Any:
 
 
 def _beyond(x: Any, k: int, largest: bool) -> Any:
-    """The positions of the k largest or smallest elements along the last dimension, unordered.
+    """Return the positions of the k largest or smallest elements along the last dimension, unordered.
 
     None where ties or NaN leave it open which they are.
     """

@@ -166,7 +166,7 @@ class NumPyPointwise(ArrayBackend):
 
 
 def erf(x: Any, out: Any = None) -> Any:
-    """The error function, of float32 with a relative error below 4e-7, or of float64 to full precision.
+    """Return the error function, of float32 with a relative error below 4e-7, or of float64 to full precision.
 
     It is written to ``out`` if that is given: an array of the shape and dtype of x, which has other memory.
     """
@@ -190,7 +190,7 @@ def _tanh_of_product(x: Any, squared: Any, out: Any) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """The error function in double precision: SciPy's if it is installed, else Python's, element by element."""
+    """Return the error function in double precision: SciPy's if it is installed, else Python's, element by element."""
     try:
         from scipy.special import erf as precise  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:

@@ -118,7 +118,7 @@ class NumPyPooling(ArrayBackend):
 
 
 def _averages(n: int, k: int, dtype: DType) -> Any:
-    """The matrix, (k, n), that maps n numbers to the means of k windows."""
+    """Return the matrix, (k, n), that maps n numbers to the means of k windows."""
     out = np.zeros((k, n), dtype)
     for line, (start, stop) in zip(out, adaptive_windows(n, k), strict=True):
         line[start:stop] = 1 / (stop - start)
@@ -126,7 +126,7 @@ def _averages(n: int, k: int, dtype: DType) -> Any:
 
 
 def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:
-    """The number of elements of the height (n = 0) or width (n = 1) after the last window."""
+    """Return the number of elements of the height (n = 0) or width (n = 1) after the last window."""
     return int(shape[2 + n] - (counts[n] - 1) * stride[n] - dilation[n] * (kernel[n] - 1) - 1)
 
 
@@ -137,7 +137,7 @@ def _blocks(begin: int, end: int, plane: int) -> Iterator[slice]:
 
 
 def _along(offset: int, count: int, step: int) -> slice:
-    """The slice of the elements at ``offset`` in each window."""
+    """Return the slice of the elements at ``offset`` in each window."""
     return slice(offset, offset + (count - 1) * step + 1, step)
 
 
@@ -155,7 +155,9 @@ def _forward(x: Any, counts: Pair, kernel: Pair, stride: Pair, dilation: Pair) -
 
 
 def _largest(parts: list[Any], out: Any = None) -> Any:
-    """The elementwise maximum of several arrays, in ``out`` or in new memory; a single array without ``out`` itself."""
+    """Return the elementwise maximum of several arrays, in ``out`` or in new memory; a single array without ``out``
+    itself.
+    """
     if len(parts) == 1:
         if out is None:
             return parts[0]

@@ -135,7 +135,7 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum of fewer than `_FEW` float32 or float64 elements over ``dims``, with the least overhead."""
+    """Return the sum of fewer than `_FEW` float32 or float64 elements over ``dims``, with the least overhead."""
     shape = x.shape
     if len(shape) == len(dims) == 1:
         if not keepdim:
@@ -153,13 +153,13 @@ def few(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _mean_of_few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The mean of fewer than `_FEW` float32 or float64 elements over ``dims``, at least one."""
+    """Return the mean of fewer than `_FEW` float32 or float64 elements over ``dims``, at least one."""
     out = few(x, dims, keepdim)
     return out / (x.size / out.size)
 
 
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """The sum of a float32 or float64 array over ``dims``."""
+    """Return the sum of a float32 or float64 array over ``dims``."""
     with alone(x.size > _LARGE):
         return _total(x, dims, keepdim)
 
@@ -190,7 +190,8 @@ def _everything(x: Any) -> Any:
 
 
 def row_products(x: Any) -> Any:
-    """The product of each row of a matrix: NumPy multiplies neighbours one after the other, columns beside each other.
+    """Return the product of each row of a matrix: NumPy multiplies neighbours one after the other, columns beside each
+    other.
 
     So the columns `_COLUMNS_APART` apart are multiplied first.
     """

@@ -80,7 +80,7 @@ def _beside(x: Any, dim: int) -> int:
 
 
 def _last_equal(x: Any, f: Any, dim: int) -> Any:
-    """The index of the last element that equals the extreme so far; NaN equals NaN."""
+    """Return the index of the last element that equals the extreme so far; NaN equals NaN."""
     extreme = accumulated(f, x, dim, None)
     equal = np.equal(x, extreme)
     if kind_of(x.dtype) == "float":
@@ -93,7 +93,7 @@ def _last_equal(x: Any, f: Any, dim: int) -> Any:
 
 
 def _running(f: Any, x: Any, dim: int) -> Any:
-    """The cumulative sum or product, accumulated as reductions are."""
+    """Return the cumulative sum or product, accumulated as reductions are."""
     wide = accumulator(x.dtype)
     out = accumulated(f, x, dim, wide)
     return out.astype(x.dtype) if wide is float32 else out

@@ -73,7 +73,7 @@ def _cholesky(x: Any) -> Any:
 
 
 def _factored(x: Any) -> tuple[Any, Any]:
-    """The LU decomposition of the transpose."""
+    """Return the LU decomposition of the transpose."""
     factors, pivots, info = routine("getrf", x)(x.T)
     if info > 0:
         factors[info - 1, info - 1] = 0

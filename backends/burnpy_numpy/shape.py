@@ -73,7 +73,7 @@ def _triangle(shape: Shape, diagonal: int) -> Any:
 
 
 def filled(shape: Shape, value: Scalar, dtype: DType) -> Any:
-    """A version of ``numpy.full`` that takes half its time."""
+    """Return a version of ``numpy.full`` that takes half its time."""
     if not shape:
         return dtype.type(value)
     if value == 0 and copysign(1.0, value) > 0:

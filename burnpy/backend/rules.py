@@ -38,7 +38,7 @@ class PartialGrad:
 
 
 def identity(inner: Any, grad: Float) -> Float:
-    """The vjp of the identity: the gradient, unchanged."""
+    """Return the vjp of the identity: the gradient, unchanged."""
     return grad
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
+from burnpy.tensor.frames import frame_array
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I
@@ -57,13 +58,16 @@ class Batch(Subscriptable, Generic[B]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], *, device: B2 | type[B2]) -> Batch[B2]:
-        """A batch of arrays, which are copied, or tensors on the device.
+        """Return a batch of arrays, which are copied, or tensors on the device.
 
         Raises:
             ShapeError: the columns have different numbers of rows.
             KindError: the class declares other columns.
         """
-        arrays = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
+        arrays: dict[str, Any] = {}
+        for name, x in columns.items():
+            array = np.array(x) if isinstance(x, np.ndarray) else frame_array(x, f"Batch.of() got {name},")
+            arrays[name] = x if array is None else array
         out: Batch[B2] = made(getattr(cls, "__origin__", cls), arrays, device_of(device))
         return out
 
@@ -73,11 +77,11 @@ class Batch(Subscriptable, Generic[B]):
         return self._device
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return self._size
 
     def keys(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return tuple(self._columns)
 
     def __contains__(self, name: object) -> bool:
@@ -118,7 +122,7 @@ class Batch(Subscriptable, Generic[B]):
         return f"this batch has no {name}; {hint}"
 
     def floats(self, name: str) -> Tensor[B]:
-        """A column of floats, typed.
+        """Return a column of floats, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -126,7 +130,7 @@ class Batch(Subscriptable, Generic[B]):
         return self._of_kind(name, "float")  # type: ignore[no-any-return]  # of that class
 
     def ints(self, name: str) -> IntTensor[B]:
-        """A column of ints, typed.
+        """Return a column of ints, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -134,7 +138,7 @@ class Batch(Subscriptable, Generic[B]):
         return self._of_kind(name, "int")  # type: ignore[no-any-return]  # of that class
 
     def bools(self, name: str) -> BoolTensor[B]:
-        """A column of bools, typed.
+        """Return a column of bools, typed.
 
         Raises:
             KindError: it is of another kind.
@@ -148,7 +152,7 @@ class Batch(Subscriptable, Generic[B]):
         return column
 
     def inner(self: Batch[Autodiff[I]]) -> Batch[I]:
-        """The same memory on the inner backend, for validation.
+        """Return the same memory on the inner backend, for validation.
 
         Raises:
             DeviceError: the batch is on a plain backend.
@@ -160,7 +164,7 @@ class Batch(Subscriptable, Generic[B]):
         return out
 
     def to_device(self, device: B2 | type[B2]) -> Batch[B2]:
-        """The batch on another device."""
+        """Return the batch on another device."""
         target: Any = device_of(device)
         columns = {name: x.to_device(target) if _is_tensor(x) else x for name, x in self._columns.items()}
         out: Batch[B2] = _new(type(self), columns, target, self._size)

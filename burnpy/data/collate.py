@@ -154,11 +154,11 @@ class Collator(ABC, Generic[T_co]):
 
     @abstractmethod
     def arrays(self, samples: Samples) -> Any:
-        """The batch as arrays; runs in a worker."""
+        """Return the batch as arrays; runs in a worker."""
 
     @abstractmethod
     def batch(self, arrays: Any) -> T_co:
-        """The batch, from the result of ``arrays``; runs in the thread that takes it."""
+        """Return the batch, from the result of ``arrays``; runs in the thread that takes it."""
 
     @property
     def copies_ahead(self) -> bool:
@@ -197,11 +197,11 @@ class TensorCollator(Collator[Bt]):
         self.mixes = sum(bool(getattr(transform, "mixes", False)) for transform in transforms)
 
     def stack(self, samples: Samples) -> dict[str, Any]:
-        """The columns of the batch before the transforms."""
+        """Return the columns of the batch before the transforms."""
         return stacked(samples.items, samples.indices.tolist()) if samples.columns is None else samples.columns
 
     def arrays(self, samples: Samples) -> Any:
-        """The columns after the transforms, by name."""
+        """Return the columns after the transforms, by name."""
         columns: Mapping[str, Any] = self.stack(samples)
         for transform in self.transforms:
             columns = transform(columns, samples.rng)
@@ -215,7 +215,7 @@ class TensorCollator(Collator[Bt]):
         return dict(columns)
 
     def batch(self, arrays: Any) -> Bt:
-        """The batch, on the device."""
+        """Return the batch, on the device."""
         return made(self.cls, arrays, self.device)  # type: ignore[no-any-return]  # of that class
 
     @property

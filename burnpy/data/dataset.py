@@ -11,6 +11,7 @@ from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeErro
 from burnpy.data.sample_source import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.frames import columns_of, frame_array, is_frame
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -30,18 +31,19 @@ class Dataset(SampleSource[T_co]):
     """
 
     def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
-        """The samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
+        """Return the samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
         return DerivedDataset(Mapped(self, f))
 
     def map_random(self, f: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]:
-        """The samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample alone.
+        """Return the samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample
+        alone.
 
         Outside of a loader the seed and the epoch are 0.
         """
         return DerivedDataset(RandomMapped(self, f))
 
     def concat(self, *others: Dataset[T]) -> Dataset[T_co | T]:
-        """The samples of this dataset, and after them those of others."""
+        """Return the samples of this dataset, and after them those of others."""
         return DerivedDataset(Concatenated((self, *others)))
 
     def __add__(self, other: Dataset[T]) -> Dataset[T_co | T]:
@@ -49,7 +51,7 @@ class Dataset(SampleSource[T_co]):
 
     @explained
     def subset(self, indices: ArrayLike | range) -> Dataset[T_co]:
-        """The samples at some indices, in that order; or where a mask of bools is True.
+        """Return the samples at some indices, in that order; or where a mask of bools is True.
 
         Raises:
             IndexRangeError: an index is out of range.
@@ -78,7 +80,8 @@ class Dataset(SampleSource[T_co]):
         return DerivedDataset(Windows(self, size, step))
 
     def zip(self, *others: Dataset[Any]) -> Dataset[Any]:
-        """The samples of several datasets of one length side by side: mappings merged into one, others as a tuple.
+        """Return the samples of several datasets of one length side by side: mappings merged into one, others as a
+        tuple.
 
         Raises:
             ArgumentError: the lengths differ; or, when a sample is asked for, two mappings have a name in common.
@@ -119,11 +122,11 @@ class DerivedDataset(Dataset[T_co]):
         return self.view[index]
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index of the view."""
+        """Return the sample at an index of the view."""
         return self.view.draw(index, rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the view gives them."""
+        """Return the columns of samples, where the view gives them."""
         return self.view.columns(indices)
 
 
@@ -193,9 +196,11 @@ def refuse_unindexable(source: object, owner: str) -> None:
     Raises:
         CallError: it has not.
     """
-    if hasattr(source, "__len__") and hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, Mapping)):
+    is_indexable = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    if is_indexable and not isinstance(source, (str, bytes, Mapping)) and not is_frame(source):
         return
     hint = "; of a mapping of arrays write ArrayDataset(**columns)" if isinstance(source, Mapping) else ""
+    hint = "; of a frame write ArrayDataset(frame)" if is_frame(source) else hint
     if hasattr(source, "__iter__") and not hasattr(source, "__len__"):
         hint = "; what can only be iterated is for burnpy.data.StreamLoader"
     raise CallError(f"{owner} got {a(type(source).__name__)}, and a dataset has len() and gives sample i as [i]{hint}")
@@ -207,12 +212,16 @@ class ArrayDataset(Dataset[Sample]):
     The arrays are not copied, so that ``np.load(path, mmap_mode="r")`` stays on the disk.
 
     Args:
-        **columns: arrays with the same first dimension, or values that become arrays, such as tensors.
+        frame: a frame of pandas or Polars, whose columns keep their names.
+        **columns: arrays with the same first dimension, or values that become arrays, such as tensors. A series becomes
+            an array, and a frame an array of shape (n, columns), as in ``x=frame[["height", "width"]]``.
 
     Raises:
         ShapeError: the columns have different numbers of rows, or one is 0-d.
-        ArgumentError: there is no column.
-        KindError: a column holds Python objects.
+        ArgumentError: there is no column, or there are two of one name.
+        KindError: a column holds Python objects; or one of a frame, strings or dates.
+        DTypeError: a frame or a series has missing values.
+        CallError: ``frame`` is not a frame, or a lazy one.
 
     >>> data = ArrayDataset(x=np.eye(3), y=np.array([0, 1, 2]))
     >>> len(data), data[2]["x"].tolist(), int(data[2]["y"])
@@ -220,22 +229,28 @@ class ArrayDataset(Dataset[Sample]):
     """
 
     @explained
-    def __init__(self, **columns: Any) -> None:
-        arrays = {name: np.asanyarray(column) for name, column in columns.items()}
+    def __init__(self, frame: Any = None, /, **columns: Any) -> None:
+        owner = "ArrayDataset()"
+        arrays = {} if frame is None else columns_of(frame, owner)
+        for name, column in columns.items():
+            if name in arrays:
+                raise ArgumentError(f"{owner} got {name}, which is also a column of the frame; rename one of them")
+            array = frame_array(column, f"{owner} got {name},")
+            arrays[name] = np.asanyarray(column) if array is None else array
         if not arrays:
-            raise ArgumentError("ArrayDataset() got no column; write ArrayDataset(x=images, y=labels)")
+            raise ArgumentError(f"{owner} got no column; write ArrayDataset(x=images, y=labels)")
         for name, array in arrays.items():
             if array.dtype.kind == "O":
                 raise KindError(
-                    f"ArrayDataset() got {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
+                    f"{owner} got {a(type(columns[name]).__name__)} as {name}, which NumPy reads as an "
                     "array of Python objects; give numbers of one shape, or wrap a list with burnpy.data.from_sequence"
                 )
             if not array.ndim:
-                raise ShapeError(f"ArrayDataset() got a 0-d {name}; a column has a row for each sample")
+                raise ShapeError(f"{owner} got a 0-d {name}; a column has a row for each sample")
         sizes = {name: len(array) for name, array in arrays.items()}
         if len(set(sizes.values())) > 1:
             shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-            raise ShapeError(f"ArrayDataset() got {shown}; every column has one row for each sample")
+            raise ShapeError(f"{owner} got {shown}; every column has one row for each sample")
         self._arrays = arrays
         self._size = next(iter(sizes.values()))
 
@@ -247,7 +262,7 @@ class ArrayDataset(Dataset[Sample]):
         return {name: array[row] for name, array in self._arrays.items()}
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays:
-        """The rows at some indices, as new arrays by column."""
+        """Return the rows at some indices, as new arrays by column."""
         rows = as_slice(indices)
         if rows is not None:
             return {name: np.array(array[rows]) for name, array in self._arrays.items()}

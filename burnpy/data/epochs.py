@@ -243,7 +243,7 @@ class Epoch(Batches[T]):
         self._count = count
 
     def __len__(self) -> int:
-        """The number of batches that are left."""
+        """Return the number of batches that are left."""
         return self._count - self.position
 
     def _arrays(self, result: Any) -> Any:

@@ -178,12 +178,12 @@ class Loader(Generic[T]):
         self._checksum: tuple[str | None] | None = None  # computed when a run is saved
 
     def __len__(self) -> int:
-        """The number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return batches_of(self.sampler.length(len(self.dataset)), self.batch_size, self.drop_last)
 
     @explained
     def epoch(self, epoch: int, *, start: int = 0) -> Epoch[T]:
-        """The batches of an epoch from number ``start`` on, as an iterator.
+        """Return the batches of an epoch from number ``start`` on, as an iterator.
 
         The iterator can be closed, and is when it is dropped, or when an error leaves a ``with`` block; its threads or
         processes then end, and its shared memory is released.
@@ -223,7 +223,7 @@ class Loader(Generic[T]):
         }
 
     def plan(self, epoch: int) -> Plan:
-        """The indices of the samples of all batches of an epoch, before they are shared among ranks.
+        """Return the indices of the samples of all batches of an epoch, before they are shared among ranks.
 
         Raises:
             ArgumentError: there are fewer samples in a batch than ranks that share it.
@@ -270,7 +270,7 @@ class Loader(Generic[T]):
         self._kept.close()
 
     def __iter__(self) -> Iterator[T]:
-        """The batches of epoch 0, for loaders whose epochs are all alike.
+        """Return the batches of epoch 0, for loaders whose epochs are all alike.
 
         Raises:
             CallError: epochs differ, by their order or by `Dataset.map_random`, and one is to be chosen.

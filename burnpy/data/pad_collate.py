@@ -40,7 +40,7 @@ class PaddingCollator(TensorCollator[Bt]):
         self.fills, self.multiple = dict(fills), multiple
 
     def stack(self, samples: Samples) -> dict[str, Any]:
-        """The padded columns, and the lengths and the mask of each column in ``fills``."""
+        """Return the padded columns, and the lengths and the mask of each column in ``fills``."""
         indices: list[int] = samples.indices.tolist()
         if samples.columns is None:
             values = by_name(samples.items, indices)

@@ -89,7 +89,7 @@ class BatchRandom:
         self._calls = 0
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return len(self._samples)
 
     def generators(self) -> Iterator[np.random.Generator]:
@@ -115,7 +115,7 @@ class BatchRandom:
     def normal(
         self, mean: float = 0.0, std: float = 1.0, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """Normally distributed numbers, shape (n, *shape)."""
+        """Return normally distributed numbers, shape (n, *shape)."""
         out = self._filled("standard_normal", shape, dtype)
         out *= std
         out += mean

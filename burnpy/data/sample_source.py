@@ -44,11 +44,13 @@ class SampleSource(ABC, Generic[T_co]):
     def __getitem__(self, index: int) -> T_co: ...
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, for which random maps draw from ``rng``: a generator if `is_random`, else None."""
+        """Return the sample at an index, for which random maps draw from ``rng``: a generator if `is_random`, else
+        None.
+        """
         return self[index]
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The samples at some indices as one new array for each column; None where samples come one by one."""
+        """Return the samples at some indices as one new array for each column; None where samples come one by one."""
         return None
 
 

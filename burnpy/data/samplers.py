@@ -32,14 +32,14 @@ class Sampler(ABC):
 
     @abstractmethod
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The indices of an epoch over a dataset of ``size`` samples, in order, shape (`length`(size),)."""
+        """Return the indices of an epoch over a dataset of ``size`` samples, in order, shape (length(size),)."""
 
     def length(self, size: int) -> int:
-        """The number of samples of an epoch."""
+        """Return the number of samples of an epoch."""
         return size
 
     def plan(self, size: int, batch_size: int, drop_last: bool, rng: np.random.Generator) -> Plan:
-        """The batches of an epoch: as many as ``batches_of(length(size), batch_size, drop_last)``."""
+        """Return the batches of an epoch: as many as ``batches_of(length(size), batch_size, drop_last)``."""
         indices = np.asarray(self.order(size, rng), np.int64)
         return Plan(
             indices, starts_of(len(indices), batch_size, drop_last), _repeats(indices) if self.draws_twice else None
@@ -52,7 +52,7 @@ class InOrder(Sampler):
     is_fixed = True
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The indices from 0."""
+        """Return the indices from 0."""
         return np.arange(size)
 
 
@@ -60,7 +60,7 @@ class Shuffled(Sampler):
     """All samples, each once, in random order."""
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A permutation."""
+        """Return a permutation."""
         return rng.permutation(size)
 
 
@@ -96,13 +96,13 @@ class Weighted(Sampler):
         self.count, self.draws_twice = count, replacement
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Indices drawn by weight."""
+        """Return indices drawn by weight."""
         if size != len(self.probabilities):
             raise ArgumentError(f"Weighted() has {len(self.probabilities)} weights, and the dataset has {size} samples")
         return rng.choice(size, self.count, replace=self.draws_twice, p=self.probabilities)
 
     def length(self, size: int) -> int:
-        """The number of samples that are drawn."""
+        """Return the number of samples that are drawn."""
         return self.count
 
 
@@ -152,7 +152,7 @@ class BucketByLength(Sampler):
         self.pool = pool
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A permutation, before it is sorted within pools."""
+        """Return a permutation, before it is sorted within pools."""
         return rng.permutation(size)
 
     def plan(self, size: int, batch_size: int, drop_last: bool, rng: np.random.Generator) -> Plan:

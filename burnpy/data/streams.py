@@ -43,10 +43,10 @@ class Stream(ABC, Generic[T_co]):
 
     @abstractmethod
     def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
-        """The samples of an epoch that come after a state, None for all; each with the state after it."""
+        """Return the samples of an epoch that come after a state, None for all; each with the state after it."""
 
     def map(self, f: Callable[[T_co], U]) -> Stream[U]:
-        """The samples ``f(sample)``. In a loader f runs in the workers."""
+        """Return the samples ``f(sample)``. In a loader f runs in the workers."""
         return MappedStream(self, f)
 
     def shuffle(self, size: int, *, seed: int) -> Stream[T_co]:
@@ -68,7 +68,7 @@ class MappedStream(Stream[T_co]):
         self.function = function
 
     def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
-        """The samples of the stream, mapped."""
+        """Yield the samples of the stream, mapped."""
         for sample, after in self.inner.samples(epoch, state):
             yield self.function(sample), after
 
@@ -80,7 +80,7 @@ class ShuffledStream(Stream[T_co]):
         self.inner, self.size, self.seed = inner, size, seed
 
     def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
-        """The samples of each block, from the place in the first one that the state says."""
+        """Yield the samples of each block, from the place in the first one that the state says."""
         number, place, start = (0, 0, None) if state is None else state
         source = self.inner.samples(epoch, start)
         while block := list(islice(source, self.size)):
@@ -170,7 +170,7 @@ class StreamLoader(Generic[T]):
         self._kept = Kept()
 
     def epoch(self, epoch: int, *, start: int = 0, state: dict[str, Any] | None = None) -> StreamEpoch[T]:
-        """The batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
+        """Return the batches of an epoch, or those after a state, as an iterator; see `Loader.epoch`.
 
         Args:
             epoch: the number of the epoch, from 0.
@@ -230,7 +230,7 @@ class StreamLoader(Generic[T]):
     @overload
     def shard(self, rank: int, size: int, *, empty: bool) -> StreamLoader[T | None]: ...
     def shard(self, rank: int, size: int, *, empty: bool = False) -> StreamLoader[Any]:
-        """A loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
+        """Return a loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
 
         Raises:
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the

@@ -105,7 +105,7 @@ class View(SampleSource[T_co]):
 
     @abstractmethod
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
 
 
 class Mapped(View[T_co]):
@@ -120,7 +120,7 @@ class Mapped(View[T_co]):
         return len(self.inner)
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         return self.function(self.inner.draw(index, rng))
 
 
@@ -137,7 +137,7 @@ class RandomMapped(View[T_co]):
         return len(self.inner)
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         assert rng is not None  # since this is random
         return self.function(self.inner.draw(index, rng), rng)
 
@@ -154,11 +154,11 @@ class Subset(View[T_co]):
         return len(self.indices)
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         return self.inner.draw(int(self.indices[index]), rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give them."""
+        """Return the columns of samples, where the datasets that this one is made of give them."""
         return self.inner.columns(self.indices[indices])
 
 
@@ -175,13 +175,13 @@ class Concatenated(View[T_co]):
         return int(self.ends[-1])
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         k = int(np.searchsorted(self.ends, index, side="right"))
         part = self.parts[k]
         return part.draw(index - int(self.ends[k]) + len(part), rng)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give alike ones."""
+        """Return the columns of samples, where the datasets that this one is made of give alike ones."""
         if not self.has_columns:
             return None
         owners = np.searchsorted(self.ends, indices, side="right")
@@ -215,12 +215,12 @@ class Zipped(View[Any]):
         return len(self.parts[0])
 
     def draw(self, index: int, rng: np.random.Generator | None) -> Any:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         samples = [part.draw(index, rng) for part in self.parts]
         return _merged(samples) if all(isinstance(sample, Mapping) for sample in samples) else tuple(samples)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give them."""
+        """Return the columns of samples, where the datasets that this one is made of give them."""
         columns_of_parts = []
         for part in self.parts:
             columns = part.columns(indices)
@@ -243,13 +243,13 @@ class Windows(View[Any]):
         return max(0, (len(self.inner) - self.size) // self.step + 1)
 
     def draw(self, index: int, rng: np.random.Generator | None) -> Any:
-        """The sample at an index, from those of the datasets that this one is made of."""
+        """Return the sample at an index, from those of the datasets that this one is made of."""
         rows = range(index * self.step, index * self.step + self.size)
         samples = [self.inner.draw(row, rng) for row in rows]
         return stacked(samples, rows) if isinstance(samples[0], Mapping) else tuple(samples)
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The columns of samples, where the datasets that this one is made of give them."""
+        """Return the columns of samples, where the datasets that this one is made of give them."""
         rows = indices[:, None] * self.step + np.arange(self.size)
         columns: Arrays | None = self.inner.columns(rows.ravel())
         return (

@@ -75,7 +75,7 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
 
 
 def _models_differ(first: int, mine: Mapping[str, str], rank: int, theirs: Mapping[str, str]) -> str:
-    """The message for ranks whose models have different parameters."""
+    """Return the message for ranks whose models have different parameters."""
     end = "; all ranks must hold the same model: model = group.broadcast(model) on all, before the first step"
     here, there = list(mine.values()), list(theirs.values())
     if here == there:
@@ -127,7 +127,7 @@ class Overlap:
             self._wire.progress(self.requests[-1])
 
     def _held(self, bucket: int) -> GradientsParams[Any]:
-        """The gradients of a bucket."""
+        """Return the gradients of a bucket."""
         values, self._ready[bucket] = self._ready[bucket], {}
         return GradientsParams(self.layout.device, values, paths=self.layout.paths)
 

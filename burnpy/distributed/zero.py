@@ -279,5 +279,5 @@ class _Owners:
 
 
 def _nbytes(param: Param[Any]) -> int:
-    """The bytes of a parameter's value."""
+    """Return the bytes of a parameter's value."""
     return int(np.prod(param.shape, dtype=np.int64)) * param.dtype.itemsize

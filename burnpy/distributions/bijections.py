@@ -38,6 +38,19 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
 
+__all__ = [
+    "Affine",
+    "Bijection",
+    "Exp",
+    "Inverse",
+    "LowerCholesky",
+    "Power",
+    "Sigmoid",
+    "Softplus",
+    "StickBreaking",
+    "Tanh",
+]
+
 
 class Bijection(Module[B]):
     """An invertible, differentiable function of tensors.

@@ -171,7 +171,7 @@ def _binomial_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[F
 
 
 def _negative(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
-    """The last of x + total trials is a failure."""
+    """Return the last of x + total trials is a failure."""
     inside = whole(b, x)
     successes = b.where(inside, x, 0.0)
     last = b.log1p(b.div(successes, total))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Distribution(Module[B], Generic[B, V]):
     """A batch of distributions on backend ``B``, whose values are ``V``: `Tensor` or `IntTensor`.
 
-    A distribution is an immutable module. Its parameters are numbers, tensors that broadcast, or `Param`s, which
+    A distribution is an immutable module. Its parameters are numbers, tensors that broadcast, or a `Param`, which
     training changes. Their shapes are ``batch_shape``, then the dimensions of an event if they have such. Samples have
     shape ``(*sample_shape, *batch_shape, *event_shape)``, and `log_prob` broadcasts a value against the batch.
 
@@ -172,7 +172,7 @@ class Distribution(Module[B], Generic[B, V]):
         """Return the distributions with parameters that are learned, at their present values.
 
         A parameter with a constraint is held as the bijection's result of an unconstrained `Param`, so that no update
-        breaks the constraint. Parameters that are `Param`s or `Constrained` stay as they are, and so do counts.
+        breaks the constraint. Parameters that are a `Param` or `Constrained` stay as they are, and so do counts.
 
         >>> from burnpy import Autodiff, Tensor
         >>> from burnpy.backend import NumPy

@@ -123,7 +123,9 @@ def _geometric(p: Geometric[B], q: Geometric[B]) -> Tensor[B]:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial[B], q: Binomial[B]) -> Tensor[B]:
-    """The divergence for equal numbers of trials; inf for more trials of p, NaN for fewer, without a closed form."""
+    """Return the divergence for equal numbers of trials; inf for more trials of p, NaN for fewer, without a closed
+    form.
+    """
     count, other = p.total_count, q.total_count
     return (_bernoulli(p, q) * count).where(count <= other, math.inf).where(count >= other, math.nan)
 
@@ -150,7 +152,7 @@ def _independent(p: Independent[B, Any], q: Independent[B, Any]) -> Tensor[B]:
 
 @register_kl(Transformed, Transformed)
 def _transformed(p: Transformed[B], q: Transformed[B]) -> Tensor[B]:
-    """The divergence of the bases, which a bijection does not change."""
+    """Return the divergence of the bases, which a bijection does not change."""
     same = len(p.bijections) == len(q.bijections) and all(
         f is g or (type(f) is type(g) and not f.params() and vars(f) == vars(g))
         for f, g in zip(p.bijections, q.bijections, strict=True)

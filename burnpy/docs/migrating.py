@@ -1,7 +1,4 @@
-"""The tensor operations in ``MIGRATING.md``, made from the table of PyTorch's names.
-
-``python -m burnpy.docs.migrating`` writes them anew.
-"""
+"""The page ``from_pytorch/tensors.md``, made from the table of PyTorch's names: ``python -m burnpy.docs.migrating``."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ from pathlib import Path
 from burnpy.hints import numpy_names, torch_names
 from burnpy.hints.missing import IN_PLACE, NOTHING, Row, parsed, rows
 
-PAGE = Path(__file__).parents[2] / "MIGRATING.md"
-BEGIN, END = "<!-- made by python -m burnpy.docs.migrating -->", "<!-- up to here -->"
+PAGE = Path(__file__).with_name("from_pytorch") / "tensors.md"
 BY_HAND = ("Autograd",)
-"""Sections that the page has in other places, in more words."""
+"""Sections that another page has in more words."""
 
 PROLOGUE = """\
 import math
@@ -41,6 +37,14 @@ low, high, value, shape = 0.0, 1.0, 0.5, (2, 3)
 """The names that the code in the second column uses, as Python code."""
 
 _HEAD = """\
+# Tensor operations
+
+Made from the tables in `burnpy/hints` by `python -m burnpy.docs.migrating`.
+
+A row for each method of PyTorch's tensors and each of its functions of tensors, with the code to write here, or the
+reason why there is none. `x.add_` stands for the form in place, which never is there: tensors do not change.
+[autograd.md](autograd.md) has the methods that mark tensors and differentiate.
+
 In the code, `x` and `y` are float tensors of shape (2, 3), `v` is a vector, `m` a matrix, `p` holds probabilities, `i`
 and `j` ints, `b` and `c` truth values, `rows` indices:
 
@@ -49,28 +53,21 @@ and `j` ints, `b` and `c` truth values, `rows` indices:
 """
 
 
-def section() -> str:
-    """The text between the marks."""
+def page() -> str:
+    """Return the text of the page."""
     table = rows()
     parts = [_HEAD.format(prologue=PROLOGUE)]
     for title in dict.fromkeys(row.section for row in table.values()):
         if title not in BY_HAND:
             own = {name: row for name, row in table.items() if row.section == title}
-            parts.append(f"### {title}\n\n| PyTorch | burnpy | where it differs |\n| --- | --- | --- |")
+            parts.append(f"## {title}\n\n| PyTorch | burnpy | where it differs |\n| --- | --- | --- |")
             parts += [line(name, row) for name, row in own.items()]
             parts[-1] += "\n"
     return "\n".join(parts)
 
 
-def page(text: str) -> str:
-    """``MIGRATING.md`` with the text between the marks made anew."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    return f"{before}{begin}\n\n{section()}\n{end}{after}"
-
-
 def line(name: str, row: Row) -> str:
-    """A row of a table."""
+    """Return a row of a table."""
     ours = f"`{row.ours}`" if row.ours else NOTHING
     why = row.why or _by_itself(name, row.ours)
     if name.endswith("_"):
@@ -103,4 +100,4 @@ def _sentence(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -32,7 +32,7 @@ _COLUMNS = ("operation", "", "algebra", "gradient", "checked", "what", "PyTorch"
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     table = operations()
     parts = [_HEAD.format(total=len(table), required=sum(op.required for op in table.values()))]
     for family in (*Backend.__bases__, Backend):
@@ -58,7 +58,7 @@ def _row(op: Operation) -> str:
 
 
 def _checked(op: Operation) -> str:
-    """The orders of the derivatives that the conformance suite compares with differences."""
+    """Return the orders of the derivatives that the conformance suite compares with differences."""
     row = ROWS.get(op.name)
     smooth = row is not None and any(row.smooth(example) for example in row.examples.values())
     return "1, 2" if smooth else "–" if op.algebra is Algebra.NONDIFFERENTIABLE else "no"

@@ -11,6 +11,7 @@ parameter of a distribution is a tensor, on its device. Python's types have no w
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from importlib import import_module
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = (
+    "burnpy.array_api",
     "burnpy.autodiff",
     "burnpy.distributions",
     "burnpy.fft",
@@ -47,8 +49,12 @@ def exports_stub(package: str) -> str:
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
-    """Return names as ruff sorts them: constants, classes, functions."""
-    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    """Return names as ruff sorts them: constants, classes, functions; int8 before int16."""
+
+    def key(name: str) -> tuple[bool, bool, str]:
+        return not name.isupper(), not name[0].isupper(), re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
+
+    return sorted(names, key=key)
 
 
 def _import_line(module: str, names: list[str]) -> str:

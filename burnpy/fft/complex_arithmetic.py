@@ -82,7 +82,7 @@ class ComplexArithmetic(ComplexBase[B]):
         return inverse_of(self, self._real, self._imag) * other
 
     def __pow__(self, exponent: Self | Operand[B]) -> Self:
-        """The principal value of the power; a small int is a product.
+        """Return the principal value of the power; a small int is a product.
 
         Source of the convention: 0 to the power 0 is 1, as of real numbers.
         """
@@ -134,7 +134,7 @@ class ComplexArithmetic(ComplexBase[B]):
     __hash__ = object.__hash__
 
     def abs(self) -> Tensor[B]:
-        """The magnitudes √(a² + b²), without overflow; their gradient at 0 is 0.
+        """Return the magnitudes √(a² + b²), without overflow; their gradient at 0 is 0.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -145,28 +145,28 @@ class ComplexArithmetic(ComplexBase[B]):
         return self._real.hypot(self._imag)
 
     def angle(self) -> Tensor[B]:
-        """The angles in radians, from -π to π."""
+        """Return the angles in radians, from -π to π."""
         return self._imag.atan2(self._real)
 
     def conj(self) -> Self:
-        """The complex conjugate, a - bi."""
+        """Return the complex conjugate, a - bi."""
         return self._made(self._real, -self._imag)
 
     def square(self) -> Self:
-        """The elementwise square."""
+        """Return the elementwise square."""
         return self * self
 
     def reciprocal(self) -> Self:
-        """The elementwise inverse 1 / z."""
+        """Return the elementwise inverse 1 / z."""
         return inverse_of(self, self._real, self._imag)
 
     def sgn(self) -> Self:
-        """The numbers of magnitude 1 in the same direction, and 0 for 0."""
+        """Return the numbers of magnitude 1 in the same direction, and 0 for 0."""
         size = self.abs()
         return self / size.masked_fill(size == 0.0, 1.0)
 
     def exp(self) -> Self:
-        """The exponential eᵃ (cos b + i sin b).
+        """Return the exponential eᵃ (cos b + i sin b).
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -178,19 +178,19 @@ class ComplexArithmetic(ComplexBase[B]):
         return self._polar(self._real.exp(), self._imag)
 
     def log(self) -> Self:
-        """The principal logarithm, log |z| + i angle(z)."""
+        """Return the principal logarithm, log |z| + i angle(z)."""
         return self._made(self.abs().log(), self.angle())
 
     def sqrt(self) -> Self:
-        """The principal square root, whose real part is not negative."""
+        """Return the principal square root, whose real part is not negative."""
         return self._polar(self.abs().sqrt(), self.angle() * 0.5)
 
     def sum(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The sum over some dimensions, or over all."""
+        """Return the sum over some dimensions, or over all."""
         return self._each(lambda x: x.sum(dim, keepdim))
 
     def mean(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The mean over some dimensions, or over all."""
+        """Return the mean over some dimensions, or over all."""
         return self._each(lambda x: x.mean(dim, keepdim))
 
     def allclose(self, other: Self, rtol: float = 1e-5, atol: float = 1e-8) -> bool:

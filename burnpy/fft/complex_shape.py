@@ -18,7 +18,7 @@ class ComplexShape(ComplexBase[B]):
     __slots__ = ()
 
     def __getitem__(self, key: Index[B]) -> Self:
-        """The selected elements, by keys as of float tensors."""
+        """Return the selected elements, by keys as of float tensors."""
         return self._each(lambda x: x[key])
 
     def __len__(self) -> int:
@@ -29,11 +29,11 @@ class ComplexShape(ComplexBase[B]):
             yield self._made(real, imag)
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self._real.numel()
 
     def reshape(self, *sizes: int | Sequence[int]) -> Self:
-        """The elements in another shape.
+        """Return the elements in another shape.
 
         >>> from burnpy.backend import NumPy
         >>> from burnpy.fft import ComplexTensor
@@ -43,11 +43,11 @@ class ComplexShape(ComplexBase[B]):
         return self._each(lambda x: x.reshape(*sizes))
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """The dimensions from ``start_dim`` to ``end_dim`` as one."""
+        """Return the dimensions from ``start_dim`` to ``end_dim`` as one."""
         return self._each(lambda x: x.flatten(start_dim, end_dim))
 
     def permute(self, *order: int | Sequence[int]) -> Self:
-        """The dimensions in another order."""
+        """Return the dimensions in another order."""
         return self._each(lambda x: x.permute(*order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
@@ -77,9 +77,9 @@ class ComplexShape(ComplexBase[B]):
         return self._each(lambda x: x.expand(*sizes))
 
     def flip(self, *along: int | Sequence[int]) -> Self:
-        """The order along some dimensions reversed."""
+        """Return the order along some dimensions reversed."""
         return self._each(lambda x: x.flip(*along))
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The elements shifted along ``dims``, those beyond the end put at the beginning."""
+        """Return the elements shifted along ``dims``, those beyond the end put at the beginning."""
         return self._each(lambda x: x.roll(shifts, dims))

@@ -63,7 +63,7 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
 
     @classmethod
     def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """A complex tensor with a copy of complex or real numbers, nested lists of such, or an array.
+        """Return a complex tensor with a copy of complex or real numbers, nested lists of such, or an array.
 
         Args:
             data: the numbers; complex128 arrays have float64 parts, complex64 arrays and lists float32 ones.
@@ -83,15 +83,15 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         return made(ComplexTensor, *[target.wrap(target.backend.from_numpy(part)) for part in parts])
 
     def to_device(self, device: B2 | type[B2]) -> ComplexTensor[B2]:
-        """The tensor on another device."""
+        """Return the tensor on another device."""
         return made(ComplexTensor, self._real.to_device(device), self._imag.to_device(device))
 
     def to_dtype(self, dtype: DTypeLike) -> Self:
-        """The tensor with parts of another float dtype."""
+        """Return the tensor with parts of another float dtype."""
         return self._each(lambda x: x.to_dtype(dtype))
 
     def inner(self: OnAutodiff[I]) -> ComplexTensor[I]:
-        """The tensor on the inner backend, in the same memory.
+        """Return the tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -101,26 +101,28 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         return made(ComplexTensor, z._real.inner(), z._imag.inner())
 
     def require_grad(self) -> Self:
-        """The same numbers in two new tracked parts, such as ``z.real``, whose gradient is ``z.real.grad(grads)``."""
+        """Return the same numbers in two new tracked parts, such as ``z.real``, whose gradient is
+        ``z.real.grad(grads)``.
+        """
         return self._each(lambda x: x.require_grad())
 
     def is_require_grad(self) -> bool:
-        """True if a part is tracked."""
+        """Return True if a part is tracked."""
         return self._real.is_require_grad() or self._imag.is_require_grad()
 
     def detach(self) -> Self:
-        """The same numbers as constants."""
+        """Return the same numbers as constants."""
         return self._each(lambda x: x.detach())
 
     def to_numpy(self) -> NDArray[Any]:
-        """A new NumPy array, complex128 for parts of float64, else complex64."""
+        """Return a new NumPy array, complex128 for parts of float64, else complex64."""
         real, imag = self._real.to_numpy(), self._imag.to_numpy()
         out = np.empty(self.shape, np.complex128 if real.dtype == np.float64 else np.complex64)
         out.real, out.imag = real, imag
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """The array for ``np.asarray(z)``, a copy of the numbers.
+        """Return the array for ``np.asarray(z)``, a copy of the numbers.
 
         Raises:
             ArgumentError: ``copy=False``.
@@ -131,11 +133,11 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         return array if dtype is None else array.astype(dtype)
 
     def tolist(self) -> Any:
-        """The elements as Python's complex numbers, in nested lists."""
+        """Return the elements as Python's complex numbers, in nested lists."""
         return self.to_numpy().tolist()
 
     def item(self) -> complex:
-        """The only element, as a Python number.
+        """Return the only element, as a Python number.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.

@@ -71,7 +71,7 @@ set_rng_state | burnpy.Generator(0).set_state(burnpy.Generator(0).get_state())
 
 # Attributes of a tensor
 shape | x.shape | a tuple
-size | x.shape | a tuple; of one dimension x.shape[dim]
+size | x.shape | a tuple; of one dimension x.shape[dim]; `x.size` is NumPy's, the number of elements
 ndim | x.ndim
 dim | x.ndim
 ndimension | x.ndim

@@ -363,11 +363,10 @@ def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None
 
 def _order(pivots: IntTensor[B]) -> IntTensor[B]:
     """Return the permutation of rows that interchanges make, one after another."""
-    swaps = pivots.to_numpy() - 1
-    flat = swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1])
-    order = np.tile(np.arange(swaps.shape[-1]), (len(flat), 1))
-    each = np.arange(len(flat))
-    for k in range(swaps.shape[-1]):
-        other = flat[:, k]
-        order[each, k], order[each, other] = order[each, other], order[each, k].copy()
-    return IntTensor.from_data(order.reshape(swaps.shape), device=pivots.device)
+    size, swaps = pivots.shape[-1], pivots.int("int64") - 1
+    order = IntTensor.arange(size, device=pivots.device).expand(pivots.shape)
+    for k in range(size):
+        other = swaps[..., k : k + 1]
+        moved = order.scatter(-1, other, order[..., k : k + 1])
+        order = moved.slice_scatter(order.gather(-1, other), -1, k, k + 1)
+    return order

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
+from burnpy.backend.storage import inside, opened
 from burnpy.nn.functional.activation import mish
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.tensor.tensor import Tensor
@@ -95,10 +96,10 @@ class Config:
             RecordError: the file is not JSON, or of another architecture.
             ArgumentError: an option is unknown, or has a value that the model does not honour.
         """
-        path = os.path.join(path_of(folder, "from_pretrained()"), FILE)
+        path = inside(path_of(folder, "from_pretrained()"), FILE)
         try:
-            with open(path, encoding="utf-8") as file:
-                options: Any = json.load(file)
+            with opened(path) as file:
+                options: Any = json.loads(file.read())
         except OSError as error:
             raise RecordNotFoundError(
                 f"from_pretrained() takes a folder that has {FILE}, and cannot read {path_shown(path)}"
@@ -142,7 +143,7 @@ class Config:
         def fill(file: FileIO) -> None:
             file.write(f"{text}\n".encode())
 
-        replace(os.path.join(folder, FILE), fill)
+        replace(inside(folder, FILE), fill)
 
     @property
     def architecture(self) -> str:

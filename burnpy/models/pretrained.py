@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError, RecordError, a, path_shown
+from burnpy.backend.storage import inside, make_folder
 from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.module import Module
 from burnpy.record.atomic_write import path_of
@@ -58,10 +59,10 @@ class Pretrained(Module[B]):
                 f"save_pretrained() got {a(type(self).__name__)} with {others[0]}, which {self._architecture()} does "
                 "not have; merge_lora() adapters first, and write quantized weights by record.save(path, model=model)"
             )
-        os.makedirs(path, exist_ok=True)
+        make_folder(path)
         names = self._file_names()
         renamed = {names.get(name, name): array for name, array in state.items()}
-        write(os.path.join(path, WEIGHTS), renamed, {"format": "pt"})
+        write(inside(path, WEIGHTS), renamed, {"format": "pt"})
         self.config.write(path, self._architecture())
 
     @classmethod

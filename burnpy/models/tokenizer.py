@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
 from burnpy.backend.extras import needed
+from burnpy.backend.storage import inside, is_file, local_copy
 from burnpy.record.atomic_write import path_of
 
 if TYPE_CHECKING:
@@ -48,13 +49,14 @@ class Tokenizer:
             ArgumentError: the tokenizer has tokens that the model does not know.
         """
         engines = needed("tokenizers", "a Tokenizer", "tokenizers", "text")
-        path = os.path.join(path_of(folder, "Tokenizer.from_pretrained()"), FILE)
-        if not os.path.exists(path):
+        path = inside(path_of(folder, "Tokenizer.from_pretrained()"), FILE)
+        if not is_file(path):
             raise RecordNotFoundError(
                 f"Tokenizer.from_pretrained() takes a folder that has {FILE}, not {path_shown(path)}"
             )
         try:
-            engine: Any = engines.Tokenizer.from_file(path)
+            with local_copy(path) as place:
+                engine: Any = engines.Tokenizer.from_file(place)
         except Exception as error:  # the package raises nothing more precise
             raise RecordError(f"{path_shown(path)} describes no tokenizer: {error}") from error
         tokenizer = cls(engine)

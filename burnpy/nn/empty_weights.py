@@ -43,7 +43,7 @@ class Unfilled:
 
 @contextmanager
 def init_empty_weights() -> Generator[None, None, None]:
-    """A context manager in which layers get parameters without values, for a model that is filled from a file.
+    """Return a context manager in which layers get parameters without values, for a model that is filled from a file.
 
     The parameters have shapes and dtypes alone. What a layer does not draw by an initializer, such as a bias of zeros,
     has its value.

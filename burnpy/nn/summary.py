@@ -37,7 +37,7 @@ class Displayed(ModuleBase[B]):
         return render(self)
 
     def _repr_html_(self) -> str:
-        """The tree as a notebook shows it: submodules fold."""
+        """Return the tree as a notebook shows it: submodules fold."""
         from burnpy.backend import html
 
         return html.block(_folding(_shown(self), depth=0))
@@ -98,7 +98,7 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
+        """Return the table as a notebook shows it."""
         from burnpy.backend import html
 
         return html.block(html.table(*self._cells(), most=len(self.rows)), html.headline("", self._total()))
@@ -199,7 +199,8 @@ def _folding(shown: _Shown, depth: int) -> str:
     """Return a part as HTML, in which the parts of its parts are folded."""
     from burnpy.backend import html
 
-    title = f"<b>{escape(shown.name)}</b> {escape(shown.text)}"
+    name = f"<b>{escape(shown.name)}</b> " if shown.name else ""
+    title = name + escape(shown.text)
     if not shown.parts:
         return f"<div>{title}</div>"
     inside = html.indented(*(_folding(part, depth + 1) for part in shown.parts))

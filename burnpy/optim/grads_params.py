@@ -381,7 +381,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         )
 
     def _id(self, key: Param[Any] | str) -> str:
-        """The parameter id of a key: a parameter, an id or a path."""
+        """Return the parameter id of a key: a parameter, an id or a path."""
         if isinstance(key, Param):
             return key.id
         argument: object = key
@@ -421,7 +421,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return f"GradientsParams({', '.join(self.named())}{missing}, device={self._device.name})"
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
-        """The gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and norms."""
+        """Return the gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and
+        norms.
+        """
         from burnpy.tensor.printing import html_of_gradients
 
         return html_of_gradients(self, {path: grad._primitive for path, grad in self.named().items()})

@@ -126,7 +126,7 @@ def placed(value: Any, device: Any, dtype: Any) -> Any:
 
 
 def _mismatch(state: ParamState, slots: Sequence[str]) -> str:
-    """The reason why a state does not fit an optimizer with these slots; empty if it does."""
+    """Return the reason why a state does not fit an optimizer with these slots; empty if it does."""
     step: Any = state.step
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
         return f"has the step {step!r}, which is no count of updates"

@@ -63,7 +63,7 @@ def _unflatten_scaler(children: Sequence[Any], rest: tuple[Any, ...]) -> GradSca
 
 
 def _flatten_ema(ema: Ema[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-    """The number of updates becomes a tensor, so that it is no constant of a plan."""
+    """Return the number of updates becomes a tensor, so that it is no constant of a plan."""
     updates, device = ema.updates, ema.model._own_device()
     if device is not None and not isinstance(updates, IntTensor):
         levels = levels_of(device)

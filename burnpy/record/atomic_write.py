@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.errors import CallError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
+from burnpy.backend.storage import is_url, upload
 
 
 def path_of(path: Any, operation: str) -> str:
@@ -39,7 +40,7 @@ def path_of(path: Any, operation: str) -> str:
 
 
 def shown(value: object) -> str:
-    """The repr of a plain value; the type's name for anything else."""
+    """Return the repr of a plain value; the type's name for anything else."""
     return repr(value) if value is None or isinstance(value, (bool, int, float, bytes)) else a(type(value).__name__)
 
 
@@ -59,7 +60,26 @@ class ignoring_os_errors:  # noqa: N801  # lower case, like contextlib.suppress,
 
 
 def replace(path: str, write: Callable[[FileIO], None]) -> None:
-    """Replace the file at ``path`` atomically with one that ``write`` writes; on failure the old file is unchanged.
+    """Replace a file by one that ``write`` writes: a local file atomically, a URL by one upload of the whole file.
+
+    Raises:
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written: no permission, a full disk. A local old file is unchanged.
+        MissingPackageError: the URL needs a package that is not installed.
+    """
+    if not is_url(path):
+        _replace_local(path, write)
+        return
+    try:
+        upload(path, write)
+    except OSError as error:
+        if isinstance(error, RecordFileError) or raised_by_other_code(error):
+            raise
+        raise RecordFileError(error.errno, f"cannot save {path_shown(path)}: {error.strerror or error}") from error
+
+
+def _replace_local(path: str, write: Callable[[FileIO], None]) -> None:
+    """Replace a local file atomically with one that ``write`` writes; on failure the old file is unchanged.
 
     The new content goes to a temporary file in the same folder, which is synced to disk and renamed. A killed process
     leaves its temporary file behind; the next write to the same path removes it. A symbolic link stays a link, and
@@ -68,10 +88,6 @@ def replace(path: str, write: Callable[[FileIO], None]) -> None:
     An exception, KeyboardInterrupt included, may occur at any point: the temporary name is chosen before the file
     exists, and everything after that is in one ``try`` of one frame. A context manager could not guarantee that: an
     exception between the return of its ``__enter__`` and the start of the ``with`` block is handled by neither.
-
-    Raises:
-        RecordNotFoundError: the folder does not exist.
-        RecordFileError: the file cannot be written: no permission, a full disk. The old file is unchanged.
     """
     target = Path(os.path.realpath(path))
     saved = False

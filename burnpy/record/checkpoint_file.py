@@ -154,7 +154,7 @@ class Decoder:
 
 
 def _optimizer_record() -> Any:
-    """The class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
+    """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
     from burnpy.optim.state import OptimizerRecord
 
     return OptimizerRecord
@@ -196,7 +196,8 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     that other programs can read them; the metadata contains ids, plain values and a SHA-256 of the whole file.
 
     Args:
-        path: the file to write; an existing file is replaced.
+        path: the file to write; an existing file is replaced. Or a URL such as ``s3://bucket/run.safetensors``, to
+            which a temporary file is uploaded; it needs the extra ``burnpy[remote]`` and fsspec's package for it.
         unnamed: rejects positional parts; every part is passed by keyword.
         parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
             `Generator`; tensors, arrays, None, bools, numbers and strings; lists, tuples and dicts of all these.
@@ -242,8 +243,8 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
 def load(path: str | os.PathLike[str]) -> Record:
     """Load a file that `save` wrote; from another program's safetensors file, all its tensors, as the part ``model``.
 
-    Nothing in a file is executed. A damaged file is rejected as a whole. Files of other programs have no checksum; for
-    these ``record.checked`` is False.
+    The path can be a URL, as in `save`. Nothing in a file is executed. A damaged file is rejected as a whole. Files of
+    other programs have no checksum; for these ``record.checked`` is False.
 
     Raises:
         CallError: ``path`` is not a path.

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from math import sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.storage import inside, make_folder, opened
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
@@ -87,9 +87,10 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
     refuse_no_model(model)
     if _layers(model, Lora):
         raise ArgumentError("from_peft() got a model with adapters; merge_lora() it, or give the model without them")
-    place = Path(path_of(folder, "from_peft()"))
-    config, source = _config(place / CONFIG), path_shown(place / WEIGHTS)
-    parts, whole = _parts(read(place / WEIGHTS).tensors), divided(model, None, "from_peft()")[0]
+    place = path_of(folder, "from_peft()")
+    config, weights = _config(inside(place, CONFIG)), inside(place, WEIGHTS)
+    source = path_shown(weights)
+    parts, whole = _parts(read(weights).tensors), divided(model, None, "from_peft()")[0]
     layers, paths = _layers(whole, (Linear, QuantizedLinear)), {id(x): p for p, x in whole.named_modules().items()}
     adapters: dict[str, Any] = {}
     for name, matrices in parts.items():
@@ -127,7 +128,6 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
 
     Raises:
         ArgumentError: the model has no adapters.
-        RecordNotFoundError: the folder above does not exist.
         RecordFileError: a file cannot be written.
         KindError: ``model`` is not a module.
     """
@@ -135,13 +135,8 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
     adapters = _layers(model, Lora)
     if not adapters:
         raise ArgumentError(f"to_peft() found no Lora layer in {type(model).__name__}; make some with add_lora()")
-    place = Path(path_of(folder, "to_peft()"))
-    try:
-        place.mkdir(exist_ok=True)
-    except FileNotFoundError as error:
-        raise RecordNotFoundError(error.errno, f"there is no folder {path_shown(place.parent)}") from error
-    except OSError as error:
-        raise RecordFileError(error.errno, f"cannot make {path_shown(place)}: {error.strerror}") from error
+    place = path_of(folder, "to_peft()")
+    make_folder(place)
     ranks, alphas = ({name: getattr(layer, of) for name, layer in adapters.items()} for of in ("rank", "alpha"))
     rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
     config = {
@@ -161,13 +156,13 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
     for name, layer in adapters.items():
         for own, theirs in ((layer.lora_a, _A), (layer.lora_b, _B)):
             arrays[f"{_PREFIX}{name}.{theirs}"] = np.ascontiguousarray(own.value.to_numpy().T)
-    write(place / WEIGHTS, arrays, {"format": "pt"})
+    write(inside(place, WEIGHTS), arrays, {"format": "pt"})
     text = (json.dumps(config, indent=2) + "\n").encode()
 
     def fill_in(file: FileIO) -> None:
         file.write(text)
 
-    replace(os.fspath(place / CONFIG), fill_in)
+    replace(inside(place, CONFIG), fill_in)
 
 
 def _layers(model: Module[Any], kinds: Any) -> dict[str, Any]:
@@ -208,7 +203,7 @@ def _chosen(name: str, pattern: Mapping[str, float], common: float) -> float:
         ) from error
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: str) -> dict[str, Any]:
     """Read the settings of adapters, with those that are missing.
 
     Raises:
@@ -216,11 +211,12 @@ def _config(path: Path) -> dict[str, Any]:
     """
     source = path_shown(path)
     try:
-        config = json.loads(path.read_bytes())
+        with opened(path) as file:
+            config = json.loads(file.read())
     except ValueError as error:
         raise RecordError(f"{source} is damaged: {error}") from error
     except OSError as error:
-        if raised_by_other_code(error):
+        if isinstance(error, RecordFileError) or raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError):
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error

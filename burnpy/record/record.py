@@ -200,7 +200,7 @@ def _known(model: Module[Any]) -> dict[str, Variable[Any]]:
 
 
 def _value(entry: Any) -> Any:
-    """The tensor or array of an entry of a state: an `Entry`, a pair of id and value, or the value itself."""
+    """Return the tensor or array of an entry of a state: an `Entry`, a pair of id and value, or the value itself."""
     return entry.value if isinstance(entry, Entry) else entry[1] if isinstance(entry, tuple) else entry
 
 
@@ -355,7 +355,7 @@ class Record:
 
 
 def _shown(part: Any) -> str:
-    """A short description of a part."""
+    """Return a short description of a part."""
     if isinstance(part, Mapping) and all(isinstance(entry, Entry) for entry in part.values()):
         size = sum(entry.value.nbytes for entry in part.values())
         return f"{len(part)} tensors, {size} bytes"

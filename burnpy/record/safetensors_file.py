@@ -22,6 +22,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
+from burnpy.backend.storage import local_copy
 from burnpy.record.atomic_write import replace
 from burnpy.tensor.host_data import readonly
 
@@ -309,10 +310,10 @@ def read(path: str | os.PathLike[str], mapped: bool = False) -> Contents:
     """
     source = path_shown(path)
     try:
-        with FileIO(os.fspath(path)) as file:
+        with local_copy(os.fspath(path)) as place, FileIO(place) as file:
             return _read(file, source, mapped)
     except OSError as error:
-        if raised_by_other_code(error):
+        if isinstance(error, RecordFileError) or raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError):
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error

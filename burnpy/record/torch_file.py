@@ -27,6 +27,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.storage import local_copy
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import (
     LARGEST,
@@ -76,7 +77,7 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     name = path_of(path, "read_torch()")
     source = path_shown(name)
     try:
-        with open(name, "rb") as file:
+        with local_copy(name) as place, open(place, "rb") as file:
             start = file.read(len(_LEGACY))
             _refuse_others(start, source)
             file.seek(0)
@@ -171,7 +172,7 @@ class _Reader:
         return np.ndarray(x.shape, dtype, memory, x.offset * dtype.itemsize, strides)
 
     def _memory(self, name: str, x: TorchTensor, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The bytes of a tensor's storage in native byte order, read once for all tensors that share it."""
+        """Return the bytes of a tensor's storage in native byte order, read once for all tensors that share it."""
         key, size = x.storage.key, x.storage.size * (1 if x.storage.dtype == "bytes" else dtype.itemsize)
         width = dtype.itemsize if self.foreign else 1  # the size of the elements whose bytes are swapped
         memory = self.memories.get((key, width))
@@ -189,7 +190,7 @@ class _Reader:
 
 
 def _size(archive: zipfile.ZipFile) -> int:
-    """The size in bytes of an archive's file."""
+    """Return the size in bytes of an archive's file."""
     return os.fstat(archive.fp.fileno()).st_size  # type: ignore[union-attr]  # it is open
 
 
@@ -231,11 +232,11 @@ def _candidates(value: Any) -> str:
 
 
 def _names(value: Any) -> str:
-    """The keys of a dict, or the type's name of any other value."""
+    """Return the keys of a dict, or the type's name of any other value."""
     return _listed(value) or "nothing" if isinstance(value, dict) else a(type(value).__name__)
 
 
 def _listed(names: Collection[Any]) -> str:
-    """The first `_SHOWN` names, and the number of the others."""
+    """Return the first `_SHOWN` names, and the number of the others."""
     first = ", ".join(brief(str(name)) for name in islice(names, _SHOWN))
     return f"{first} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else first

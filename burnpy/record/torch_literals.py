@@ -77,7 +77,7 @@ def _constant(value: Any) -> Instruction:
 
 
 def _fixed(form: Struct) -> Instruction:
-    """An instruction that pushes a number of fixed size."""
+    """Return an instruction that pushes a number of fixed size."""
     unpack, size = form.unpack_from, form.size
 
     def run(machine: Machine, at: int) -> int:
@@ -88,7 +88,7 @@ def _fixed(form: Struct) -> Instruction:
 
 
 def _counted(length: Struct, convert: Callable[[bytes], Any]) -> Instruction:
-    """An instruction that reads a length and that many bytes, and pushes ``convert`` of the bytes."""
+    """Return an instruction that reads a length and that many bytes, and pushes ``convert`` of the bytes."""
     unpack, size = length.unpack_from, length.size
 
     def run(machine: Machine, at: int) -> int:

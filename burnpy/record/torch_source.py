@@ -17,6 +17,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.storage import beside, inside, is_folder, names_in, opened
 from burnpy.record.atomic_write import path_of
 from burnpy.record.checkpoint_file import MARK
 from burnpy.record.safetensors_file import brief, damaged, read
@@ -41,14 +42,14 @@ def state_of(source: TorchSource, key: str | tuple[str | int, ...] | None) -> tu
         hint = "; give it model.state_dict()" if hasattr(untyped, "state_dict") else ""
         raise KindError(f"from_torch() takes a file's path or a state dict, got {a(type(untyped).__name__)}{hint}")
     path = path_of(source, "from_torch()")
-    if os.path.isdir(path):
-        path = os.path.join(path, _weights_in(path))
+    if is_folder(path):
+        path = inside(path, _weights_in(path))
     return (_sharded(path) if path.endswith(INDEX) else _file(path, key)), path_shown(path)
 
 
 def _weights_in(folder: str) -> str:
     """Return the name of the file with the weights, or with their index, in a folder."""
-    names = sorted(os.listdir(folder))
+    names = names_in(folder)
     for name in IN_FOLDERS:
         if name in names:
             return name
@@ -81,10 +82,10 @@ def _sharded(path: str) -> dict[str, Any]:
     """
     source = path_shown(path)
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             index: Any = json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
-        if raised_by_other_code(error):
+        if isinstance(error, RecordFileError) or raised_by_other_code(error):
             raise
         if isinstance(error, FileNotFoundError):
             raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
@@ -96,7 +97,7 @@ def _sharded(path: str) -> dict[str, Any]:
         isinstance(name, str) and os.path.basename(name) == name for name in places.values()
     ):
         raise damaged(source, "it has no weight_map with the file of each tensor")
-    files = {name: _file(os.path.join(os.path.dirname(path), name), None) for name in sorted({*places.values()})}
+    files = {name: _file(beside(path, name), None) for name in sorted({*places.values()})}
     for tensor, name in places.items():
         if tensor not in files[name]:
             raise damaged(source, f"{brief(tensor)} should be in {brief(name)}, and is not")
@@ -106,7 +107,7 @@ def _sharded(path: str) -> dict[str, Any]:
 def _is_safetensors(path: str) -> bool:
     """Return whether a file starts like a safetensors file, whatever its name."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             return file.read(9)[8:] == b"{"
     except OSError as error:  # reported when the file is read
         if raised_by_other_code(error):

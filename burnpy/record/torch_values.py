@@ -226,7 +226,7 @@ def _ordered(limits: Limits, pairs: Any = ()) -> dict[Any, Any]:
 
 
 def _listed(limits: Limits, values: Any = ()) -> Any:
-    """The values of a set as a list: creating a set would hash them, which a hostile file can make slow."""
+    """Return the values of a set as a list: creating a set would hash them, which a hostile file can make slow."""
     if type(values) not in (tuple, list):
         raise TypeError("the values of a set are in a list")
     return values

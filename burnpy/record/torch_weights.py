@@ -153,7 +153,9 @@ def _tied_to_embedding(
 
 
 def _place(value: Any) -> Any:
-    """A key that is equal for two arrays on the same memory, as tied parameters are; None if it is no such array."""
+    """Return a key that is equal for two arrays on the same memory, as tied parameters are; None if it is no such
+    array.
+    """
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype

@@ -51,7 +51,7 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @binary
     def add(self, other: Self | S, *, alpha: S | int = 1) -> Self:
-        """The elementwise sum; also ``x + y``. With ``alpha``, a number, it is ``x + alpha * y``.
+        """Return the elementwise sum; also ``x + y``. With ``alpha``, a number, it is ``x + alpha * y``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -62,61 +62,61 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @binary
     def sub(self, other: Self | S, *, alpha: S | int = 1) -> Self:
-        """The elementwise difference; also ``x - y``. With ``alpha``, a number, it is ``x - alpha * y``."""
+        """Return the elementwise difference; also ``x - y``. With ``alpha``, a number, it is ``x - alpha * y``."""
         ...
 
     @binary
     def mul(self, other: Self | S) -> Self:
-        """The elementwise product; also ``x * y``."""
+        """Return the elementwise product; also ``x * y``."""
         ...
 
     @binary
     def pow(self, exponent: Self | S) -> Self:
-        """The elementwise power; also ``x ** y``. For an int tensor the exponents must not be negative."""
+        """Return the elementwise power; also ``x ** y``. For an int tensor the exponents must not be negative."""
         ...
 
     @binary
     def floor_divide(self, other: Self | S) -> Self:
-        """The elementwise quotient rounded toward minus infinity; also ``x // y``."""
+        """Return the elementwise quotient rounded toward minus infinity; also ``x // y``."""
         ...
 
     @binary
     def remainder(self, other: Self | S) -> Self:
-        """The elementwise remainder, with the sign of the divisor; also ``x % y``."""
+        """Return the elementwise remainder, with the sign of the divisor; also ``x % y``."""
         ...
 
     @binary
     def maximum(self, other: Self | S) -> Self:
-        """The elementwise maximum; NaN where either operand is NaN. The gradient of ties is split evenly."""
+        """Return the elementwise maximum; NaN where either operand is NaN. The gradient of ties is split evenly."""
         ...
 
     @binary
     def minimum(self, other: Self | S) -> Self:
-        """The elementwise minimum; NaN where either operand is NaN. The gradient of ties is split evenly."""
+        """Return the elementwise minimum; NaN where either operand is NaN. The gradient of ties is split evenly."""
         ...
 
     @unary
     def neg(self) -> Self:
-        """The elementwise negative; also ``-x``."""
+        """Return the elementwise negative; also ``-x``."""
         ...
 
     @unary
     def abs(self) -> Self:
-        """The elementwise absolute value; also ``abs(x)``. Its gradient at 0 is 0."""
+        """Return the elementwise absolute value; also ``abs(x)``. Its gradient at 0 is 0."""
         ...
 
     @unary
     def sign(self) -> Self:
-        """The sign of each element: -1, 0 or 1, and NaN for NaN. Its gradient is 0."""
+        """Return the sign of each element: -1, 0 or 1, and NaN for NaN. Its gradient is 0."""
         ...
 
     @unary
     def square(self) -> Self:
-        """The elementwise square, x · x."""
+        """Return the elementwise square, x · x."""
         ...
 
     def clamp(self, min: Self | S | None = None, max: Self | S | None = None) -> Self:
-        """The elements limited to the range from ``min`` to ``max``.
+        """Return the elements limited to the range from ``min`` to ``max``.
 
         The bounds are numbers or tensors that broadcast; one of them may be None. The result is ``max`` where ``max``
         is below ``min``, and NaN where x or a bound is NaN. At a bound the gradient goes to x, beyond it to the bound.
@@ -139,12 +139,12 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @binary
     def clamp_min(self, min: Self | S) -> Self:
-        """The elements limited to at least ``min``: `maximum` with the gradient of `clamp`."""
+        """Return the elements limited to at least ``min``: `maximum` with the gradient of `clamp`."""
         ...
 
     @binary
     def clamp_max(self, max: Self | S) -> Self:
-        """The elements limited to at most ``max``: `minimum` with the gradient of `clamp`."""
+        """Return the elements limited to at most ``max``: `minimum` with the gradient of `clamp`."""
         ...
 
     def _clamped(self, low: Self | S | None, high: Self | S | None) -> Self:
@@ -171,32 +171,32 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
 
     @comparison
     def eq(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where the elements are equal; also ``x == y``."""
+        """Return a `BoolTensor` that is True where the elements are equal; also ``x == y``."""
         ...
 
     @comparison
     def ne(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
+        """Return a `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
         ...
 
     @comparison
     def lt(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is less than y; also ``x < y``."""
+        """Return a `BoolTensor` that is True where x is less than y; also ``x < y``."""
         ...
 
     @comparison
     def le(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is less than or equal to y; also ``x <= y``."""
+        """Return a `BoolTensor` that is True where x is less than or equal to y; also ``x <= y``."""
         ...
 
     @comparison
     def gt(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is greater than y; also ``x > y``."""
+        """Return a `BoolTensor` that is True where x is greater than y; also ``x > y``."""
         ...
 
     @comparison
     def ge(self, other: Self | S) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is greater than or equal to y; also ``x >= y``."""
+        """Return a `BoolTensor` that is True where x is greater than or equal to y; also ``x >= y``."""
         ...
 
     def _add_with(self, other: Self | S, alpha: S) -> Self:
@@ -281,7 +281,7 @@ class MatrixProduct(TensorBase[B]):
 
     @from_template(_product)
     def matmul(self, other: Self) -> Self:
-        """The matrix product; also ``x @ y``.
+        """Return the matrix product; also ``x @ y``.
 
         For shapes (…, n, k) and (…, k, m) the result has shape (…, n, m), and … broadcasts. A vector on the left is
         treated as a row, one on the right as a column, and its dimension is removed from the result: the product of two

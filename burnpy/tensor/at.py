@@ -47,7 +47,7 @@ class AtIndex(Generic[X]):
 
     @explained
     def set(self, value: X | float) -> X:
-        """A copy of x with ``x[key]`` set to ``value``."""
+        """Return a copy of x with ``x[key]`` set to ``value``."""
         self = self._beside(value, "set")
         indexed, b = self._indexed, self._x._backend
         new = self._value("set", value)
@@ -59,7 +59,9 @@ class AtIndex(Generic[X]):
 
     @explained
     def add(self, value: X | float) -> X:
-        """A copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are added."""
+        """Return a copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are
+        added.
+        """
         self._need_numbers("add")
         self = self._beside(value, "add")
         indexed, b = self._indexed, self._x._backend
@@ -71,17 +73,17 @@ class AtIndex(Generic[X]):
 
     @explained
     def mul(self, value: X | float) -> X:
-        """A copy of x with ``x[key]`` multiplied by ``value``."""
+        """Return a copy of x with ``x[key]`` multiplied by ``value``."""
         return self._reduced("mul", "mul", "prod", value)
 
     @explained
     def min(self, value: X | float) -> X:
-        """A copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
+        """Return a copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("min", "minimum", "amin", value)
 
     @explained
     def max(self, value: X | float) -> X:
-        """A copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
+        """Return a copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
         return self._reduced("max", "maximum", "amax", value)
 
     def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> X:

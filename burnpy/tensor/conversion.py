@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, in
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
+    CallError,
     DTypeError,
     NotTrackedError,
     RecordingError,
@@ -31,13 +32,28 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
+class Size(int):
+    """A number of elements, which explains PyTorch's call ``x.size()``."""
+
+    __slots__ = ()
+
+    def __call__(self, dim: builtins.int | None = None) -> NoReturn:
+        """Raise an error that says what to write instead.
+
+        Raises:
+            CallError: always.
+        """
+        asked, ours = ("", "x.shape") if dim is None else (dim, f"x.shape[{dim}]")
+        raise CallError(f"x.size({asked}) was called, but x.size is the number of elements, {self}; write {ours}")
+
+
 class Conversion(TensorBase[B]):
     """Conversions that tensors of all kinds have."""
 
     __slots__ = ()
 
     def float(self, dtype: DTypeLike = float32) -> Tensor[B]:
-        """The values as floats; True becomes 1.
+        """Return the values as floats; True becomes 1.
 
         Raises:
             DTypeError: ``dtype`` is not a float dtype.
@@ -53,7 +69,7 @@ class Conversion(TensorBase[B]):
         return self._float(self._device.to_float(self._primitive, target))
 
     def int(self, dtype: DTypeLike = int64) -> IntTensor[B]:
-        """The values as ints, truncated toward zero; True becomes 1. The results for NaN and inf are arbitrary.
+        """Return the values as ints, truncated toward zero; True becomes 1. The results for NaN and inf are arbitrary.
 
         Raises:
             DTypeError: ``dtype`` is not an int dtype.
@@ -69,7 +85,7 @@ class Conversion(TensorBase[B]):
         return self._int(self._backend.to_int(self._primitive, target))
 
     def bool(self) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where the value is not zero; NaN becomes True.
+        """Return a `BoolTensor` that is True where the value is not zero; NaN becomes True.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -81,7 +97,7 @@ class Conversion(TensorBase[B]):
         return self._bool(self._backend.to_bool(self._primitive))
 
     def to_dtype(self, dtype: DTypeLike) -> Self:
-        """The values in another dtype of the same kind; the tensor itself if it has that dtype already.
+        """Return the values in another dtype of the same kind; the tensor itself if it has that dtype already.
 
         Raises:
             DTypeError: the dtype is unknown or of another kind; ``float``, ``int`` and ``bool`` change the kind.
@@ -109,7 +125,7 @@ class Conversion(TensorBase[B]):
             raise
 
     def to_numpy(self) -> NDArray[Any]:
-        """The values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.
+        """Return the values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.
 
         ``np.array(x)`` returns a writable copy. PyTorch ignores that an array is read-only: do not write to
         ``torch.from_numpy(x.to_numpy())``, which would change x. ``torch.from_dlpack(x)`` is a copy of PyTorch's own.
@@ -124,7 +140,7 @@ class Conversion(TensorBase[B]):
         return readonly(self._backend.to_numpy(self._primitive))
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; for a 0-d tensor, a Python number."""
+        """Return the values as nested lists of Python numbers; for a 0-d tensor, a Python number."""
         if watches:
             notify(self, "tolist()")
         return self._listed()
@@ -136,11 +152,22 @@ class Conversion(TensorBase[B]):
         return array.tolist()
 
     def numel(self) -> builtins.int:
-        """The number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def size(self) -> builtins.int:
+        """The number of elements, as `numel`; PyTorch's ``x.size()`` is ``x.shape``.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].zeros((2, 3)).size
+        6
+        """
+        return Size(self.numel())
+
     def _item(self, operation: str) -> Any:
-        """The only element as a Python number."""
+        """Return the only element as a Python number."""
         if watches:
             notify(self, operation)
         return self._only(operation)
@@ -163,11 +190,11 @@ class FloatConversion(Conversion[B]):
     __slots__ = ()
 
     def half(self) -> Self:
-        """The values in float16."""
+        """Return the values in float16."""
         return self._cast(float16)
 
     def bfloat16(self) -> Self:
-        """The values in bfloat16, which needs the package ``ml_dtypes``.
+        """Return the values in bfloat16, which needs the package ``ml_dtypes``.
 
         Raises:
             DTypeError: the package is missing.
@@ -175,11 +202,11 @@ class FloatConversion(Conversion[B]):
         return self._cast(dtype_of("bfloat16"))
 
     def double(self) -> Self:
-        """The values in float64."""
+        """Return the values in float64."""
         return self._cast(float64)
 
     def item(self) -> float:
-        """The only element, as a Python float.
+        """Return the only element, as a Python float.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.
@@ -192,9 +219,14 @@ class FloatConversion(Conversion[B]):
         return float(self._item("item()"))
 
 
-def moved(x: TensorBase[Any], device: Any) -> Any:
+def moved(x: TensorBase[Any], device: Any, stream: Any = None) -> Any:
     """Implement ``x.to_device(device)``; the result shares memory if both devices have the same innermost backend."""
     target = device_of(device)
+    if stream is not None:
+        raise ArgumentError(
+            f"to_device() got stream={stream!r:.80}; the copy is made on the stream of the block around the call, as "
+            "in with device.stream(stream)"
+        )
     if target is x._device:
         return x
     source, primitive = x._backend, x._primitive
@@ -236,7 +268,9 @@ class Exchange(Conversion[B]):
     __slots__ = ()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """The array for ``np.asarray(x)``: read-only, and on the CPU not a copy; ``np.array(x)`` is a writable copy."""
+        """Return the array for ``np.asarray(x)``: read-only, and on the CPU not a copy; ``np.array(x)`` is a writable
+        copy.
+        """
         array = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
@@ -255,7 +289,7 @@ class Exchange(Conversion[B]):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of a copy that the consumer owns; with ``copy=False``, of the tensor's own memory.
+        """Return a DLPack capsule of a copy that the consumer owns; with ``copy=False``, of the tensor's own memory.
 
         The capsule is on the tensor's device: a copy of a tensor on a GPU is made there, in order with the consumer's
         ``stream``. The capsule of the tensor's own memory is flagged read-only. NumPy respects the flag; PyTorch does
@@ -293,7 +327,7 @@ class Exchange(Conversion[B]):
         return _CPU if exported is None else exported.__dlpack_device__()
 
     def _exported(self) -> Any:
-        """The values as an object that exports them from a GPU; None if they are on the CPU."""
+        """Return the values as an object that exports them from a GPU; None if they are on the CPU."""
         device: Any = self._backend
         primitive = self._primitive
         while device.inner is not None and not device.records:

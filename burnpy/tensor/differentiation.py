@@ -42,11 +42,11 @@ class DiscreteDifferentiation(TensorBase[B]):
     __slots__ = ()
 
     def detach(self) -> Self:
-        """The tensor itself, which is never part of a graph."""
+        """Return the tensor itself, which is never part of a graph."""
         return self
 
     def is_require_grad(self) -> bool:
-        """False: only float tensors are tracked."""
+        """Return False: only float tensors are tracked."""
         return False
 
     def require_grad(self) -> Self:
@@ -70,7 +70,7 @@ class Differentiation(TensorBase[B]):
     __slots__ = ()
 
     def require_grad(self) -> Self:
-        """A leaf with the same values: operations on it are recorded, on every level of its device.
+        """Return a leaf with the same values: operations on it are recorded, on every level of its device.
 
         The tensor itself does not change. On a plain backend, and for a tensor that is a leaf already, it is returned.
 
@@ -86,19 +86,19 @@ class Differentiation(TensorBase[B]):
         return self._like(self._backend.require_grad(self._primitive))
 
     def is_require_grad(self) -> bool:
-        """True if operations on the tensor are recorded, on any level."""
+        """Return True if operations on the tensor are recorded, on any level."""
         return bool(self._backend.is_require_grad(self._primitive))
 
     def set_require_grad(self, require_grad: bool) -> Self:
-        """The result of `require_grad` if the flag is True, else of `detach`."""
+        """Return the result of `require_grad` if the flag is True, else of `detach`."""
         return self.require_grad() if require_grad else self.detach()
 
     def detach(self) -> Self:
-        """The same values, detached from the graph on every level; the result shares memory."""
+        """Return the same values, detached from the graph on every level; the result shares memory."""
         return self._like(self._backend.detach(self._primitive))
 
     def retain_grad(self) -> Self:
-        """The same tensor, with its gradient included in `Gradients` though it is not a leaf.
+        """Return the same tensor, with its gradient included in `Gradients` though it is not a leaf.
 
         Compute with the tensor returned: operations on the original are not affected.
 
@@ -110,7 +110,7 @@ class Differentiation(TensorBase[B]):
     def register_hook(
         self: ThisOnAutodiff[I, T], hook: Callable[[Tensor[I]], Tensor[I] | None]
     ) -> tuple[T, HookHandle]:
-        """The same tensor with a hook on its gradient, and a handle that removes the hook.
+        """Return the same tensor with a hook on its gradient, and a handle that removes the hook.
 
         Compute with the tensor returned: gradients through the original do not call the hook. The hook is called once
         per backward pass, with the complete gradient of the tensor returned, and may return a replacement. Hooks are
@@ -141,7 +141,7 @@ class Differentiation(TensorBase[B]):
         before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
         after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
     ) -> tuple[T, HookHandle]:
-        """The same tensor with hooks before and after the vjp of the operation that created it, and a handle.
+        """Return the same tensor with hooks before and after the vjp of the operation that created it, and a handle.
 
         The handle removes the hooks. Compute with the tensor returned: gradients through the original do not call them.
 
@@ -186,7 +186,7 @@ class Differentiation(TensorBase[B]):
         return grad_fn_of(self)
 
     def inner(self: OnAutodiff[I]) -> Tensor[I]:
-        """The same values on the inner backend, where nothing is recorded; the result shares memory.
+        """Return the same values on the inner backend, where nothing is recorded; the result shares memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -210,7 +210,7 @@ class Differentiation(TensorBase[B]):
         on_ready: Callable[[Tensor[Any], Tensor[I]], None] | None = None,
         **removed: Never,
     ) -> Gradients[I]:
-        """The gradients of this tensor with respect to the leaves that it was computed from.
+        """Return the gradients of this tensor with respect to the leaves that it was computed from.
 
         No tensor is changed. The graph is freed during the pass, so that a second pass through it is an error.
 
@@ -254,17 +254,20 @@ class Differentiation(TensorBase[B]):
     if TYPE_CHECKING:
 
         def grad(self: OnAutodiff[I], grads: Gradients[I]) -> Tensor[I] | None:
-            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it."""
+            """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
+            it.
+            """
             ...
 
         def grad_remove(self: OnAutodiff[I], grads: Gradients[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
-            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            """Return the gradient of this leaf, or None, and a new `Gradients` without it."""
             ...
 
     else:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
 
         def grad(self, grads=None):
-            """The gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach it.
+            """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
+            it.
 
             Raises:
                 NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
@@ -273,7 +276,7 @@ class Differentiation(TensorBase[B]):
             return _gradients("grad", self, grads).get(self)
 
         def grad_remove(self, grads=None):
-            """The gradient of this leaf, or None, and a new `Gradients` without it."""
+            """Return the gradient of this leaf, or None, and a new `Gradients` without it."""
             return _gradients("grad_remove", self, grads).remove(self)
 
 

@@ -21,7 +21,7 @@ __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
 
 @explained
 def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
-    """The distance of each row of x1 to each row of x2, in the p-norm.
+    """Return the distance of each row of x1 to each row of x2, in the p-norm.
 
     It is computed from the differences, which are exact for rows that are close, and take the memory of (…, n, m, k).
 
@@ -82,7 +82,7 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
 def pairwise_distance(
     x1: Tensor[B], x2: Tensor[B], p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor[B]:
-    """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast, and p may be negative.
+    """Return the p-norm of x1 - x2 + eps over the last dimension; shapes broadcast, and p may be negative.
 
     Raises:
         ShapeError: the shapes do not broadcast, both are 0-d, or p is negative and there are no elements.
@@ -104,7 +104,7 @@ def pairwise_distance(
 
 @explained
 def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1e-8) -> Tensor[B]:
-    """The cosine of the angle of vectors along ``dim``: their product over both norms, which are eps at least.
+    """Return the cosine of the angle of vectors along ``dim``: their product over both norms, which are eps at least.
 
     Args:
         x1: any shape.

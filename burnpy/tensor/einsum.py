@@ -54,7 +54,7 @@ def einsum(equation: str, *operands: Tensor[B]) -> Tensor[B]: ...
 def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
 @explained
 def einsum(equation: str, *operands: Any) -> Any:
-    """The sum of products of elements that an equation describes, in Einstein's notation.
+    """Return the sum of products of elements that an equation describes, in Einstein's notation.
 
     A letter names a dimension; a letter in several operands, or twice in one, is one index of them all. Letters that
     the result lacks are summed over. Without ``->`` the result has the letters that occur once, in alphabetical order,
@@ -103,7 +103,7 @@ def tensordot(x: Tensor[B], y: Tensor[B], dims: int | Sequence[Sequence[int]] = 
 def tensordot(x: IntTensor[B], y: IntTensor[B], dims: int | Sequence[Sequence[int]] = 2) -> IntTensor[B]: ...
 @explained
 def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
-    """The contraction of dimensions of x with dimensions of y, in pairs.
+    """Return the contraction of dimensions of x with dimensions of y, in pairs.
 
     Args:
         x: a tensor of floats or ints.
@@ -308,7 +308,7 @@ def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
 
 @explained
 def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
-    """The product of matrices, in the order of the fewest multiplications; `linalg.multi_dot` takes vectors too.
+    """Return the product of matrices, in the order of the fewest multiplications; `linalg.multi_dot` takes vectors too.
 
     Raises:
         ArgumentError: there are none.

@@ -37,7 +37,7 @@ class Factories(TensorBase[B]):
     def from_data(
         cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: Any = None
     ) -> Any:
-        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+        """Return a tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
 
         The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
         otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
@@ -61,7 +61,7 @@ class Factories(TensorBase[B]):
 
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """A tensor of the given shape filled with 0, or False.
+        """Return a tensor of the given shape filled with 0, or False.
 
         >>> from burnpy import BoolTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -72,12 +72,12 @@ class Factories(TensorBase[B]):
 
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """A tensor of the given shape filled with 1, or True."""
+        """Return a tensor of the given shape filled with 1, or True."""
         return creation.full(cls, shape, True, dtype, device, "ones")
 
     @classmethod
     def full(cls, shape: Size, value: Number, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """A tensor of the given shape filled with ``value``.
+        """Return a tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -87,7 +87,7 @@ class Factories(TensorBase[B]):
 
     @classmethod
     def from_dlpack(cls, source: Any, *, device: Any = None) -> Any:
-        """A tensor with a copy of another library's array, which supports DLPack.
+        """Return a tensor with a copy of another library's array, which supports DLPack.
 
         An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
@@ -103,7 +103,7 @@ class Factories(TensorBase[B]):
 
     @classmethod
     def from_inner(cls, x: OnInner, *, device: Any = None) -> Any:
-        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+        """Return the values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
             x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
@@ -129,7 +129,7 @@ class NumberFactories(Factories[B]):
 
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
-        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+        """Return a matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
         return creation.eye(cls, rows, columns, dtype, device)
 
     @classmethod
@@ -142,7 +142,7 @@ class NumberFactories(Factories[B]):
         dtype: DTypeLike | None = None,
         device: Any = None,
     ) -> Any:
-        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
+        """Return a 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
 
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
@@ -164,7 +164,7 @@ class TensorFactories(NumberFactories[B], RandomFactories[B]):
     def linspace(
         cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: Any = None
     ) -> Any:
-        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+        """Return a 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
         return creation.linspace(cls, start, end, steps, dtype, device)
 
 
@@ -200,7 +200,7 @@ class IntTensorFactories(NumberFactories[B]):
     def permutation(
         cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None
     ) -> Any:
-        """A random permutation of 0 … n - 1, as a 1-d tensor.
+        """Return a random permutation of 0 … n - 1, as a 1-d tensor.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy

@@ -18,7 +18,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
-        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+        """Return a tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
 
         The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
         otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
@@ -46,7 +46,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 0, or False.
+        """Return a tensor of the given shape filled with 0, or False.
 
         >>> from burnpy import BoolTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -59,14 +59,14 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 1, or True."""
+        """Return a tensor of the given shape filled with 1, or True."""
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> Tensor[B2]: ...
     @overload
     @classmethod
     def full(cls, shape: Size, value: float, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with ``value``.
+        """Return a tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -80,7 +80,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack.
+        """Return a tensor with a copy of another library's array, which supports DLPack.
 
         An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
@@ -98,7 +98,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_inner(cls, x: Tensor[I]) -> Tensor[Autodiff[I]]:
-        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+        """Return the values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
             x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
@@ -120,7 +120,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+        """Return a matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
     @overload
     @classmethod
     def eye(
@@ -129,7 +129,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def arange(cls, start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None) -> Self:
-        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
+        """Return a 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
 
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
@@ -584,7 +584,7 @@ class TensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def linspace(cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None) -> Self:
-        """A 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+        """Return a 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
     @overload
     @classmethod
     def linspace(
@@ -597,7 +597,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
-        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+        """Return a tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
 
         The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
         otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
@@ -625,7 +625,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 0, or False.
+        """Return a tensor of the given shape filled with 0, or False.
 
         >>> from burnpy import BoolTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -638,14 +638,14 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 1, or True."""
+        """Return a tensor of the given shape filled with 1, or True."""
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> IntTensor[B2]: ...
     @overload
     @classmethod
     def full(cls, shape: Size, value: int, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with ``value``.
+        """Return a tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -659,7 +659,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack.
+        """Return a tensor with a copy of another library's array, which supports DLPack.
 
         An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
@@ -677,7 +677,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_inner(cls, x: IntTensor[I]) -> IntTensor[Autodiff[I]]:
-        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+        """Return the values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
             x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,
@@ -699,7 +699,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """A matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+        """Return a matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
     @overload
     @classmethod
     def eye(
@@ -708,7 +708,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def arange(cls, start: int, end: int | None = None, step: int = 1, *, dtype: DTypeLike | None = None) -> Self:
-        """A 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
+        """Return a 1-d tensor of start, start + step, …, excluding ``end``; with one argument, from 0 to that number.
 
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
@@ -751,7 +751,7 @@ class IntTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self:
-        """A random permutation of 0 … n - 1, as a 1-d tensor.
+        """Return a random permutation of 0 … n - 1, as a 1-d tensor.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -770,7 +770,7 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self:
-        """A tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
+        """Return a tensor with a copy of ``data``: numbers, nested lists of numbers, an array or another tensor.
 
         The numbers are of the kind: a `Tensor` takes floats and ints, which become float32 unless ``dtype`` says
         otherwise, an `IntTensor` ints, which become int64, and a `BoolTensor` bools. An array keeps its dtype, which
@@ -798,7 +798,7 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 0, or False.
+        """Return a tensor of the given shape filled with 0, or False.
 
         >>> from burnpy import BoolTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -811,14 +811,14 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with 1, or True."""
+        """Return a tensor of the given shape filled with 1, or True."""
     @overload
     @classmethod
     def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> BoolTensor[B2]: ...
     @overload
     @classmethod
     def full(cls, shape: Size, value: bool, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of the given shape filled with ``value``.
+        """Return a tensor of the given shape filled with ``value``.
 
         Raises:
             ShapeError: a size is negative.
@@ -832,7 +832,7 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_dlpack(cls, source: Any) -> Self:
-        """A tensor with a copy of another library's array, which supports DLPack.
+        """Return a tensor with a copy of another library's array, which supports DLPack.
 
         An array on a GPU becomes a tensor on `CuPy`, and is copied there, in order with the streams of both.
 
@@ -850,7 +850,7 @@ class BoolTensorFactories(TensorBase[B]):
     @overload
     @classmethod
     def from_inner(cls, x: BoolTensor[I]) -> BoolTensor[Autodiff[I]]:
-        """The values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
+        """Return the values of ``x`` on an ``Autodiff`` device around its own, untracked and in the same memory.
 
         Args:
             x: a tensor on the inner backend of the class's backend or of ``device``; without either, on any backend,

@@ -53,7 +53,7 @@ class Generator:
         self._numpy = np.random.Generator(np.random.PCG64(_checked_seed(seed, "Generator()")))
 
     def spawn(self, n: int) -> list[Generator]:
-        """A list of ``n`` new generators, independent of this one and of each other, for threads or processes.
+        """Return a list of ``n`` new generators, independent of this one and of each other, for threads or processes.
 
         Raises:
             ArgumentError: ``n`` is negative.
@@ -66,7 +66,7 @@ class Generator:
         return [_from_numpy(child) for child in self._numpy.spawn(n)]
 
     def get_state(self) -> dict[str, Any]:
-        """The state as a dict of plain values, which can be pickled or written as JSON."""
+        """Return the state as a dict of plain values, which can be pickled or written as JSON."""
         bits = self._numpy.bit_generator
         seeds: Any = bits.seed_seq
         entropy = seeds.entropy
@@ -188,7 +188,7 @@ def manual_seed(seed: int) -> None:
 
 
 def default_generator(device: B | type[B]) -> Generator:
-    """The generator that the calling thread uses for a device when none is passed.
+    """Return the generator that the calling thread uses for a device when none is passed.
 
     `Autodiff[NumPy]` and `NumPy` share one, because the numbers are drawn on the same device.
 
@@ -274,7 +274,7 @@ def completed(before: States) -> States:
 
 @contextmanager
 def replayed(at: States) -> containers.Generator[None, None, None]:
-    """A context manager in whose block this thread's default generators start from the states ``at``.
+    """Return a context manager in whose block this thread's default generators start from the states ``at``.
 
     Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
     """

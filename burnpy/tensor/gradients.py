@@ -53,9 +53,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     def __init__(
         self, device: Autodiff[I], values: Mapping[Leaf, Float], updates: Mapping[str, Float] | None = None
     ) -> None:
-        """Called by backward passes. ``values`` maps leaves, ``updates`` maps ids of buffers, to inner primitives.
+        """Create the gradients, as backward passes do.
 
-        Entries of ``values`` whose leaf belongs to a buffer are moved to the updates.
+        ``values`` maps leaves, ``updates`` maps ids of buffers, to inner primitives. Entries of ``values``
+        whose leaf belongs to a buffer are moved to the updates.
         """
         own_values = dict(values)
         own_updates = dict(updates) if updates else {}
@@ -154,7 +155,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return f"Gradients({leaves} of shapes [{shapes}], device={self._device.inner.name})"
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
-        """The gradients as a notebook shows them: a table of their shapes, dtypes and norms."""
+        """Return the gradients as a notebook shows them: a table of their shapes, dtypes and norms."""
         from burnpy.tensor.printing import html_of_gradients
 
         return html_of_gradients(self, {f"leaf {k}": value for k, value in enumerate(self.primitives())})

@@ -63,6 +63,12 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             f"{_OWNER[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
             "fill them first, as with array.filled(0)"
         )
+    if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
+        from burnpy.tensor.frames import frame_array  # rare, and imports stay cheap
+
+        table = frame_array(data, f"{_OWNER[kind]}.from_data() got")
+        if table is not None:
+            data = first = table
     try:
         array = np.asarray(data)
     except BurnpyError:
@@ -326,7 +332,7 @@ def notify(x: Any, method: str) -> None:
 
 @contextmanager
 def watching(watch: Watch) -> Generator[None, None, None]:
-    """A context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
+    """Return a context manager that calls ``watch`` for every value that is read out of a tensor in its block."""
     token = _watch.set(watch)
     watches.append(watch)
     try:

@@ -23,7 +23,7 @@ class Indexing(TensorBase[B]):
 
     @owned
     def __getitem__(self, key: Index[B]) -> Self:
-        """The selected elements.
+        """Return the selected elements.
 
         Ints, slices, None and ``...`` mean the same as for a NumPy array. An `IntTensor`, or a list of ints, selects
         slices along its dimension, in any order and number; a `BoolTensor`, or a list of bools, those where it is True.

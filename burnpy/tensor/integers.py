@@ -28,7 +28,7 @@ class Logic(TensorBase[B], Generic[B, S]):
 
     @binary
     def bitwise_and(self, other: Self | S) -> Self:
-        """The bitwise AND, for bools the logical AND; also ``x & y``.
+        """Return the bitwise AND, for bools the logical AND; also ``x & y``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -40,33 +40,33 @@ class Logic(TensorBase[B], Generic[B, S]):
 
     @binary
     def bitwise_or(self, other: Self | S) -> Self:
-        """The bitwise OR, for bools the logical OR; also ``x | y``."""
+        """Return the bitwise OR, for bools the logical OR; also ``x | y``."""
         ...
 
     @binary
     def bitwise_xor(self, other: Self | S) -> Self:
-        """The bitwise XOR, for bools the logical XOR; also ``x ^ y``."""
+        """Return the bitwise XOR, for bools the logical XOR; also ``x ^ y``."""
         ...
 
     @unary
     def bitwise_not(self) -> Self:
-        """The bitwise NOT, for bools the logical NOT; also ``~x``."""
+        """Return the bitwise NOT, for bools the logical NOT; also ``~x``."""
         ...
 
     def logical_and(self, other: Self | S) -> BoolTensor[B]:
-        """The elementwise logical AND, a `BoolTensor`; elements that are not 0 count as True."""
+        """Return the elementwise logical AND, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_and", "logical_and", other)
 
     def logical_or(self, other: Self | S) -> BoolTensor[B]:
-        """The elementwise logical OR, a `BoolTensor`; elements that are not 0 count as True."""
+        """Return the elementwise logical OR, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_or", "logical_or", other)
 
     def logical_xor(self, other: Self | S) -> BoolTensor[B]:
-        """The elementwise logical XOR, a `BoolTensor`; elements that are not 0 count as True."""
+        """Return the elementwise logical XOR, a `BoolTensor`; elements that are not 0 count as True."""
         return self._logical("bitwise_xor", "logical_xor", other)
 
     def logical_not(self) -> BoolTensor[B]:
-        """The elementwise logical NOT, a `BoolTensor`: True where the element is 0."""
+        """Return the elementwise logical NOT, a `BoolTensor`: True where the element is 0."""
         return self._truth().bitwise_not()
 
     def _logical(self, operation: str, name: str, other: Any) -> BoolTensor[B]:
@@ -94,12 +94,12 @@ class Equality(TensorBase[B]):
 
     @comparison
     def eq(self, other: Self | bool) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where the elements are equal; also ``x == y``."""
+        """Return a `BoolTensor` that is True where the elements are equal; also ``x == y``."""
         ...
 
     @comparison
     def ne(self, other: Self | bool) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
+        """Return a `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
         ...
 
     if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
     @overload
     def div(self, other: Self | int, *, rounding_mode: RoundingMode) -> Self: ...
     def div(self, other: Any, *, rounding_mode: RoundingMode | None = None) -> Any:
-        """The elementwise quotient in float32, for ints of any dtype; also ``x / y``.
+        """Return the elementwise quotient in float32, for ints of any dtype; also ``x / y``.
 
         With ``rounding_mode`` the result is ints: ``"floor"`` rounds toward minus infinity, as ``x // y``, and
         ``"trunc"`` toward 0.

@@ -33,7 +33,7 @@ def cat(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 def cat(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
 @explained
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The tensors concatenated along an existing dimension.
+    """Return the tensors concatenated along an existing dimension.
 
     Args:
         tensors: at least one tensor, all of one kind and device; dtypes promote.
@@ -60,7 +60,7 @@ def stack(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 def stack(tensors: Sequence[BoolTensor[B]], dim: int = 0) -> BoolTensor[B]: ...
 @explained
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """The tensors concatenated along a new dimension.
+    """Return the tensors concatenated along a new dimension.
 
     Args:
         tensors: at least one tensor, all of one kind, device and shape; dtypes promote.
@@ -111,7 +111,7 @@ def where(condition: Bools[B], x: BoolTensor[B], y: BoolTensor[B] | bool) -> Boo
 def where(condition: Bools[B], x: bool, y: BoolTensor[B]) -> BoolTensor[B]: ...
 @explained
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """The elements of x where ``condition`` is True, and of y elsewhere; all three broadcast.
+    """Return the elements of x where ``condition`` is True, and of y elsewhere; all three broadcast.
 
     Args:
         condition: a `BoolTensor`.
@@ -140,7 +140,7 @@ def maximum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 @explained
 def maximum(x: Any, y: Any) -> Any:
-    """The elementwise maximum of x and y, as ``x.maximum(y)``."""
+    """Return the elementwise maximum of x and y, as ``x.maximum(y)``."""
     _need_tensor("maximum", x)
     return x.maximum(y)
 
@@ -151,7 +151,7 @@ def minimum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 @explained
 def minimum(x: Any, y: Any) -> Any:
-    """The elementwise minimum of x and y, as ``x.minimum(y)``."""
+    """Return the elementwise minimum of x and y, as ``x.minimum(y)``."""
     _need_tensor("minimum", x)
     return x.minimum(y)
 
@@ -164,7 +164,7 @@ def broadcast_tensors(*tensors: IntTensor[B]) -> list[IntTensor[B]]: ...
 def broadcast_tensors(*tensors: BoolTensor[B]) -> list[BoolTensor[B]]: ...
 @explained
 def broadcast_tensors(*tensors: Any) -> list[Any]:
-    """The tensors broadcast to their common shape.
+    """Return the tensors broadcast to their common shape.
 
     Raises:
         ShapeError: the shapes do not broadcast.

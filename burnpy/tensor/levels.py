@@ -62,7 +62,7 @@ class Door:
 
 @contextmanager
 def reopened() -> Generator[None, None, None]:
-    """A context manager that opens the levels of this context again in its block, to recompute their functions."""
+    """Return a context manager that opens the levels of this context again, to recompute their functions."""
     levels = open_levels.get()
     for level in levels:
         level.door.open(level)
@@ -75,7 +75,7 @@ def reopened() -> Generator[None, None, None]:
 
 @contextmanager
 def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
-    """A context manager that sets the open levels for user code whose tensors are on ``device``.
+    """Return a context manager that sets the open levels for user code whose tensors are on ``device``.
 
     In its block these are the levels that ``device`` is, or is nested on, and then ``levels``. User code that gets
     tensors of a device beneath an open level, such as forward() of a `Function`, then computes derivatives of its own

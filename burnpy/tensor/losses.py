@@ -63,7 +63,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The cross entropy of the softmax of ``logits`` against classes, or against probabilities of classes.
+    """Return the cross entropy of the softmax of ``logits`` against classes, or against probabilities of classes.
 
     Args:
         logits: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
@@ -120,7 +120,8 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The negative log likelihood of the target classes, as `cross_entropy` but of the ``log_softmax`` of logits.
+    """Return the negative log likelihood of the target classes, as `cross_entropy` but of the ``log_softmax`` of
+    logits.
 
     Args:
         log_probabilities: shape (C,), (N, C) or (N, C, d1, …), C the number of classes.
@@ -141,7 +142,7 @@ def nll_loss(
 def mse_loss(
     input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None, reduction: Reduction = "mean"
 ) -> Tensor[B]:
-    """The mean squared error. The shapes must be equal: in a loss, broadcasting is usually a mistake.
+    """Return the mean squared error. The shapes must be equal: in a loss, broadcasting is usually a mistake.
 
     Args:
         input: the prediction, of any shape.
@@ -172,7 +173,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor[B] | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor[B]:
-    """The cross entropy of ``sigmoid(input)`` against probabilities, without overflow.
+    """Return the cross entropy of ``sigmoid(input)`` against probabilities, without overflow.
 
     Args:
         input: logits, of any shape.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -99,6 +99,27 @@ def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindE
     else:
         hint = f"convert the {type(narrow).__name__} with .{wide.kind}()"
     return KindError(f"{operation}(): kinds do not mix, got {describe(x)} and {describe(y)}; {hint}")
+
+
+def refuse_bits(x: TensorBase[Any], other: object = None) -> NoReturn:
+    """Raise the error for a bitwise operator of floats.
+
+    Raises:
+        KindError: always.
+    """
+    raise KindError(
+        f"&, |, ^, ~, << and >> take ints or masks, got {describe(x)}; make a mask of it, as in (x > 0) & mask, or "
+        "ints with x.int()"
+    )
+
+
+def refuse_index(x: TensorBase[Any]) -> NoReturn:
+    """Raise the error for a float tensor in place of an int.
+
+    Raises:
+        KindError: always.
+    """
+    raise KindError(f"an index or a count is an int, got {describe(x)}; write int(x)")
 
 
 def need_floats(operation: str, x: object) -> None:

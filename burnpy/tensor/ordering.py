@@ -51,7 +51,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """The positions at which ``values`` would keep a sequence sorted, int64 of the shape of ``values``.
+    """Return the positions at which ``values`` would keep a sequence sorted, int64 of the shape of ``values``.
 
     Args:
         sorted_sequence: ascending along its last dimension, with NaN last, as by `sort`.
@@ -86,7 +86,7 @@ def bucketize(
 ) -> IntTensor[B]: ...
 @explained
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:  # PyTorch's
-    """The number of the interval between 1-d ``boundaries`` that each element of ``input`` is in, int64.
+    """Return the number of the interval between 1-d ``boundaries`` that each element of ``input`` is in, int64.
 
     Interval k is above boundary k - 1, up to and including boundary k; with ``right``, from boundary k - 1 on, and
     below boundary k. It is ``searchsorted(boundaries, input)``.

@@ -30,7 +30,7 @@ class Pointwise(TensorBase[B]):
 
     @binary
     def div(self, other: Self | float, *, rounding_mode: RoundingMode | None = None) -> Self:
-        """The elementwise quotient; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
+        """Return the elementwise quotient; also ``x / y``. Operands broadcast and promote; x / 0 is ±inf or NaN.
 
         Args:
             other: the divisor.
@@ -62,62 +62,62 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def exp(self) -> Self:
-        """The exponential function, e to the power x."""
+        """Return the exponential function, e to the power x."""
         ...
 
     @unary
     def log(self) -> Self:
-        """The natural logarithm; -inf at 0, NaN below."""
+        """Return the natural logarithm; -inf at 0, NaN below."""
         ...
 
     @unary
     def sqrt(self) -> Self:
-        """The square root; NaN below 0. Its gradient at 0 is inf."""
+        """Return the square root; NaN below 0. Its gradient at 0 is inf."""
         ...
 
     @unary
     def rsqrt(self) -> Self:
-        """The reciprocal of the square root, 1 / sqrt(x)."""
+        """Return the reciprocal of the square root, 1 / sqrt(x)."""
         ...
 
     @unary
     def reciprocal(self) -> Self:
-        """The reciprocal, 1 / x."""
+        """Return the reciprocal, 1 / x."""
         ...
 
     @unary
     def sin(self) -> Self:
-        """The sine of x radians."""
+        """Return the sine of x radians."""
         ...
 
     @unary
     def cos(self) -> Self:
-        """The cosine of x radians."""
+        """Return the cosine of x radians."""
         ...
 
     @unary
     def tanh(self) -> Self:
-        """The hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         ...
 
     @unary
     def erf(self) -> Self:
-        """The error function, 2/√π ∫₀ˣ exp(-t²) dt."""
+        """Return the error function, 2/√π ∫₀ˣ exp(-t²) dt."""
         ...
 
     @unary
     def floor(self) -> Self:
-        """The largest integer less than or equal to x, as a float. Its gradient is 0."""
+        """Return the largest integer less than or equal to x, as a float. Its gradient is 0."""
         ...
 
     @unary
     def ceil(self) -> Self:
-        """The smallest integer greater than or equal to x, as a float. Its gradient is 0."""
+        """Return the smallest integer greater than or equal to x, as a float. Its gradient is 0."""
         ...
 
     @owned
     def round(self, decimals: int = 0) -> Self:
-        """The nearest integer as a float, with ties to even; its gradient is 0.
+        """Return the nearest integer as a float, with ties to even; its gradient is 0.
 
         Args:
             decimals: the number of decimal places to round to; -2 rounds to hundreds.
@@ -157,21 +157,22 @@ class Pointwise(TensorBase[B]):
 
     @unary
     def sigmoid(self) -> Self:
-        """The logistic function, 1 / (1 + exp(-x))."""
+        """Return the logistic function, 1 / (1 + exp(-x))."""
         ...
 
     @unary
     def relu(self) -> Self:
-        """The rectified linear unit, max(x, 0). Its gradient at 0 is 0."""
+        """Return the rectified linear unit, max(x, 0). Its gradient at 0 is 0."""
         ...
 
     @unary
     def silu(self) -> Self:
-        """The sigmoid linear unit, x · sigmoid(x), also known as swish."""
+        """Return the sigmoid linear unit, x · sigmoid(x), also known as swish."""
         ...
 
     def gelu(self, approximate: Literal["none", "tanh"] = "none") -> Self:
-        """The Gaussian error linear unit, x · Φ(x) with Φ the standard normal CDF; with ``"tanh"``, an approximation.
+        """Return the Gaussian error linear unit, x · Φ(x) with Φ the standard normal CDF; with ``"tanh"``, an
+        approximation.
 
         Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
 
@@ -183,7 +184,7 @@ class Pointwise(TensorBase[B]):
         return self._like(self._backend.gelu(self._primitive, approximate == "tanh"))
 
     def softplus(self, beta: float = 1.0) -> Self:
-        """The smooth relu log(1 + exp(beta · x)) / beta, computed without overflow.
+        """Return the smooth relu log(1 + exp(beta · x)) / beta, computed without overflow.
 
         Raises:
             ArgumentError: ``beta`` is 0.
@@ -194,17 +195,17 @@ class Pointwise(TensorBase[B]):
 
     @predicate
     def isnan(self) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is NaN."""
+        """Return a `BoolTensor` that is True where x is NaN."""
         ...
 
     @predicate
     def isinf(self) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is plus or minus infinity."""
+        """Return a `BoolTensor` that is True where x is plus or minus infinity."""
         ...
 
     @predicate
     def isfinite(self) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where x is neither infinite nor NaN.
+        """Return a `BoolTensor` that is True where x is neither infinite nor NaN.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

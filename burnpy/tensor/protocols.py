@@ -1,8 +1,9 @@
-"""Python's protocols: printing, length, iteration, numbers of one element, copies, pickles; and NumPy's functions."""
+"""Python's protocols: printing, length, iteration, numbers of one element, copies, pickles, NumPy's functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ class Protocols(Conversion[B]):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The tensor as a notebook shows it."""
+        """Return the tensor as a notebook shows it."""
         from burnpy.tensor.printing import html_of
 
         return html_of(self)
@@ -40,6 +41,21 @@ class Protocols(Conversion[B]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
         return applied(self, ufunc, method, inputs, options)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return the functions of the array API standard for this tensor: `burnpy.array_api`, on the tensor's device.
+
+        Raises:
+            ArgumentError: there is no such version of the standard.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].from_data([3.0, 1.0])
+        >>> x.__array_namespace__().sort(x).tolist()
+        [1.0, 3.0]
+        """
+        namespaces = import_module("burnpy.array_api.namespace")  # by name: it is made of tensors, and above them
+        return namespaces.namespace_of(self._device, api_version)
 
     def __len__(self) -> int:
         return self._length("len()")
@@ -80,6 +96,9 @@ class Protocols(Conversion[B]):
 
     def __int__(self) -> int:
         return int(self._item("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._item("complex()"))
 
     def __copy__(self) -> Self:
         flags = tracked_levels(self)

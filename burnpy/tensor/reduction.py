@@ -37,7 +37,7 @@ class NumberReductions(TensorBase[B]):
 
     @accumulation
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
-        """The sum over ``dim``; 0 if there are no elements.
+        """Return the sum over ``dim``; 0 if there are no elements.
 
         Ints are summed in int64; 16-bit floats are summed in float32 and the result is rounded.
 
@@ -60,14 +60,14 @@ class NumberReductions(TensorBase[B]):
 
     @accumulation
     def prod(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None, **unknown: Never) -> Self:
-        """The product over ``dim``; 1 if there are no elements.
+        """Return the product over ``dim``; 1 if there are no elements.
 
         Ints are multiplied in int64. Gradients are exact where elements are 0. ``dtype`` is as for `sum`.
         """
         ...
 
     def amax(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The maximum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
+        """Return the maximum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
 
         Raises:
             ShapeError: there are no elements.
@@ -78,7 +78,7 @@ class NumberReductions(TensorBase[B]):
         return self._like(self._backend.amax(self._primitive, dims, keepdim))
 
     def amin(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The minimum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
+        """Return the minimum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
 
         Raises:
             ShapeError: there are no elements.
@@ -93,7 +93,7 @@ class NumberReductions(TensorBase[B]):
     @overload
     def max(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def max(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The maximum of all elements; with ``dim``, a named tuple of the maxima along it and their indices.
+        """Return the maximum of all elements; with ``dim``, a named tuple of the maxima along it and their indices.
 
         Without ``dim`` the gradient is split evenly among ties; with ``dim`` it goes to the first of them.
 
@@ -124,7 +124,7 @@ class NumberReductions(TensorBase[B]):
     @overload
     def min(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def min(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The minimum of all elements; with ``dim``, a named tuple of the minima along it and their indices.
+        """Return the minimum of all elements; with ``dim``, a named tuple of the minima along it and their indices.
 
         Without ``dim`` the gradient is split evenly among ties; with ``dim`` it goes to the first of them.
 
@@ -145,7 +145,7 @@ class NumberReductions(TensorBase[B]):
         return Selection(self._like(values), self._int(indices))
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
-        """The index of the first maximum along ``dim``; for None, among all elements in row-major order.
+        """Return the index of the first maximum along ``dim``; for None, among all elements in row-major order.
 
         Raises:
             ShapeError: there are no elements.
@@ -159,7 +159,7 @@ class NumberReductions(TensorBase[B]):
         return self._int(self._position("argmax", dim, keepdim))
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> IntTensor[B]:
-        """The index of the first minimum along ``dim``; for None, among all elements in row-major order.
+        """Return the index of the first minimum along ``dim``; for None, among all elements in row-major order.
 
         Raises:
             ShapeError: there are no elements.
@@ -167,7 +167,7 @@ class NumberReductions(TensorBase[B]):
         return self._int(self._position("argmin", dim, keepdim))
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """The cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
+        """Return the cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -186,11 +186,11 @@ class NumberReductions(TensorBase[B]):
         return self._like(out if wide is None else backend.cast(out, wide))
 
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """A `BoolTensor` that is True if any element over ``dim`` is not 0."""
+        """Return a `BoolTensor` that is True if any element over ``dim`` is not 0."""
         return self._bool(self._backend.to_bool(self._primitive)).any(dim, keepdim)
 
     def all(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """A `BoolTensor` that is True if no element over ``dim`` is 0."""
+        """Return a `BoolTensor` that is True if no element over ``dim`` is 0."""
         return self._bool(self._backend.to_bool(self._primitive)).all(dim, keepdim)
 
     def _position(self, operation: str, dim: int | None, keepdim: bool) -> Any:
@@ -231,16 +231,16 @@ class BoolReductions(TensorBase[B]):
 
     @reduction
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """A `BoolTensor` that is True if any element over ``dim`` is True; False if there are no elements."""
+        """Return a `BoolTensor` that is True if any element over ``dim`` is True; False if there are no elements."""
         ...
 
     @reduction
     def all(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """A `BoolTensor` that is True if every element over ``dim`` is True; True if there are no elements."""
+        """Return a `BoolTensor` that is True if every element over ``dim`` is True; True if there are no elements."""
         ...
 
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> IntTensor[B]:
-        """The number of True elements over ``dim``, in int64 or the int ``dtype``.
+        """Return the number of True elements over ``dim``, in int64 or the int ``dtype``.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -260,7 +260,7 @@ class FloatReductions(NumberReductions[B]):
 
     @accumulation
     def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
+        """Return the mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -270,7 +270,8 @@ class FloatReductions(NumberReductions[B]):
         ...
 
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
-        """The variance over ``dim``: the sum of squared deviations from the mean, divided by (count - ``correction``).
+        """Return the variance over ``dim``: the sum of squared deviations from the mean, divided by (count -
+        ``correction``).
 
         Args:
             dim: an int, several ints, or None for all dimensions.
@@ -282,7 +283,7 @@ class FloatReductions(NumberReductions[B]):
         return self._like(self._backend.var(self._primitive, dims, keepdim, correction))
 
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
-        """The standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0.
+        """Return the standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -295,7 +296,7 @@ class FloatReductions(NumberReductions[B]):
         return self._like(self._backend.std(self._primitive, dims, keepdim, correction))
 
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
-        """The function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements.
+        """Return the function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -308,7 +309,8 @@ class FloatReductions(NumberReductions[B]):
 
     @along_dim
     def softmax(self, dim: int) -> Self:
-        """The softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are -inf.
+        """Return the softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are
+        -inf.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -319,7 +321,7 @@ class FloatReductions(NumberReductions[B]):
 
     @along_dim
     def log_softmax(self, dim: int) -> Self:
-        """The logarithm of the softmax along ``dim``, accurate where softmax underflows.
+        """Return the logarithm of the softmax along ``dim``, accurate where softmax underflows.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy

@@ -34,7 +34,7 @@ class Shaping(TensorBase[B]):
     def reshape(self, *, shape: int | Sequence[int]) -> Self: ...
     @owned
     def reshape(self, *sizes: Any, shape: Any = None, **unknown: Any) -> Self:
-        """The same elements, in row-major order, in another shape; one size may be -1 and is inferred.
+        """Return the same elements, in row-major order, in another shape; one size may be -1 and is inferred.
 
         Raises:
             ShapeError: the shape has another number of elements, or -1 cannot be inferred.
@@ -64,7 +64,7 @@ class Shaping(TensorBase[B]):
         return out
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """The tensor with dims ``start_dim`` to ``end_dim``, both included, flattened into one; 0-d becomes 1-d.
+        """Return the tensor with dims ``start_dim`` to ``end_dim``, both included, flattened into one; 0-d becomes 1-d.
 
         Raises:
             ArgumentError: ``start_dim`` comes after ``end_dim``.
@@ -90,7 +90,7 @@ class Shaping(TensorBase[B]):
     @overload
     def permute(self, *, dims: Sequence[int]) -> Self: ...
     def permute(self, *order: Any, dims: Any = None) -> Self:
-        """The tensor with its dimensions permuted: dimension i of the result is ``dims[i]`` of x.
+        """Return the tensor with its dimensions permuted: dimension i of the result is ``dims[i]`` of x.
 
         Raises:
             ArgumentError: a dimension is missing, or named twice.
@@ -107,7 +107,7 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.permute(self._primitive, order))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """The tensor with dimensions ``dim0`` and ``dim1`` swapped.
+        """Return the tensor with dimensions ``dim0`` and ``dim1`` swapped.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -139,7 +139,7 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.mT(self._primitive))
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """The tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1.
+        """Return the tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -152,7 +152,7 @@ class Shaping(TensorBase[B]):
         return self.reshape(tuple([n for d, n in enumerate(shape) if n != 1 or d not in dims]))
 
     def unsqueeze(self, dim: int) -> Self:
-        """The tensor with a new dimension of size 1 at ``dim``; -1 means after the last.
+        """Return the tensor with a new dimension of size 1 at ``dim``; -1 means after the last.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -169,7 +169,8 @@ class Shaping(TensorBase[B]):
     @overload
     def expand(self, *, size: int | Sequence[int]) -> Self: ...
     def expand(self, *sizes: Any, size: Any = None) -> Self:
-        """The tensor with dimensions of size 1 expanded to ``sizes``; sizes may add leading dims, and -1 keeps a size.
+        """Return the tensor with dimensions of size 1 expanded to ``sizes``; sizes may add leading dims, and -1 keeps a
+        size.
 
         Raises:
             ShapeError: a dimension whose size is not 1 would change, or there would be too many elements to address.
@@ -192,7 +193,8 @@ class Shaping(TensorBase[B]):
         return self._like(self._backend.expand(self._primitive, addressable(full, "expand")))
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of parts along ``dim``: all of size ``split_size``, the last may be smaller, or of the sizes listed.
+        """Return a tuple of parts along ``dim``: all of size ``split_size``, the last may be smaller, or of the sizes
+        listed.
 
         Raises:
             ShapeError: the sizes do not add up to the size of the dimension.

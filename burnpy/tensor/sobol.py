@@ -96,7 +96,7 @@ def _sums(chosen: Any, directions: Any, start: Any) -> Any:
 
 @cache
 def _directions() -> Any:
-    """The direction numbers of all dimensions, of shape (32, `MOST_DIMS`)."""
+    """Return the direction numbers of all dimensions, of shape (32, `MOST_DIMS`)."""
     out = np.zeros((_BITS, MOST_DIMS), np.uint32)
     out[:, 0] = [1 << (_BITS - 1 - k) for k in range(_BITS)]
     for dim, row in enumerate(_INITIAL.replace("|", "\n").split("\n")[1:-1], 1):

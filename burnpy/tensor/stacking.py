@@ -45,7 +45,7 @@ def atleast_1d(tensors: X, /) -> X: ...
 def atleast_1d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_1d(*tensors: Any) -> Any:
-    """The tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
+    """Return the tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
 
     >>> from burnpy import Tensor, atleast_1d
     >>> from burnpy.backend import NumPy
@@ -61,7 +61,7 @@ def atleast_2d(tensors: X, /) -> X: ...
 def atleast_2d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_2d(*tensors: Any) -> Any:
-    """The tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
+    """Return the tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
 
     >>> from burnpy import Tensor, atleast_2d
     >>> from burnpy.backend import NumPy
@@ -77,7 +77,8 @@ def atleast_3d(tensors: X, /) -> X: ...
 def atleast_3d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 @explained
 def atleast_3d(*tensors: Any) -> Any:
-    """The tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n, 1).
+    """Return the tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n,
+    1).
 
     >>> from burnpy import Tensor, atleast_3d
     >>> from burnpy.backend import NumPy
@@ -90,7 +91,8 @@ def atleast_3d(*tensors: Any) -> Any:
 
 @explained
 def hstack(tensors: Sequence[X]) -> X:
-    """The tensors concatenated along their second dimension, vectors along their only one; 0-d ones become vectors.
+    """Return the tensors concatenated along their second dimension, vectors along their only one; 0-d ones become
+    vectors.
 
     Raises:
         ShapeError: the shapes differ in another dimension.
@@ -108,7 +110,7 @@ def hstack(tensors: Sequence[X]) -> X:
 
 @explained
 def column_stack(tensors: Sequence[X]) -> X:
-    """The tensors concatenated along their second dimension; vectors and 0-d ones become columns.
+    """Return the tensors concatenated along their second dimension; vectors and 0-d ones become columns.
 
     Raises:
         ShapeError: the shapes differ in another dimension.
@@ -125,7 +127,7 @@ def column_stack(tensors: Sequence[X]) -> X:
 
 @explained
 def vstack(tensors: Sequence[X]) -> X:
-    """The tensors concatenated along their first dimension; vectors and 0-d ones become rows.
+    """Return the tensors concatenated along their first dimension; vectors and 0-d ones become rows.
 
     Raises:
         ShapeError: the shapes differ in another dimension.
@@ -142,7 +144,7 @@ def vstack(tensors: Sequence[X]) -> X:
 
 @explained
 def dstack(tensors: Sequence[X]) -> X:
-    """The tensors concatenated along their third dimension, after `atleast_3d`.
+    """Return the tensors concatenated along their third dimension, after `atleast_3d`.
 
     Raises:
         ShapeError: the shapes differ in another dimension.
@@ -165,7 +167,7 @@ def block_diag(*tensors: IntTensor[B]) -> IntTensor[B]: ...
 def block_diag(*tensors: BoolTensor[B]) -> BoolTensor[B]: ...
 @explained
 def block_diag(*tensors: Any) -> Any:
-    """A matrix with the tensors, matrices or rows of them, along its diagonal, and zeros (or False) elsewhere.
+    """Return a matrix with the tensors, matrices or rows of them, along its diagonal, and zeros (or False) elsewhere.
 
     Args:
         tensors: one or more, of one kind and device and at most two dimensions; dtypes promote.
@@ -253,7 +255,7 @@ def meshgrid(*tensors: IntTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tu
 def meshgrid(*tensors: BoolTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[BoolTensor[B], ...]: ...
 @explained
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
-    """The coordinates of a grid: each vector expanded to the shape of all their sizes.
+    """Return the coordinates of a grid: each vector expanded to the shape of all their sizes.
 
     Args:
         tensors: vectors, or 0-d tensors, which are treated as such, of one kind and device; dtypes promote.
@@ -354,7 +356,7 @@ def vander(x: Tensor[B], N: int | None = None, increasing: bool = False) -> Tens
 def vander(x: IntTensor[B], N: int | None = None, increasing: bool = False) -> IntTensor[B]: ...  # noqa: N803  # as above
 @explained
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # as above
-    """The Vandermonde matrix of a vector: column j has the powers of its elements with exponent N - 1 - j.
+    """Return the Vandermonde matrix of a vector: column j has the powers of its elements with exponent N - 1 - j.
 
     Args:
         x: a vector of n floats or ints; of ints the matrix is int64.

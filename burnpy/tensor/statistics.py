@@ -24,7 +24,7 @@ Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 def var_mean(
     x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Tensor[B], Tensor[B]]:
-    """The variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
+    """Return the variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
 
     >>> from burnpy import Tensor, var_mean
     >>> from burnpy.backend import NumPy
@@ -40,7 +40,7 @@ def var_mean(
 def std_mean(
     x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Tensor[B], Tensor[B]]:
-    """The standard deviation and the mean over ``dim``: see `var_mean`."""
+    """Return the standard deviation and the mean over ``dim``: see `var_mean`."""
     need_floats("std_mean", x)
     return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
 
@@ -199,7 +199,7 @@ def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[
 def trapezoid(
     y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor[B]:
-    """The integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
+    """Return the integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
 
     Args:
         y: the samples; ints are taken as float32, as those of x.
@@ -229,7 +229,7 @@ def trapezoid(
 def cumulative_trapezoid(
     y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor[B]:
-    """The integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
+    """Return the integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
 
     >>> from burnpy import Tensor, cumulative_trapezoid
     >>> from burnpy.backend import NumPy

@@ -34,6 +34,7 @@ from burnpy.tensor.methods import (
     Shifts,
     SliceUpdates,
 )
+from burnpy.tensor.operands import refuse_bits, refuse_index
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
@@ -82,16 +83,17 @@ class BoolTensor(
 
         def __bools_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
 
-    def to_device(self, device: B2 | type[B2]) -> BoolTensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+    def to_device(self, device: B2 | type[B2], *, stream: None = None) -> BoolTensor[B2]:
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.
+            ArgumentError: ``stream``, a parameter of the array API standard, is not None.
         """
-        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+        return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
 
     def inner(self: OnAutodiff[I]) -> BoolTensor[I]:
-        """The tensor on the inner backend, in the same memory.
+        """Return the tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -100,7 +102,7 @@ class BoolTensor(
         return new_tensor(BoolTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> bool:
-        """The only element, as a Python bool.
+        """Return the only element, as a Python bool.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.
@@ -153,16 +155,17 @@ class IntTensor(
 
         def __ints_for__(self, device: Above[B]) -> None: ...  # see `burnpy.tensor.tensor_types`
 
-    def to_device(self, device: B2 | type[B2]) -> IntTensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+    def to_device(self, device: B2 | type[B2], *, stream: None = None) -> IntTensor[B2]:
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.
+            ArgumentError: ``stream``, a parameter of the array API standard, is not None.
         """
-        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+        return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
 
     def inner(self: OnAutodiff[I]) -> IntTensor[I]:
-        """The tensor on the inner backend, in the same memory.
+        """Return the tensor on the inner backend, in the same memory.
 
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
@@ -171,7 +174,7 @@ class IntTensor(
         return new_tensor(IntTensor, inner_of(x, "inner()"), x._primitive)  # type: ignore[no-any-return]  # of that class
 
     def item(self) -> int:
-        """The only element, as a Python int.
+        """Return the only element, as a Python int.
 
         Raises:
             ShapeError: the tensor does not have exactly one element.
@@ -234,12 +237,17 @@ class Tensor(
     _backend = vars(TensorBase)["_device"]  # the device's own descriptor: as fast as a separate slot
     kind = "float"
     numbers = frozenset({float, int})
+    if not TYPE_CHECKING:  # type checkers reject them
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = refuse_bits
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = refuse_bits
+        __index__ = refuse_index
 
-    def to_device(self, device: B2 | type[B2]) -> Tensor[B2]:
-        """The tensor on another device (a backend class, an alias or a device); itself if it is there already.
+    def to_device(self, device: B2 | type[B2], *, stream: None = None) -> Tensor[B2]:
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
 
         Raises:
             DeviceError: ``device`` is not a backend.
+            ArgumentError: ``stream``, a parameter of the array API standard, is not None.
             NotTrackedError: the tensor is tracked; call ``detach()`` first.
         """
-        return moved(self, device)  # type: ignore[no-any-return]  # of that class
+        return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class

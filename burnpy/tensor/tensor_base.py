@@ -71,7 +71,7 @@ class TensorMeta(type):
     """The metaclass of the tensor classes, which refuses calls such as ``Tensor(...)`` and names the factories."""
 
     def __dir__(cls) -> list[str]:
-        """The names of the attributes, without the `Missing` placeholders."""
+        """Return the names of the attributes, without the `Missing` placeholders."""
         attributes: dict[str, object] = {}
         for base in reversed(cls.__mro__):
             attributes.update(vars(base))

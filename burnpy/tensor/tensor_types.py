@@ -51,7 +51,7 @@ class Differentiating(Protocol[I_co]):
     """A device whose gradients are on ``I``, that is an `Autodiff`."""
 
     def gradient_device(self) -> I_co:
-        """The device of gradients."""
+        """Return the device of gradients."""
         ...
 
 
@@ -76,5 +76,5 @@ class ThisOnAutodiff(OnAutodiff[I_co], Protocol[I_co, T_co]):
     """A float tensor of type ``T`` whose gradient is on ``I``."""
 
     def retain_grad(self) -> T_co:
-        """A tensor of the same type."""
+        """Return a tensor of the same type."""
         ...

@@ -91,7 +91,7 @@ def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives
 
 @contextmanager
 def level_on(device: Any) -> Generator[Any, None, None]:
-    """A context manager that creates a `Batched` level on a device."""
+    """Return a context manager that creates a `Batched` level on a device."""
     level = new_level(Batched, device)
     level.size, level.randomness = COUNT, "different"
     yield level

@@ -13,7 +13,7 @@ from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Sa
 from burnpy.train.dashboard import Dashboard, Progress
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
-from burnpy.train.loggers import Jsonl, TensorBoard
+from burnpy.train.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.lr_finder import LrRange, find_lr
 from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
 from burnpy.train.strategy import OneDevice, Strategy
@@ -43,6 +43,7 @@ __all__ = [
     "Learner",
     "Logger",
     "LrRange",
+    "MLflow",
     "OneDevice",
     "Progress",
     "Regressor",

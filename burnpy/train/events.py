@@ -39,7 +39,7 @@ class Result(Generic[M]):
         return f"Result({type(self.model).__name__}, {self.epoch} epochs, {self.step} steps{why}, last {last})"
 
     def _repr_html_(self) -> str:
-        """The run as a notebook shows it: curves and a table of the values of its epochs."""
+        """Return the run as a notebook shows it: curves and a table of the values of its epochs."""
         from burnpy.backend import html
         from burnpy.train.charts import charts
 

@@ -49,7 +49,7 @@ class Trainable(Protocol[M_co, V_co]):
 
 
 class Logger(Protocol):
-    """The interface of loggers, which receive every event: `Jsonl`, `TensorBoard`, or a function with a ``close``."""
+    """The interface of loggers, which receive every event: `Jsonl`, `TensorBoard`, `MLflow`, or one of your own."""
 
     def log(self, event: Event[Any]) -> None:
         """Take note of an event."""
@@ -150,7 +150,7 @@ class Learner(Generic[M, T, V, W]):
             at the end of an epoch makes a step as well.
         clip: `ByGlobalNorm`, `ByNorm`, `ByValue` or a function of gradients, applied before each optimizer step.
         callbacks: callbacks, or functions from an event to decisions, asked in this order.
-        loggers: objects that receive every event: `Jsonl`, `TensorBoard`, a `Dashboard`.
+        loggers: objects that receive every event: `Jsonl`, `TensorBoard`, `MLflow`, a `Dashboard`.
         valid_every: when to validate, `Epochs` (1) or `Steps` (500); at the end of the run always.
         sanity: the number of batches on which validation is tried before the first step, so that its mistakes show
             before an epoch is spent.

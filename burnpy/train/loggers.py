@@ -1,4 +1,4 @@
-"""Logs of a run: `Jsonl` writes lines of JSON, `TensorBoard` the event files that TensorBoard shows."""
+"""Logs of a run: `Jsonl` writes lines of JSON, `TensorBoard` event files, and `MLflow` logs to its server."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from burnpy.backend.errors import ArgumentError, BackendUnavailableError, RecordFileError, path_shown
+from burnpy.backend.errors import ArgumentError, RecordFileError, path_shown
+from burnpy.backend.extras import needed
 from burnpy.metrics.accuracy import ConfusionMatrix
 from burnpy.metrics.metric import Metric
+from burnpy.record.checkpoint_file import save
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
 
 
@@ -44,8 +47,7 @@ class Jsonl:
         every: int | None = 50,
         settings: Mapping[str, bool | int | float | str | None] | None = None,
     ) -> None:
-        if every is not None and every < 1:
-            raise ArgumentError(f"Jsonl(every={every!r}) is never; give an int of 1 or more, or None")
+        check_interval("Jsonl", every)
         self.path = Path(path)
         self.every = every
         self.settings = dict(settings or {})
@@ -58,7 +60,7 @@ class Jsonl:
             facts = {"epochs": event.epochs, "batches": event.batches, "resumed": resumed, "settings": self.settings}
             self._write("start", event.epoch, event.step, facts)
         elif isinstance(event, BatchEnd):
-            if self.every is not None and event.updated and event.step % self.every == 0:
+            if is_due(event, self.every):
                 metrics = {f"train/{name}": metric for name, metric in event.metrics.items()}
                 values = {"train/loss": event.loss.item(), **values_of(metrics), "lr": event.lr}
                 self._write("batch", event.epoch, event.step, values)
@@ -117,28 +119,23 @@ class TensorBoard:
             None writes none.
 
     Raises:
-        BackendUnavailableError: the package is missing.
+        MissingPackageError: the package is missing.
     """
 
     def __init__(self, folder: str | Path = "runs/tensorboard", every: int | None = 50) -> None:
-        if every is not None and every < 1:
-            raise ArgumentError(f"TensorBoard(every={every!r}) is never; give an int of 1 or more, or None")
+        check_interval("TensorBoard", every)
         self.folder = Path(folder)
         self.every = every
         self._writer: Any = None
-        self._class = _writer_class()
+        self._class: Any = needed("tensorboardX", "TensorBoard()", "tensorboardX", "train").SummaryWriter
 
     def log(self, event: Event[Any]) -> None:
         """Write the values of an event."""
-        if isinstance(event, BatchEnd):
-            if self.every is not None and event.updated and event.step % self.every == 0:
-                metrics = {f"batch/{name}": metric for name, metric in event.metrics.items()}
-                self._write({"batch/loss": event.loss.item(), **values_of(metrics), "lr": event.lr}, event.step)
-        elif isinstance(event, ValidEnd):
-            self._write(event.values, event.step)
-        elif isinstance(event, EpochEnd):
-            train = {name: value for name, value in event.values.items() if not name.startswith("valid/")}
-            self._write({**train, "epoch": event.epoch}, event.step)
+        step, values = scalars(event, self.every)
+        if values and self._writer is None:
+            self._writer = self._class(str(self.folder))
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Write pending values, and close the file; a later run begins another beside it."""
@@ -146,18 +143,112 @@ class TensorBoard:
             self._writer.close()
             self._writer = None
 
-    def _write(self, values: Any, step: int) -> None:
-        if self._writer is None:
-            self._writer = self._class(str(self.folder))
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+
+class MLflow:
+    """Logs to MLflow: settings as parameters, the scalars of `TensorBoard` as metrics, and the model as an artifact.
+
+    The trained model is the artifact ``model.safetensors``, which `burnpy.record.load` reads. The tracking server is
+    MLflow's: ``MLFLOW_TRACKING_URI`` or ``mlflow.set_tracking_uri``. It needs the package ``mlflow`` (the extra
+    ``burnpy[mlflow]``).
+
+    Args:
+        experiment: the name of the experiment, which is created; each fit is a new run of it. None logs to the active
+            run, as within ``with mlflow.start_run():``, and leaves it open.
+        run: the name of the run; None lets MLflow choose one.
+        every: the number of optimizer steps between two entries of batches, whose losses are read from the device;
+            None writes none.
+        settings: facts about the run, its parameters: plain values by name.
+        model: whether to log the trained model.
+
+    Raises:
+        MissingPackageError: the package is missing.
+        ArgumentError: at the start of a fit, there is neither an experiment nor an active run.
+    """
+
+    def __init__(
+        self,
+        experiment: str | None = None,
+        run: str | None = None,
+        every: int | None = 50,
+        settings: Mapping[str, bool | int | float | str | None] | None = None,
+        model: bool = True,
+    ) -> None:
+        check_interval("MLflow", every)
+        needed("mlflow", "MLflow()", "mlflow", "mlflow")
+        self.experiment = experiment
+        self.run = run
+        self.every = every
+        self.settings = dict(settings or {})
+        self.model = model
+        self._client: Any = None  # while a run is open
+        self._id = ""  # of the run
+        self._status = "FAILED"  # until it has ended
+
+    def log(self, event: Event[Any]) -> None:
+        """Log the values of an event, or the trained model."""
+        client = self._started() if self._client is None else self._client
+        step, values = scalars(event, self.every)
+        if values:
+            entities, now = import_module("mlflow.entities"), int(1000 * time.time())
+            metrics = [entities.Metric(name, value, now, step) for name, value in values.items()]
+            client.log_batch(self._id, metrics=metrics)
+        elif isinstance(event, FitEnd):
+            if self.model:
+                with TemporaryDirectory() as folder:
+                    path = os.path.join(folder, "model.safetensors")
+                    save(path, model=event.result.model)
+                    client.log_artifact(self._id, path)
+            self._status = "KILLED" if event.result.stopped == "interrupted" else "FINISHED"
+
+    def close(self) -> None:
+        """End the run, unless it was active before."""
+        if self._client is not None and self.experiment is not None:
+            self._client.set_terminated(self._id, self._status)
+        self._client, self._status = None, "FAILED"
+
+    def _started(self) -> Any:
+        mlflow: Any = import_module("mlflow")
+        client = mlflow.MlflowClient()
+        if self.experiment is not None:
+            found = client.get_experiment_by_name(self.experiment)
+            experiment = client.create_experiment(self.experiment) if found is None else found.experiment_id
+            self._id = client.create_run(experiment, run_name=self.run).info.run_id
+        elif (active := mlflow.active_run()) is not None:
+            self._id = active.info.run_id
+        else:
+            raise ArgumentError(
+                'MLflow() has no experiment, and no run is active; write MLflow("digits"), or train in '
+                "with mlflow.start_run():"
+            )
+        self._client = client
+        for name, value in self.settings.items():
+            client.log_param(self._id, name, value)
+        return client
 
 
-def _writer_class() -> Any:
-    try:
-        package: Any = import_module("tensorboardX")  # which has no types
-    except ImportError as error:
-        raise BackendUnavailableError(
-            'TensorBoard() needs the package tensorboardX; install it: pip install "burnpy[train]"'
-        ) from error
-    return package.SummaryWriter
+def scalars(event: Event[Any], every: int | None) -> tuple[int, dict[str, float]]:
+    """Return the optimizer step of an event and its values by name: of batches every few steps, of others all."""
+    if isinstance(event, BatchEnd) and is_due(event, every):
+        metrics = {f"batch/{name}": metric for name, metric in event.metrics.items()}
+        return event.step, {"batch/loss": event.loss.item(), **values_of(metrics), "lr": event.lr}
+    if isinstance(event, ValidEnd):
+        return event.step, {**event.values}
+    if isinstance(event, EpochEnd):
+        train = {name: value for name, value in event.values.items() if not name.startswith("valid/")}
+        return event.step, {**train, "epoch": event.epoch}
+    return 0, {}
+
+
+def is_due(event: BatchEnd[Any], every: int | None) -> bool:
+    """Return whether a batch completed an optimizer step whose values are logged."""
+    return every is not None and event.updated and event.step % every == 0
+
+
+def check_interval(logger: str, every: int | None) -> None:
+    """Raise an error if there are no optimizer steps ``every`` steps.
+
+    Raises:
+        ArgumentError: ``every`` is less than 1.
+    """
+    if every is not None and every < 1:
+        raise ArgumentError(f"{logger}(every={every!r}) is never; give an int of 1 or more, or None")

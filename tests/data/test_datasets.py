@@ -10,8 +10,8 @@ import pytest
 
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Dataset, from_sequence
-from burnpy.errors import ArgumentError, CallError, IndexRangeError, KindError, ShapeError
+from burnpy.data import ArrayDataset, Batch, Dataset, from_sequence
+from burnpy.errors import ArgumentError, CallError, DTypeError, IndexRangeError, KindError, ShapeError
 
 
 def numbers(n: int = 6) -> ArrayDataset:
@@ -68,6 +68,68 @@ def test_a_memory_map_is_not_read(tmp_path: Any) -> None:
 def test_array_dataset_refuses(columns: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         ArrayDataset(**columns)
+
+
+@pytest.mark.heavy("pandas", "polars", "pyarrow")
+def test_array_dataset_of_frames() -> None:
+    import pandas as pd
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {"a": [1, 2, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True]}
+    for make in (pd.DataFrame, pl.DataFrame):
+        frame = make(columns)
+        data = ArrayDataset(frame, y=np.arange(3))
+        assert repr(data) == "ArrayDataset(3 samples: a=int64[], b=float64[], c=bool[], y=int64[])"
+        assert [{**data[i]} for i in range(3)] == [
+            {name: values[i] for name, values in {**columns, "y": range(3)}.items()} for i in range(3)
+        ]
+        rows = ArrayDataset(x=frame[["b", "a"]], y=frame["c"])
+        assert (rows[2]["x"].tolist(), rows[2]["y"]) == ([2.5, 3.0], True)
+        np.testing.assert_array_equal(
+            ArrayDataset(x=frame[["b", "c"]]).columns(np.array([1, 0]))["x"], [[1.5, 0], [0.5, 1]]
+        )
+    for dtype in ("Int64", "boolean", "Float32", "int64[pyarrow]", "bool[pyarrow]", "category"):
+        assert ArrayDataset(pd.DataFrame({"a": pd.Series([1, 0], dtype=dtype)}))[0]["a"].dtype.kind in "bif"
+    vectors = pl.Series("v", [[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))
+    assert ArrayDataset(pl.DataFrame(vectors))[1]["v"].tolist() == [3.0, 4.0]
+    hole = pl.Series("v", [[1.0, None], [3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))
+    twice = pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"])
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (pd.DataFrame({"age": [1.0, None, np.nan]}), {}, "a frame whose column age has 2 missing values"),
+        (pl.DataFrame({"age": [1, None, 2]}), {}, "a frame whose column age has 1 missing values"),
+        (pl.DataFrame({"v": hole}), {}, "a frame whose column v has 1 missing values"),
+        (None, {"x": pd.DataFrame({"age": [1, None]})}, "got x, a frame whose column age has 1 missing values"),
+        (None, {"y": pl.Series([1, None])}, "got y, a series that has 1 missing values"),
+        (
+            pd.DataFrame({"kind": ["a", "b"]}),
+            {},
+            "a frame whose column kind has the dtype",
+        ),
+        (pl.DataFrame({"kind": ["a", "b"]}), {}, "a frame whose column kind has the dtype String"),
+        (
+            pd.DataFrame({"day": pd.to_datetime(["2024-01-01"])}),
+            {},
+            "a frame whose column day has the dtype datetime64",
+        ),
+        (None, {"y": pd.Series(["a"], dtype="category")}, "got y, a series that has the dtype category"),
+        (pd.DataFrame(np.zeros((2, 2))), {}, "the column 0, which is not a string; rename it, or name all columns"),
+        (twice, {}, "a frame with 2 columns called a; rename them"),
+        (pd.DataFrame(), {}, "a frame without columns"),
+        (pl.LazyFrame({"a": [1]}), {}, "a frame that is lazy; write frame.collect()"),
+        (pd.DataFrame({"y": [1]}), {"y": [2]}, "y, which is also a column of the frame"),
+        (pd.DataFrame({"x": [1]}), {"y": [1, 2]}, "1 of x, 2 of y"),
+        (np.zeros((3, 2)), {}, "got an ndarray; expected a frame, or arrays by name"),
+    ]
+    for frame, columns_by_name, said in cases:
+        with pytest.raises((ValueError, TypeError)) as caught:
+            ArrayDataset(frame, **columns_by_name)
+        assert said in str(caught.value)
+    batch = Batch.of({"x": pd.DataFrame(columns), "y": pl.Series([1, 2, 3])}, device=NumPy)
+    assert (batch.x[1].tolist(), batch.y.tolist()) == ([2.0, 1.5, 0.0], [1, 2, 3])
+    with pytest.raises(DTypeError, match="got y, a series that has 1 missing values"):
+        Batch.of({"y": pl.Series([1, None])}, device=NumPy)
+    with pytest.raises(CallError, match=r"of a frame write ArrayDataset\(frame\)"):
+        from_sequence(twice)
 
 
 def test_map() -> None:

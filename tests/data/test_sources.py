@@ -43,7 +43,7 @@ def pictures(tmp_path: Path) -> Path:
 def test_image_folder(pictures: Path) -> None:
     data = ImageFolder(pictures)
     assert data.classes == ("cat", "dog")
-    assert [path.name for path in data.paths] == ["a.png", "b.png", "d.bmp", "c.PNG"]
+    assert [Path(path).name for path in data.paths] == ["a.png", "b.png", "d.bmp", "c.PNG"]
     assert data.labels.tolist() == [0, 0, 1, 1]
     assert np.array_equal(data[0]["x"], np.load(pictures / "1.npy").transpose(2, 0, 1))
     loader = Loader(data, collate(device=NumPy), batch_size=4, workers=2)

@@ -11,11 +11,12 @@ import pytest
 
 from burnpy.docs import pictures, programs, reference
 
+ROOT = Path(__file__).parents[2]
 DOCS = reference.PAGE.parent
-PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
 """The pages whose code needs what is heavy to install."""
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_operations_page_is_what_the_schema_makes() -> None:
@@ -25,9 +26,10 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
-def test_code_on_the_pages_runs(page: Path) -> None:
-    """In the book, what a statement prints stands behind or below it, as a comment."""
-    _, wrong = programs.run(page, shows_output=page.parent.name == "book")
+def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a statement prints stands behind or below it, as a comment."""
+    monkeypatch.chdir(tmp_path)  # some of it writes files
+    _, wrong = programs.run(page)
     assert not wrong, "\n".join(["", *wrong])
 
 
@@ -38,14 +40,26 @@ def test_pictures_are_those_that_the_code_beside_them_makes() -> None:
     assert set(made) == set(DOCS.glob("book/pictures/*"))
 
 
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200, "what explains belongs into the book"
+
+
+def test_the_page_of_examples_has_every_one() -> None:
+    page = (DOCS / "book" / "examples.md").read_text(encoding="utf-8")
+    programs = [path for path in (ROOT / "examples").glob("*.py") if "__main__" in path.read_text(encoding="utf-8")]
+    files = [path.name for path in [*programs, *(ROOT / "examples").glob("*.ipynb")]]
+    missing = [name for name in files if f"| [{name}](../../../examples/{name}) |" not in page]
+    assert not missing, f"give {', '.join(missing)} a row in burnpy/docs/book/examples.md"
+
+
 def test_the_table_of_contents_has_every_page() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
-    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.name != "index.md"]
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.name not in ("README.md", "index.md")]
     missing = [page for page in pages if f"]({page})" not in index]
     assert not missing, f"add {', '.join(missing)} to burnpy/docs/index.md"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)

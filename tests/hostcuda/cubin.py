@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 _SIZED = 4  # EIFMT_SVAL: the record has bytes after its head
 _REGISTERS = 0x2F  # EIATTR_REGCOUNT: the index of a symbol, and a number
+_STACK = 0x11  # EIATTR_FRAME_SIZE: the index of a symbol, and a number
 _BLOCK = 0x05  # EIATTR_MAX_THREADS: three sizes of a block
 _ENTRY = 0x10  # STO_CUDA_ENTRY, of a symbol's st_other
 
@@ -25,6 +26,7 @@ class Resources(NamedTuple):
     registers: int  #: of a thread
     block: int  #: threads of the largest block, 0 if not declared
     shared: int  #: bytes
+    stack: int  #: bytes of memory of a thread: arrays, and values for which there are no registers
 
 
 class _Section(NamedTuple):
@@ -40,8 +42,10 @@ def resources(cubin: bytes) -> list[Resources]:
     by_name = {section.name: section for section in sections}
     symbols = next(section for section in sections if section.name == ".symtab")
     names = sections[symbols.link].content
+    records = list(_records(by_name[".nv.info"].content))
+    stacks = dict(struct.unpack("<II", value) for attribute, value in records if attribute == _STACK)
     found = []
-    for attribute, value in _records(by_name[".nv.info"].content):
+    for attribute, value in records:
         if attribute != _REGISTERS:
             continue
         index, registers = struct.unpack("<II", value)
@@ -53,7 +57,7 @@ def resources(cubin: bytes) -> list[Resources]:
         declared = dict(_records(info.content)).get(_BLOCK) if info else None
         x, y, z = struct.unpack("<III", declared) if declared else (0, 0, 0)
         shared = by_name.get(f".nv.shared.{name}")
-        found.append(Resources(name, registers, x * y * z, shared.size if shared else 0))
+        found.append(Resources(name, registers, x * y * z, shared.size if shared else 0, stacks.get(index, 0)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Attention on the real CuPy: how many launches it takes, in blocks of heads and of queries, with all masks."""
+"""Attention on the real CuPy: its launches and memory, views, masks, tiles, and 16-bit operands on tensor cores."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from burnpy import Generator, IntTensor, Tensor
-from burnpy.backend import CuPy, Mixed, NumPy
-from burnpy.backend.dtypes import float32
+from burnpy.backend import Backend, CuPy, Mixed, NumPy
+from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.nn import MultiHeadAttention, RotaryEncoding
 from tests.hostcuda import simulator
 
 simulator.require()
 
-BATCHED = "cublasGemmStridedBatchedEx"
+FORWARD, BACKWARD = ["burnpy_attention"], ["burnpy_attention_by_query", "burnpy_attention_by_key"]
 LEAD, QUERIES, KEYS, SIZE, VALUES = (2, 3), 5, 37, 4, 3
 MASKS: dict[str, tuple[int, ...] | None] = {
     "none": None,
@@ -60,23 +60,112 @@ def compare(floats: list[Any], rest: tuple[Any, ...]) -> list[list[str]]:
 
 @pytest.mark.parametrize("offset", [None, 0, 30])
 @pytest.mark.parametrize("mask", MASKS)
-def test_it_takes_three_launches_and_its_gradient_six(mask: str, offset: int | None) -> None:
-    forward, backward = compare(*arguments(mask, offset))
-    assert forward == [BATCHED, "burnpy_attention_weights", BATCHED]
-    assert backward == [BATCHED, BATCHED, "burnpy_attention_gradient", *[BATCHED] * 3]
+def test_it_takes_one_launch_and_its_gradient_two(mask: str, offset: int | None) -> None:
+    assert compare(*arguments(mask, offset)) == [FORWARD, BACKWARD]
 
 
-@pytest.mark.parametrize(
-    ("limit", "blocks"), [(2 * QUERIES * KEYS * 4, 3), (QUERIES * KEYS * 4, 6), (2 * KEYS * 4, 18)]
-)
-@pytest.mark.parametrize("mask", ["none", "of keys", "of every head"])
-def test_scores_take_no_more_memory_than_the_limit(
-    mask: str, limit: int, blocks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Several heads at once, one, or two queries of one."""
-    monkeypatch.setattr(CuPy, "_scores_bytes", limit)
-    forward, backward = compare(*arguments(mask, 20))
-    assert forward.count("burnpy_attention_weights") == backward.count("burnpy_attention_gradient") == blocks
+SIZES = [  # leading dimensions, queries, keys, sizes of keys and of values: several tiles of all widths
+    ((2,), 70, 100, 20, 33),
+    ((1,), 40, 70, 100, 128),
+    ((1,), 20, 36, 200, 256),
+]
+EXACT = {"float64": 1e-13, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+@pytest.mark.parametrize("offset", [None, 9])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("dtype", EXACT)
+def test_tiles_give_what_all_scores_give(dtype: str, sizes: Any, offset: int | None) -> None:
+    """For float64 with numbers that have no place in shared memory, too; 16-bit numbers are compared with float64's."""
+    lead, queries, keys, size, values = sizes
+    shapes = ((queries, values), (queries, size), (keys, size), (keys, values))
+    floats = [drawn((*lead, *s), k).astype(dtype_of(dtype)) for k, s in enumerate(shapes)]
+    allowed = np.random.default_rng(9).random((*lead, 1, keys)) < 0.6
+    found, _ = computed(CuPy(), floats, (allowed, offset, 0.3))
+    wanted, _ = computed(NumPy(), [x.astype(np.float64) for x in floats], (allowed, offset, 0.3))
+    for got, want in zip(found, wanted, strict=True):
+        assert got.dtype == dtype_of(dtype)
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=EXACT[dtype] * np.abs(want).max())
+
+
+@pytest.mark.parametrize("capability", [75, 80])
+def test_older_gpus_multiply_16_bit_numbers_as_float32(capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CuPy().__dict__, "_limits", (capability, 64 << 10))
+    floats, rest = arguments("of keys", 0)
+    found, launches = computed(CuPy(), [x.astype(np.float16) for x in floats], rest)
+    wanted, _ = computed(NumPy(), floats, rest)
+    assert launches == [FORWARD, BACKWARD]
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got.astype(np.float32), want, rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_heads_are_read_where_they_lie(dtype: str) -> None:
+    """Those of one projection, with shared heads of keys; the results lie in the order of the queries."""
+    b: Any = CuPy()
+    packed = b.from_numpy(drawn((2, 9, 4 + 2 + 2, 4)).astype(dtype_of(dtype)))  # (batch, length, heads, size)
+    q, k, v = (packed[:, :, part].swapaxes(1, 2) for part in (slice(4), slice(4, 6), slice(6, 8)))
+    q = q.reshape((2, 2, 2, 9, 4))
+    k, v = (b.xp.broadcast_to(x[:, :, None], (2, 2, 2, 9, 4)) for x in (k, v))
+    with simulator.watched() as journal:
+        out, total = b.attention(q, k, v, None, 0, 0.5)
+        parts = b.attention_backward(out, q, k, v, total, None, 0, 0.5)
+    assert [name.split("__")[0] for name in journal.launches] == FORWARD + BACKWARD
+    wide = [b.to_numpy(x).astype(np.float32) for x in (out, q, k, v)]
+    wanted, _ = computed(NumPy(), wide, (None, 0, 0.5))
+    for got, want in zip((out, total, *parts), wanted, strict=True):
+        np.testing.assert_allclose(b.to_numpy(got).astype(np.float32), want, rtol=0.02, atol=0.02)
+    assert out.transpose((0, 3, 1, 2, 4)).flags.c_contiguous
+
+
+def test_other_layouts_are_copied() -> None:
+    """Four dimensions of heads that no three strides describe, and vectors whose elements lie apart."""
+    b: Any = CuPy()
+    x = b.from_numpy(drawn((3, 2, 4, 2, 6, 2, 5)))
+    four = x.transpose((3, 0, 5, 1, 2, 4, 6))[:, :, :, :, 0]
+    for heads in (four, four.swapaxes(-1, -2)):
+        out, _ = b.attention(heads, heads, heads, None, None, 0.5)
+        plain = b.to_numpy(heads)
+        wanted, _ = NumPy().attention(plain, plain, plain, None, None, 0.5)
+        np.testing.assert_allclose(b.to_numpy(out), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_memory_grows_with_the_sequence() -> None:
+    b: Any = CuPy()
+    length = 1 << 14
+    with simulator.dry_run():
+        q = b.full((1, length, 64), 0.0, float32)
+        b.reset_peak_memory()
+        before = b.memory().used
+        out, total = b.attention(q, q, q, None, 0, 0.5)
+        b.attention_backward(out, q, q, q, total, None, 0, 0.5)
+        peak = b.memory().peak
+    assert peak is not None
+    assert peak - before < length * 4 * (4 * 64 + 1 + 3) + (1 << 20)  # the results, logsumexps and three statistics
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_tiles_without_a_key_to_attend_to_are_not_read(dtype: str) -> None:
+    """By masks, and after the last query's key; else NaN in the values would be in the result, with the weight 0."""
+    floats = [drawn(shape).astype(dtype) for shape in ((4, 8), (4, 8), (256, 8), (256, 8))]
+    allowed = np.ones((256,), np.bool_)
+    allowed[64:128] = False
+    for masked in (slice(64, 128), slice(192, 256)):
+        floats[2][masked] = floats[3][masked] = np.nan
+    found, _ = computed(CuPy(), floats, (allowed, 180, 0.7))
+    for got in found[:3]:
+        assert np.isfinite(got.astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_infinite_and_undefined_scores_give_what_the_default_gives(special: float) -> None:
+    floats, rest = arguments("of keys", 30)
+    floats[2][0, 0, 4, 1] = special
+    floats[1][1, 1, 2, 0] = special
+    found, _ = computed(CuPy(), floats, rest)
+    with np.errstate(invalid="ignore"):
+        wanted, _ = Backend.attention(NumPy(), *floats[1:], *rest)
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_a_query_without_keys_attends_to_nothing() -> None:

@@ -28,7 +28,10 @@ from tests.hostcuda.dry import NOT_EXECUTED, dry
 
 simulator.require()
 
+from burnpy_cupy.kernels.attention import tiling  # noqa: E402
+from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
+from burnpy_cupy.kernels.library import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.reduction_source import reduction_source  # noqa: E402
 from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
@@ -138,6 +141,24 @@ def test_the_compiler_takes_every_kernel(architecture: int, part: int) -> None:
 def test_the_compiler_can_refuse() -> None:
     with pytest.raises(AssertionError, match="absent"):
         compiled(['extern "C" __global__ void wrong(float* x) { x[0] = absent; }'], 90)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.long
+@pytest.mark.parametrize("architecture", [80, 90, 100])
+def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
+    """In the registers, and in the shared memory of the smallest GPUs with tensor cores for both 16-bit floats."""
+    texts: list[str] = []
+    for size in (64, 128) if dtype == "float64" else (64, 128, 256):
+        for name, raw in ATTENTION.items():
+            tiles = tiling(size, size, int(dtype[-2:]) // 8, dtype[-2:] == "16", name == "burnpy_attention")
+            assert tiles is not None
+            assert tiles.SHARED <= 99 << 10
+            types = {"T": C_NAMES.get(dtype, dtype), "S": "double" if dtype == "float64" else "float"}
+            texts.append(raw.typed(tiles._asdict(), {**types, "O": types["T"], "L": types["T"]}))
+    found = compiled(texts, architecture)
+    check_launches(found)
+    assert all(kernel.stack <= 16 for kernel in found), "values have no registers"
 
 
 def test_ours_are_among_them() -> None:

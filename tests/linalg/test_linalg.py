@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, linalg
+from burnpy import Autodiff, IntTensor, Tensor, compiled, func, linalg
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import ArgumentError, KindError, LinAlgError, MissingNameError, ShapeError
 from burnpy.testing import gradcheck, gradgradcheck
@@ -77,17 +77,18 @@ def test_lu(left: bool, adjoint: bool) -> None:
     p, lower, upper = linalg.lu(tensor(a))
     close(p @ lower @ upper, a)
     m = a.swapaxes(-1, -2) if adjoint else a
-    found = linalg.lu_solve(*linalg.lu_factor(tensor(a)), tensor(b), left=left, adjoint=adjoint)
-    close(found, np.linalg.solve(m, b) if left else b @ np.linalg.inv(m))
-    for shape in ((3, 2), (2, 3)):
-        c = rng.normal(size=shape)
-        p, lower, upper = linalg.lu(tensor(c))
-        close(p @ lower @ upper, c)
+    wanted = np.linalg.solve(m, b) if left else b @ np.linalg.inv(m)
 
     def solved(a: Any, b: Any) -> Any:
         return linalg.lu_solve(*linalg.lu_factor(a), b, left=left, adjoint=adjoint)
 
+    for function in (solved, func.vmap(solved), compiled(solved)):
+        close(function(tensor(a), tensor(b)), wanted)
     gradcheck(solved, (tensor(a), tensor(b)))
+    for shape in ((3, 2), (2, 3)):
+        c = rng.normal(size=shape)
+        p, lower, upper = linalg.lu(tensor(c))
+        close(p @ lower @ upper, c)
 
 
 def test_least_squares_and_ranks() -> None:

@@ -1,6 +1,7 @@
 """How the entries of ``op_db`` are called here: the arguments are PyTorch's, with tensors of this library.
 
-An entry that is not listed is the method or the function of its name. The expressions are those of MIGRATING.md.
+An entry that is not listed is the method or the function of its name. The expressions are those of
+burnpy/docs/from_pytorch/tensors.md.
 """
 
 from __future__ import annotations

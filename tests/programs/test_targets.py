@@ -33,6 +33,8 @@ FEATURES = dict(binding.get_host_cpu_features())
 EVERY = [
     *(("x86_64-unknown-linux-gnu", name) for name in ("baseline", "avx2", "avx512")),
     ("aarch64-unknown-linux-gnu", "baseline"),
+    ("arm64-apple-darwin", "baseline"),
+    ("x86_64-pc-windows-msvc", "avx2"),
 ]
 WIDER = ("avx2", "avx512")
 """Targets that differ from "baseline" in the size of their vectors; all tests run with the one of this processor."""
@@ -47,8 +49,8 @@ def executed(name: str) -> target.Target | None:
 
 
 def is_foreign(triple: str, name: str) -> bool:
-    """Return whether this processor cannot execute code for a target."""
-    return triple.split("-")[0] != HERE.triple.split("-")[0] or executed(name) is None
+    """Return whether this machine cannot execute code for a target."""
+    return triple.split("-")[::2] != HERE.triple.split("-")[::2] or executed(name) is None
 
 
 def families(*arguments: str, **environment: str) -> set[str]:
@@ -178,7 +180,7 @@ def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch
     to = chosen(triple, name)
     for module in (target, compiler, convolution_tables, recurrence):
         monkeypatch.setattr(module, "target", lambda: to)
-    wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith("aarch64")
+    wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith(("aarch64", "arm64"))
     assert compiler.vector_bytes() == 2 * wide
     where = (1, 1), (1, 1), (1, 1)
     found = convolution_tables.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward

@@ -94,7 +94,9 @@ OPERATIONS: dict[str, Operation] = {
     "embedding": lambda x, i, b, j: F.embedding(j, x),
     "one_hot": lambda x, i, b, j: x[i.one_hot(4).bool()],
     "attention": lambda x, i, b, j: F.scaled_dot_product_attention(x, x, x, mask=b),
-    "lu_solve": lambda x, i, b, j: linalg.lu_solve(x + 4.0 * Tensor.eye(4, device=x.device), j[0] * 0 + i.sort()[0], x),
+    "lu_solve": lambda x, i, b, j: linalg.lu_solve(
+        x + 4.0 * Tensor.eye(4, device=x.device), j[0] * 0 + i.sort()[0] * 0 + 1, x
+    ),
     "CrossEntropyLoss": lambda x, i, b, j: CrossEntropyLoss()(x, i),
     "Embedding": lambda x, i, b, j: seeded(Embedding(4, 3, device=x.device))(j).sum() * x,
     "Lstm": lambda x, i, b, j: seeded(Lstm(4, 3, device=x.device))(x.unsqueeze(0).expand((4, 4, 4)), lengths=i + 1)[0],

@@ -292,7 +292,7 @@ def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
     )
     needed |= {"index": index, "tensors": [x, x], "reduce": "amax", "q": 0.5, "p": 2.0, "value": 1.0}
     rows = needed | {"index": index[0]}  # of methods whose index is 1-d
-    others = {"tile", "tensordot", "matrix_norm"}  # whose dims are numbers of repeats, a number, a pair
+    others = {"tile", "tensordot", "matrix_norm", "size"}  # dims are numbers of repeats, a number, a pair; no function
     places: list[Any] = [x, burnpy, burnpy.linalg, functional]
     messages: dict[str, str] = {}
     for place in places:
@@ -371,7 +371,6 @@ def test_messages_are_one_line() -> None:
 def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
     x = kind[NumPy].ones((2, 3))
     for name, words in (
-        ("size", "x.shape"),
         ("numpy", "x.to_numpy()"),
         ("to", "x.to_device(device)"),
         ("view", "x.reshape(3, 2)"),

@@ -120,7 +120,7 @@ def test_no_name_is_in_two_families_or_written_elsewhere_too() -> None:
 
 def test_help_shows_methods_that_are_not_loaded() -> None:
     printed = run("from burnpy import Tensor; help(Tensor)")
-    assert "The elements of x at ``index`` along ``dim``" in printed
+    assert "Return the elements of x at ``index`` along ``dim``" in printed
     assert "LazyMethod" not in printed
 
 

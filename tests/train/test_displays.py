@@ -19,7 +19,8 @@ import pytest
 from rich.console import Console
 
 from burnpy.errors import ArgumentError
-from burnpy.train import BatchEnd, Dashboard, Progress, TensorBoard, find_lr
+from burnpy.record import load
+from burnpy.train import BatchEnd, Dashboard, MLflow, Progress, TensorBoard, find_lr
 from burnpy.train.display import History
 
 from .training import Batches, learner, net, valid_batches, weights
@@ -113,6 +114,33 @@ def test_the_result_shows_its_curves_and_values() -> None:
     assert sum(math.isfinite(float(cell.text or "nan")) for cell in shown.iter("td")) == 2 * 6
 
 
+@pytest.mark.parametrize("lacking", ["rich", "a terminal that moves its cursor"])
+def test_a_terminal_without_rich_or_a_cursor_gets_lines(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("TERM", "xterm" if lacking == "rich" else "dumb")
+    if lacking == "rich":
+        monkeypatch.setitem(sys.modules, "rich", None)  # which cannot be imported then
+    fit(Dashboard(), epochs=1)
+    assert list(Progress(title="files").over("a")) == ["a"]
+    assert re.sub(r":.*", "", out.getvalue()).splitlines() == [
+        "1 epochs of 4 batches",
+        "epoch 1/1, step 4",
+        "done",
+        "files 1/1",
+    ]
+
+
+def test_few_losses_of_a_long_run_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnpy.train.display.READ_EVERY", 0.0)
+    monkeypatch.setattr("burnpy.train.display.MOST_READ", 4)
+    history = History()
+    for event in learner().events(net(), Batches(), valid_batches(), epochs=2):
+        history.note(event)
+    assert [step for step, _ in history.read] == [1, 5, 7, 8]
+
+
 def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1.0
     monkeypatch.setattr("burnpy.train.display.time", SimpleNamespace(perf_counter=lambda: now))
@@ -187,6 +215,39 @@ def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
     assert seen["valid/accuracy", 12] == pytest.approx(result.history[-1]["valid/accuracy"], rel=1e-6)
     assert seen["train/loss", 4] == pytest.approx(result.history[0]["train/loss"], rel=1e-6)
     assert {step for tag, step in seen if tag == "batch/loss"} == {2, 4, 6, 8, 10, 12}
+
+
+@pytest.mark.heavy("mlflow")
+def test_mlflow_has_settings_metrics_and_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path}/runs")
+    mlflow: Any = import_module("mlflow")
+    result = fit(MLflow("digits", run="first", every=2, settings={"rate": 0.1, "name": None}))
+    (run,) = mlflow.search_runs(experiment_names=["digits"], output_format="list")
+    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
+    assert run.data.params == {"rate": "0.1", "name": "None"}
+    client = mlflow.MlflowClient()
+    losses = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [(one.step, one.value) for one in losses] == [(row["step"], row["train/loss"]) for row in result.history]
+    assert [one.step for one in client.get_metric_history(run.info.run_id, "batch/loss")] == [2, 4, 6, 8, 10, 12]
+    record = load(client.download_artifacts(run.info.run_id, "model.safetensors", str(tmp_path)))
+    assert weights(record.apply_to(net())) == weights(result.model)
+
+    with pytest.raises(RuntimeError, match="no data"):
+        learner(loggers=[MLflow("digits")], callbacks=[failing]).fit(net(), Batches(), valid_batches(), epochs=1)
+    assert mlflow.search_runs(experiment_names=["digits"], output_format="list")[0].info.status == "FAILED"
+    with mlflow.start_run() as active:
+        fit(MLflow(model=False), epochs=1)
+        assert mlflow.active_run().info.run_id == active.info.run_id
+    assert client.get_run(active.info.run_id).data.metrics.keys() >= {"train/loss", "valid/accuracy", "lr"}
+    with pytest.raises(ArgumentError, match="no experiment, and no run is active"):
+        fit(MLflow())
+
+
+def failing(event: Any) -> None:
+    if isinstance(event, BatchEnd):
+        raise RuntimeError("no data")
 
 
 def test_the_learning_rate_finder_changes_nothing_and_suggests() -> None:

@@ -1,137 +1,81 @@
-"""Attention as products by cuBLAS and one kernel between them.
+"""Attention in one launch and its gradient in two, with memory that grows with the sequence and not with its square.
 
-As many heads and queries are computed at once as a limit of memory allows, so that the scores of long sequences never
-all exist at once.
-
-16-bit operands are multiplied in 16 bits with scores of float32, and the weights are rounded to 16 bits for the second
-product. Gradients are computed from scores that are computed again.
-
-Source: Dao et al., FlashAttention, 2022, whose order this follows for rows of scores instead of tiles.
-
-Kernels of attention, between its products: the softmax of the scores, and its gradient.
-
-For a row of scores s, with minus infinity for keys that the query does not attend to::
-
-    m = max s · scale,  z = Σ exp(s · scale - m)
-    weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
-    by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
-
-One pass finds maximum and sums; it scales the sum whenever the maximum grows.
-
-Source: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018.
+Operands are read where they lie: heads of a packed projection, broadcast heads of keys and transposed views are not
+copied, and the results lie in memory in the order of their operands. Tensor cores multiply 16-bit operands, and weights
+are rounded to 16 bits for the second product; sums and the softmax are of float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.gemm import batch_stride, multiply
+from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
 from burnpy_cupy.kernels.dense import CuPyDense
-from burnpy_cupy.kernels.library import Raw
 
-_WARPS = 4
-"""The number of rows of scores that a block of threads computes, one in each warp."""
+_THREADS = 128
+_LARGEST_ROW = 1024
+"""The bytes of a row of shared memory, from which on attention is computed from all scores of a few heads."""
+_STEP = 32
+"""The numbers in a row are a multiple of this: zeros fill it."""
+_TENSOR_CORES = 80
+"""The compute capability, times 10, from which on tensor cores multiply both 16-bit floats."""
 
-_ROW = """
-// A warp computes a row: it reads and writes that row alone, a thread every 32nd element, and the partial sums of the
-// threads are added in one order. So no two threads write one place, not even if the results replace the scores.
-const long long row = blockIdx.x * static_cast<long long>(blockDim.x / 32) + threadIdx.x / 32;
-if (row >= rows) return;
-const int lane = threadIdx.x % 32;
-const long long head = first_head + row / queries, query = first_query + row % queries;
-const long long limit = is_causal && query + offset + 1 < keys ? query + offset + 1 : keys;
-const bool* const allowed = mask ? mask + head / inner * stride_outer + head % inner * stride_inner
-                                        + query * stride_query : mask;
-scores += row * keys;
-weights += row * keys;
-"""
-_ARGUMENTS = """
-  const bool* mask, long long stride_outer, long long stride_inner, long long stride_query, long long stride_key,
-  long long inner, long long rows, long long queries, long long keys, long long first_head, long long first_query,
-  bool is_causal, long long offset, double factor"""
 
-_FORWARD = f"""
-extern "C" __global__ __launch_bounds__({32 * _WARPS}) void burnpy_attention_weights(
-  const S* scores, O* weights, L* logsumexps,{_ARGUMENTS}) {{
-{_ROW}
-const S scale = static_cast<S>(factor);
-S largest = MINUS_INFINITY, sum = 0;
-for (long long k = lane; k < limit; k += 32) {{
-  const S score = scores[k] * scale;
-  if (score == MINUS_INFINITY || (allowed && !allowed[k * stride_key])) continue;
-  if (score > largest) sum = sum * exp(largest - score) + S(1), largest = score;
-  else sum += exp(score - largest);
-}}
-for (int apart = 16; apart > 0; apart /= 2) {{
-  const S other = __shfl_xor_sync(0xffffffff, largest, apart), their = __shfl_xor_sync(0xffffffff, sum, apart);
-  const S most = other > largest ? other : largest;
-  const S factor = most == largest ? S(1) : exp(largest - most);
-  const S their_factor = most == other ? S(1) : exp(other - most);
-  sum = sum * factor + their * their_factor, largest = most;
-}}
-const bool any = sum != S(0);
-for (long long k = lane; k < keys; k += 32) {{
-  const bool counts = any && k < limit && !(allowed && !allowed[k * stride_key]);
-  weights[k] = O(static_cast<S>(counts ? exp(scores[k] * scale - largest) / sum : S(0)));
-}}
-if (lane == 0) logsumexps[row] = L(static_cast<S>(any ? largest + log(sum) : S(0)));
-}}
-"""
+class Tiling(NamedTuple):
+    """The constants of a kernel, which tell how its tiles lie: see `attention_tiles`."""
 
-_BACKWARD = f"""
-extern "C" __global__ __launch_bounds__({32 * _WARPS}) void burnpy_attention_gradient(
-  const S* scores, const S* by_weight, O* weights, O* by_score,{_ARGUMENTS}) {{
-{_ROW}
-const S scale = static_cast<S>(factor);
-by_weight += row * keys;
-by_score += row * keys;
-S largest = MINUS_INFINITY, sum = 0, level = 0;
-for (long long k = lane; k < limit; k += 32) {{
-  const S score = scores[k] * scale;
-  if (score == MINUS_INFINITY || (allowed && !allowed[k * stride_key])) continue;
-  if (score > largest) {{
-    const S factor = exp(largest - score);
-    sum = sum * factor + S(1), level = level * factor + by_weight[k], largest = score;
-  }} else {{
-    const S part = exp(score - largest);
-    sum += part, level += part * by_weight[k];
-  }}
-}}
-for (int apart = 16; apart > 0; apart /= 2) {{
-  const S other = __shfl_xor_sync(0xffffffff, largest, apart), their = __shfl_xor_sync(0xffffffff, sum, apart);
-  const S their_level = __shfl_xor_sync(0xffffffff, level, apart);
-  const S most = other > largest ? other : largest;
-  const S factor = most == largest ? S(1) : exp(largest - most);
-  const S their_factor = most == other ? S(1) : exp(other - most);
-  sum = sum * factor + their * their_factor, level = level * factor + their_level * their_factor, largest = most;
-}}
-const bool any = sum != S(0);
-level = any ? level / sum : S(0);
-for (long long k = lane; k < keys; k += 32) {{
-  const bool counts = any && k < limit && !(allowed && !allowed[k * stride_key]);
-  const S weight = counts ? exp(scores[k] * scale - largest) / sum : S(0);
-  const S difference = counts ? by_weight[k] - level : S(0);
-  weights[k] = O(weight);
-  by_score[k] = O(static_cast<S>(weight * difference * scale));
-}}
-}}
-"""
+    TENSOR_CORES: int  #: whether these multiply
+    ROWS: int  #: rows of a thread
+    COLUMNS: int  #: of a tile
+    SIZE: int  #: the size of keys in shared memory
+    VALUES: int  #: the size of values
+    SLICES: int  #: the blocks among which the numbers of a gradient by a key are divided
+    SHARED: int  #: the bytes of shared memory of a block
 
-ATTENTION = {
-    "burnpy_attention_weights": Raw(_FORWARD),
-    "burnpy_attention_gradient": Raw(_BACKWARD),
-}
-"""Kernels by name, for scores of the type S, results O, which may have 16 bits, and logsumexps L."""
+    @property
+    def rows(self) -> int:
+        """The number of rows of a tile."""
+        return (32 if self.TENSOR_CORES else 16) * self.ROWS
+
+
+@lru_cache(maxsize=256)
+def tiling(size: int, values: int, itemsize: int, tensor_cores: bool, forward: bool) -> Tiling | None:
+    """Return how the tiles of a kernel lie; None if they have no place in shared memory.
+
+    Args:
+        size: the size of queries and keys.
+        values: the size of values.
+        itemsize: the bytes of the numbers that are multiplied.
+        tensor_cores: whether tensor cores multiply.
+        forward: False for the kernels of the gradient.
+    """
+    widths = [-(-max(n, 1) // _STEP) * _STEP for n in (size, values)]
+    row = max(widths) * itemsize
+    if row > (_LARGEST_ROW // 2 if tensor_cores else _LARGEST_ROW):
+        return None
+    wide, slices = row > 256, 1
+    if tensor_cores:  # a thread of theirs has two rows
+        rows, columns = 2, (32 if wide else 64) if forward else 16 if wide else 32
+        slices = 2 if wide and not forward else 1
+    elif forward:
+        rows, columns = 1 if row > 512 else 2 if wide else 4, 32
+    else:
+        rows, columns = 1 if wide else 2, 16 if row > 512 else 32
+    tiles = Tiling(int(tensor_cores), rows, columns, widths[0], widths[1], slices, 0)
+    by_key, by_value = (width * itemsize + 16 for width in widths)
+    shared = (tiles.rows + columns) * by_key + (columns if forward else tiles.rows + columns) * by_value
+    weights = 0 if tensor_cores else tiles.rows * (columns + 4) * itemsize
+    return tiles._replace(SHARED=shared + weights)
 
 
 class CuPyAttention(CuPyDense):
-    """Attention in three launches and its gradient in six, for each block, and one for each operand to be copied."""
+    """Attention in tiles; `burnpy_array` computes it with larger rows than fit into a tile."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
         return self._attention_as(q, k, v, mask, offset, scale, q.dtype)
@@ -139,7 +83,12 @@ class CuPyAttention(CuPyDense):
     def _attention_as(
         self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float, dtype: DType
     ) -> tuple[Any, Any]:
-        out, total = self._call(_forward, self, q, k, v, mask, offset, scale, dtype)
+        wide, tiles = _sums(q.dtype), self._tiling(q, v, True)
+        if tiles is None:
+            q, k, v = (self.cast(x, wide) for x in (q, k, v))
+            out, total = super().attention(q, k, v, mask, offset, scale)
+            return self.cast(out, dtype), self.cast(total, dtype)
+        out, total = self._call(_forward, self, tiles, q, k, v, mask, offset, scale, dtype)
         return out, total
 
     def attention_backward(
@@ -167,115 +116,49 @@ class CuPyAttention(CuPyDense):
         scale: float,
         dtype: DType,
     ) -> tuple[Any, Any, Any]:
-        by_q, by_k, by_v = self._call(_backward, self, grad, q, k, v, mask, offset, scale, dtype)
+        wide, tiles = _sums(q.dtype), self._tiling(q, v, False)
+        if tiles is None:
+            grad, q, k, v, logsumexp = (self.cast(x, wide) for x in (grad, q, k, v, logsumexp))
+            parts = super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
+            return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
+        by_q, by_k, by_v = self._call(_backward, self, tiles, grad, q, k, v, mask, offset, scale, dtype)
         return by_q, by_k, by_v
 
+    def _tiling(self, q: Any, v: Any, forward: bool) -> Tiling | None:
+        """Return how tiles lie on this GPU, or None if they have no place in its shared memory."""
+        capability, shared = self._limits
+        cores = q.dtype.itemsize == 2 and capability >= _TENSOR_CORES
+        itemsize = 2 if cores else max(q.dtype.itemsize, 4)
+        tiles = tiling(q.shape[-1], v.shape[-1], itemsize, cores, forward)
+        return None if tiles is None or shared < tiles.SHARED else tiles
 
-class _Block(NamedTuple):
-    """Some heads, and some queries of each: all of them, if there are several heads."""
-
-    heads: slice
-    queries: slice
-
-    @property
-    def key(self) -> tuple[slice, slice]:
-        """The key of the block in an array (heads, queries, …)."""
-        return self.heads, self.queries
-
-
-class _Scores:
-    """The scores of all queries and keys, in blocks, and the kernels' arguments for each.
-
-    Args:
-        b: the backend.
-        lead: the leading dimensions, whose product is the number of heads.
-        queries: the number of queries.
-        keys: the number of keys.
-        mask: a mask that broadcasts to the scores, or None.
-        offset: the offset of a causal mask, or None.
-        scale: the factor of the scores.
-        dtype: the dtype of the scores.
-    """
-
-    def __init__(
-        self,
-        b: CuPyAttention,
-        lead: Shape,
-        queries: int,
-        keys: int,
-        mask: Any,
-        offset: int | None,
-        scale: float,
-        dtype: DType,
-    ) -> None:
-        self._b, self._queries, self._keys = b, queries, keys
-        self._heads, self._dtype = math.prod(lead), dtype
-        self._mask: Any = None
-        strides: Shape = (0, 0, 0, 0)
-        inner = 1
-        if mask is not None:
-            self._mask, strides, inner = _strided(b.xp, b.xp.broadcast_to(mask, (*lead, queries, keys)))
-        self._strides = tuple(np.int64(n) for n in (*strides, inner))
-        self._limits = np.bool_(offset is not None), np.int64(offset or 0), np.float64(scale)
-
-    def blocks(self) -> Iterator[_Block]:
-        """Yield blocks whose scores take no more memory than the backend's limit, if one query's do not."""
-        fit = max(1, self._b._scores_bytes // (self._dtype.itemsize * self._keys))  # queries
-        heads = max(1, fit // self._queries)
-        queries = min(fit, self._queries)
-        for head in range(0, self._heads, heads):
-            for query in range(0, self._queries, queries):
-                stops = min(head + heads, self._heads), min(query + queries, self._queries)
-                yield _Block(slice(head, stops[0]), slice(query, stops[1]))
-
-    def memory(self, block: _Block, dtype: DType | None = None) -> Any:
-        """Allocate memory for the scores of a block, or for as many elements of another dtype."""
-        heads, queries = (part.stop - part.start for part in block)
-        return self._b.xp.empty((heads, queries, self._keys), dtype or self._dtype)
-
-    def run(self, name: str, block: _Block, *arrays: Any, **types: DType) -> None:
-        """Launch a kernel for the rows of a block."""
-        heads, queries = (part.stop - part.start for part in block)
-        sizes = (heads * queries, queries, self._keys, block.heads.start, block.queries.start)
-        self._b._kernels.typed(name, S=self._dtype, **types)(
-            (-(-heads * queries // _WARPS),),
-            (32 * _WARPS,),
-            (*arrays, self._mask, *self._strides, *[np.int64(size) for size in sizes], *self._limits),
-        )
+    @cached_property
+    def _limits(self) -> tuple[int, int]:
+        """The GPU's compute capability, times 10, and the bytes of shared memory that a block can ask for."""
+        device = self.xp.cuda.Device(self.index)
+        return int(device.compute_capability), device.attributes["MaxSharedMemoryPerBlockOptin"]
 
 
-def _strided(xp: Any, mask: Any) -> tuple[Any, tuple[int, ...], int]:
-    """Return a mask, or a copy, with the strides of its outer and inner heads, queries and keys, and the number of
-    inner heads."""
-    lead = list(mask.shape[:-2])
-    for split in range(len(lead) + 1):
-        outer = batch_stride(lead[:split], list(mask.strides[:split]))
-        inner = batch_stride(lead[split:], list(mask.strides[split:-2]))
-        if outer is not None and inner is not None:
-            return mask, (outer, inner, *mask.strides[-2:]), math.prod(lead[split:])
-    return _strided(xp, xp.array(mask, order="C"))
+def _sums(dtype: DType) -> DType:
+    """Return the dtype in which products of a dtype are added up."""
+    return float32 if dtype.itemsize == 2 else dtype
 
 
 def _forward(
-    b: CuPyAttention, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float, dtype: DType
+    b: CuPyAttention, tiles: Tiling, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float, dtype: DType
 ) -> tuple[Any, Any]:
-    xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
-    out_shape = (*q.shape[:-1], v.shape[-1])
-    if not (keys and math.prod(q.shape[:-1])):
-        return xp.zeros(out_shape, dtype), xp.zeros(q.shape[:-1], dtype)
-    q, k, v = (_by_head(x) for x in (q, k, v))
-    out, total = xp.empty((q.shape[0], queries, v.shape[-1]), dtype), xp.empty(q.shape[:2], dtype)
-    scores = _Scores(b, lead, queries, keys, mask, offset, scale, _wide(q.dtype))
-    for block in scores.blocks():
-        wide = multiply(xp, q[block.key], k[block.heads].swapaxes(1, 2), scores.memory(block))
-        weights = wide if wide.dtype is q.dtype else scores.memory(block, q.dtype)
-        scores.run("burnpy_attention_weights", block, wide, weights, total[block.key], O=q.dtype, L=dtype)
-        multiply(xp, weights, v[block.heads], out[block.key])
-    return out.reshape(out_shape), total.reshape((*lead, queries))
+    xp = b.xp
+    if not (k.shape[-2] and math.prod(q.shape[:-1])):
+        return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
+    (q, k, v), (out,), mask, geometry = _laid_out(xp, [q, k, v], {"grad": (0, v.shape[-1])}, mask, offset, dtype)
+    total = xp.empty(q.shape[:-1], dtype)
+    _launch(b, "burnpy_attention", tiles, q, 1, (q, k, v, mask, out, total, geometry, scale), O=dtype, L=dtype)
+    return out, total
 
 
 def _backward(
     b: CuPyAttention,
+    tiles: Tiling,
     grad: Any,
     q: Any,
     k: Any,
@@ -284,35 +167,95 @@ def _backward(
     offset: int | None,
     scale: float,
     dtype: DType,
-) -> tuple[Any, Any, Any]:
-    xp, lead, (queries, keys) = b.xp, q.shape[:-2], (q.shape[-2], k.shape[-2])
-    shapes = (q.shape, k.shape, v.shape)
-    if not (keys and math.prod(q.shape[:-1])):
-        return tuple([xp.zeros(shape, dtype) for shape in shapes])
-    grad, q, k, v = (_by_head(x) for x in (grad, q, k, v))
-    scores = _Scores(b, lead, queries, keys, mask, offset, scale, _wide(q.dtype))
-    by_q, by_k, by_v = (xp.empty(x.shape, dtype) for x in (q, k, v))
-    for block in scores.blocks():
-        part_q, part_grad = q[block.key], grad[block.key]
-        wide = multiply(xp, part_q, k[block.heads].swapaxes(1, 2), scores.memory(block))
-        by_weight = multiply(xp, part_grad, v[block.heads].swapaxes(1, 2), scores.memory(block))
-        narrow = wide.dtype is not q.dtype
-        weights, by_score = (scores.memory(block, q.dtype) if narrow else x for x in (wide, by_weight))
-        scores.run("burnpy_attention_gradient", block, wide, by_weight, weights, by_score, O=q.dtype)
-        multiply(xp, by_score, k[block.heads], by_q[block.key])
-        for by_score_or_weight, right, total in ((by_score, part_q, by_k), (weights, part_grad, by_v)):
-            into = total[block.heads] if block.queries.start == 0 else xp.empty(total[block.heads].shape, dtype)
-            multiply(xp, by_score_or_weight.swapaxes(1, 2), right, into)
-            if block.queries.start:
-                xp.add(total[block.heads], into, total[block.heads])
-    return tuple([x.reshape(shape) for x, shape in zip((by_q, by_k, by_v), shapes, strict=True)])
+) -> tuple[Any, ...]:
+    xp, count = b.xp, math.prod(q.shape[:-1])
+    if not (k.shape[-2] and count):
+        return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
+    like = {name: (n, x.shape[-1]) for n, (name, x) in enumerate((("by_q", q), ("by_k", k), ("by_v", v)))}
+    inputs, (by_q, by_k, by_v), mask, geometry = _laid_out(xp, [q, k, v, grad], like, mask, offset, dtype)
+    statistics = xp.empty((3, count), _sums(q.dtype))
+    rest = (statistics, count, geometry, scale)
+    _launch(b, "burnpy_attention_by_query", tiles, q, 1, (*inputs, mask, by_q, *rest), O=dtype)
+    _launch(b, "burnpy_attention_by_key", tiles, k, tiles.SLICES, (*inputs, mask, by_k, by_v, *rest), O=dtype)
+    return by_q, by_k, by_v
 
 
-def _by_head(x: Any) -> Any:
-    """Return x with one leading dimension."""
-    return x.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
+def _launch(
+    b: CuPyAttention, name: str, tiles: Tiling, rows: Any, slices: int, args: tuple[Any, ...], **types: DType
+) -> None:
+    """Launch a kernel with a block for each tile of the rows, and for each slice of their numbers' sums."""
+    shared = tiles.SHARED
+    kernel = b._kernels.typed(name, tiles._asdict(), shared, T=rows.dtype, S=_sums(rows.dtype), **types)
+    blocks = math.prod(rows.shape[:-2]) * -(-rows.shape[-2] // tiles.rows)
+    kernel((blocks, slices), (_THREADS,), args, shared_mem=shared)
 
 
-def _wide(dtype: DType) -> DType:
-    """The dtype of the scores of queries of a dtype."""
-    return float64 if dtype is float64 else float32
+def _laid_out(
+    xp: Any, inputs: list[Any], outputs: dict[str, tuple[int, int]], mask: Any, offset: int | None, dtype: DType
+) -> tuple[list[Any], list[Any], Any, Any]:
+    """Return the inputs, memory for the outputs, the mask, and the kernels' geometry.
+
+    Args:
+        xp: the module cupy.
+        inputs: q, k, v and, for the gradient, that by the result. What a kernel cannot address is copied.
+        outputs: for each by its name, the position of the input in whose order it lies, and the size of its rows.
+        mask: a mask that broadcasts to the scores, or None.
+        offset: the offset of a causal mask, or None.
+        dtype: the dtype of the outputs.
+    """
+    q, k, v = inputs[:3]
+    lead, sizes = q.shape[:-2], (q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1])
+    if mask is not None:
+        mask = xp.broadcast_to(mask, (*lead, *sizes[:2]))
+    placed = [x if x.shape[-1] < 2 or x.strides[-1] == x.itemsize else xp.ascontiguousarray(x) for x in inputs]
+    while True:
+        out = [_in_order_of(xp, placed[n], size, dtype) for n, size in outputs.values()]
+        arrays = dict(zip(ARRAYS, placed, strict=False)) | dict(zip(outputs, out, strict=True)) | {"mask": mask}
+        layouts = tuple([(x.strides, x.itemsize) for x in arrays.values() if x is not None])
+        names = tuple([name for name, x in arrays.items() if x is not None])
+        geometry = _geometry(lead, sizes, offset, names, layouts)
+        if geometry is not None:
+            return placed, out, mask, geometry
+        placed = [xp.ascontiguousarray(x) for x in placed]
+        mask = None if mask is None else xp.ascontiguousarray(mask)
+
+
+def _in_order_of(xp: Any, x: Any, size: int, dtype: DType) -> Any:
+    """Allocate memory for rows of this size, one for each of x, that lie in the order of those."""
+    shape = (*x.shape[:-1], size)
+    if x.flags.c_contiguous:
+        return xp.empty(shape, dtype)
+    order = sorted(range(x.ndim - 1), key=lambda d: -abs(x.strides[d]))
+    out = xp.empty([*[shape[d] for d in order], size], dtype)
+    return out.transpose([*[order.index(d) for d in range(x.ndim - 1)], x.ndim - 1])
+
+
+@lru_cache(maxsize=1024)
+def _geometry(
+    lead: Shape, sizes: Shape, offset: int | None, names: tuple[str, ...], layouts: tuple[tuple[Shape, int], ...]
+) -> Any:
+    """Return the structure `Geometry` of the kernels; None if the heads take more than three dimensions.
+
+    Args:
+        lead: the leading dimensions of the arrays.
+        sizes: the numbers of queries and keys, and the sizes of them and of values.
+        offset: the offset of a causal mask, or None.
+        names: the names of the arrays.
+        layouts: their strides and the bytes of an element.
+    """
+    strides = [[step // itemsize for step in steps] for steps, itemsize in layouts]
+    heads: list[tuple[int, list[int]]] = []  # the size of a dimension, and its stride in each array
+    for size, *steps in zip(lead, *[each[:-2] for each in strides], strict=True):
+        if heads and all(outer == step * size for outer, step in zip(heads[-1][1], steps, strict=True)):
+            heads[-1] = heads[-1][0] * size, steps
+        elif size > 1:
+            heads.append((size, steps))
+    if len(heads) > 3:
+        return None
+    heads = [(1, [0] * len(names))] * (3 - len(heads)) + heads
+    found = {name: [*[steps[n] for _, steps in heads], strides[n][-2]] for n, name in enumerate(names)}
+    mask_key = strides[names.index("mask")][-1] if "mask" in names else 0
+    rest = [heads[1][0], heads[2][0], *sizes, offset is not None, offset or 0, mask_key]
+    numbers = [*[step for name in ARRAYS for step in found.get(name, (0, 0, 0, 0))], *rest]
+    assert len(rest) == len(SIZES)
+    return np.array(numbers, np.int64).view(f"V{8 * len(numbers)}")

@@ -393,6 +393,6 @@ def _channels_first(grads: Any, groups: int) -> Any:
 
 
 def _matrices(weight: Any, groups: int) -> Any:
-    """The weight as a matrix, or one per group, with one row per output channel."""
+    """Return the weight as a matrix, or one per group, with one row per output channel."""
     o, c, high, wide = weight.shape
     return weight.reshape((o, c * high * wide) if groups == 1 else (groups, o // groups, c * high * wide))

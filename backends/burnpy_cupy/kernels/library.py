@@ -34,20 +34,26 @@ class Elementwise(NamedTuple):
     reduce_dims: bool = True  #: whether CuPy may join dimensions of contiguous arrays, so that ``_ind`` has fewer
 
     def for_many(self) -> Elementwise:
-        """The same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
+        """Return the same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
         inputs, preamble = self.inputs.replace("int32", "int64"), self.preamble.replace(INDEX, _LONG_INDEX)
         return self._replace(inputs=inputs, preamble=preamble)
 
 
 class Raw(NamedTuple):
-    """The source of a `cupy.RawKernel` with one function, for types that it names by capital letters."""
+    """The source of a `cupy.RawKernel` with one function, for types and constants that it names by capital letters."""
 
     source: str
 
-    def typed(self, **types: str) -> str:
+    def typed(self, constants: Mapping[str, int], types: Mapping[str, str]) -> str:
         """Return the whole source for types of CUDA."""
         return "".join(
-            [*_HEADERS, *(f"typedef {t} {letter};\n" for letter, t in types.items()), MINUS_INFINITY, self.source]
+            [
+                *_HEADERS,
+                *[f"typedef {t} {letter};\n" for letter, t in types.items()],
+                *[f"#define {constant} {value}\n" for constant, value in constants.items()],
+                MINUS_INFINITY,
+                self.source,
+            ]
         )
 
 
@@ -58,7 +64,10 @@ _MANY = 1 << 31
 _FOR_MANY = "_many"
 _OPTIONS = ("--fmad=false",)
 """Options of raw kernels: a score is rounded before its maximum is subtracted, as it was when the maximum was found."""
-_C = {"float32": "float", "float64": "double"}
+_NONE: Mapping[str, int] = {}
+_SHARED = 48 << 10
+"""The bytes of shared memory that a block can have without asking for more."""
+C_NAMES = {"float32": "float", "float64": "double"}
 """CUDA's names of dtypes, where they differ."""
 
 
@@ -73,19 +82,30 @@ class Kernels:
 
     def __init__(self, xp: Any, elementwise: Mapping[str, Elementwise], raw: Mapping[str, Raw]) -> None:
         self._xp, self._elementwise, self._raw = xp, elementwise, raw
-        self._kernels: dict[str, Any] = {}
+        self._kernels: dict[Any, Any] = {}
 
     def counting(self, name: str, *arrays: Any) -> Any:
         """Return an elementwise kernel that counts elements of these arrays, in 32 bits where these are enough."""
         return self[name if max(x.size for x in arrays) < _MANY else f"{name}{_FOR_MANY}"]
 
-    def typed(self, name: str, **types: DType) -> Any:
-        """Return a raw kernel for the dtypes that its source names by letters."""
-        key = " ".join([name, *(t.name for t in types.values())])
+    def typed(self, name: str, constants: Mapping[str, int] = _NONE, shared: int = 0, **types: DType) -> Any:
+        """Return a raw kernel for the constants and dtypes that its source names.
+
+        Args:
+            name: the name of the kernel.
+            constants: the values of the constants.
+            shared: the bytes of shared memory that a launch asks for.
+            types: the dtypes by letter.
+        """
+        key = (name, *types.values(), *constants.values())
         kernel = self._kernels.get(key)
         if kernel is None:
-            source = self._raw[name].typed(**{letter: _C.get(t.name, t.name) for letter, t in types.items()})
-            kernel = self._kernels[key] = self._xp.RawKernel(source, name, _OPTIONS)
+            names = {letter: C_NAMES.get(t.name, t.name) for letter, t in types.items()}
+            source = self._raw[name].typed(constants, names)
+            kernel = self._xp.RawKernel(source, name, _OPTIONS)
+            if shared > _SHARED:
+                kernel.max_dynamic_shared_size_bytes = shared
+            self._kernels[key] = kernel
         return kernel
 
     def __getitem__(self, name: str) -> Any:

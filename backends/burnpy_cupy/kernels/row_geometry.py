@@ -47,7 +47,7 @@ class Geometry(NamedTuple):
         return self.columns <= _LONG or self.rows >= _MANY
 
     def threads(self, elementwise: bool) -> Threads:
-        """The threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
+        """Return the threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
 
         All blocks compute the one row of an elementwise program.
 

@@ -16,7 +16,7 @@ _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 
 def _cat(count: int) -> Elementwise:
-    """The kernel that concatenates arrays whose dimensions are (outer, sizes of the arrays, inner)."""
+    """Return the kernel that concatenates arrays whose dimensions are (outer, sizes of the arrays, inner)."""
     names = range(count)
     picks = "".join(f"if (at < n{k}) y = x{k}[outer * n{k} + at]; else {{ at -= n{k}; " for k in names[:-1])
     return Elementwise(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from functools import cache
 from typing import Any
 
@@ -21,15 +22,26 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_engines))  # and no earlier, with t
 OLDEST = (0, 50)
 """The oldest version of llvmlite whose LLVM reads the text of kernels."""
 
-_EXTERNAL = {
+_OF_C = {
     "burnpy_sin": "sin",
     "burnpy_cos": "cos",
+    **{name: name for name in ("memcpy", "memset", "memmove")},  # which LLVM may write in place of a loop
     **{name: name for name in ("fma", "fmaf", "floor", "floorf", "ceil", "ceilf")},
     "roundeven": "rint",  # the same while nobody changes how the processor rounds, and in every C library
     "roundevenf": "rintf",
 }
 """Functions of the C library, by the name under which kernels call them; from ``fma`` on, where the processor that is
 compiled for has no instruction for it."""
+_OF_C_ON = {"darwin": {"bzero": "bzero"}, "win32": {"__chkstk": "__chkstk"}}
+"""Those of one system: bzero is a memset of zeros, and __chkstk touches the pages of a large frame of the stack."""
+
+
+def functions_of_c(system: str) -> dict[str, str]:
+    """Return the functions of the C library of a system, as in `sys.platform`, that kernels call, by their names there.
+
+    A kernel that calls any other function would end the process when it is loaded.
+    """
+    return _OF_C | _OF_C_ON.get(system, {})
 
 
 @cache
@@ -54,10 +66,8 @@ def llvm() -> Any:
         )
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    for name, function in _EXTERNAL.items():
+    for name, function in functions_of_c(sys.platform).items():
         binding.add_symbol(name, _address_in_c(function))
-    for name in ("memcpy", "memset", "memmove"):  # which LLVM may write in place of a loop
-        binding.add_symbol(name, _address_in_c(name))
     for dtype in ("float32", "float64"):
         blas = cblas_gemm(dtype == "float32")
         if blas is not None:
@@ -69,7 +79,7 @@ def llvm() -> Any:
 
 def _address_in_c(name: str) -> int:
     """Return the address of a function of the C library."""
-    for library in (None, "ucrtbase", "libm.so.6"):
+    for library in (None, "ucrtbase", "ntdll", "libm.so.6"):
         try:
             return int(ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value or 0)
         except (OSError, AttributeError, TypeError):

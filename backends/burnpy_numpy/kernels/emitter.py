@@ -304,7 +304,7 @@ class _Emitter:
         return self._operand(k, place)
 
     def _span(self, k: int) -> set[int]:
-        """The instructions to compute at a column for one value, those before a kept value left out."""
+        """Return the instructions to compute at a column for one value, those before a kept value left out."""
         instructions: set[int] = set()
         stack = [k]
         while stack:

@@ -64,7 +64,7 @@ _ERFINV32_FAR = (
 
 
 def erf(w: Writer, x: Vector) -> Vector:
-    """The error function."""
+    """Return the error function."""
     return w.call("copysign", (_erf32 if x.dtype == "float32" else _erf64)(w, x), x)
 
 
@@ -123,7 +123,7 @@ def erfc(w: Writer, x: Vector) -> Vector:
 
 
 def erfinv(w: Writer, x: Vector) -> Vector:
-    """The inverse of erf; infinite at -1 and 1, NaN beyond."""
+    """Return the inverse of erf; infinite at -1 and 1, NaN beyond."""
     size, one = w.call("fabs", x), w.constant(1.0, x.dtype)
     y = w.call("copysign", (_erfinv32 if x.dtype == "float32" else _erfinv64)(w, size), x)
     infinite = w.compare("oeq", size, one)

@@ -233,15 +233,15 @@ class _Spectra(Loops):
         return self.fma(z[0], c, total[0]), self.fma(z[1], c, total[1])
 
     def complex_sum(self, a: Complex, b: Complex) -> Complex:
-        """a + b."""
+        """Return a + b."""
         return self.add(a[0], b[0]), self.add(a[1], b[1])
 
     def complex_difference(self, a: Complex, b: Complex) -> Complex:
-        """a - b."""
+        """Return a - b."""
         return self.sub(a[0], b[0]), self.sub(a[1], b[1])
 
     def complex_product(self, a: Complex, b: Complex) -> Complex:
-        """a · b."""
+        """Return a · b."""
         real = self.fma(a[0], b[0], self.neg(self.mul(a[1], b[1])))
         return real, self.fma(a[0], b[1], self.mul(a[1], b[0]))
 

@@ -238,7 +238,7 @@ class _Windows(Loops):
                 yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
 
     def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
-        """The rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
+        """Return the rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
         positions = []
         for k in range(count):
             place, inside = self.plus(start, self.times(step, k)), "true"

@@ -126,7 +126,7 @@ def expm1(w: Writer, x: Vector) -> Vector:
 
 
 def log(w: Writer, x: Vector) -> Vector:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     dtype, f = x.dtype, _FORMATS[x.dtype]
     zero = w.constant(0.0, dtype)
     small = w.compare("olt", x, w.constant(f.tiny, dtype))
@@ -187,7 +187,7 @@ def _log_edges(w: Writer, x: Vector, pole: Vector, y: Vector) -> Vector:
 
 
 def tanh(w: Writer, x: Vector) -> Vector:
-    """The hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e²ˣ + 1)."""
+    """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e²ˣ + 1)."""
     dtype = x.dtype
     size = w.call("fabs", x)
     one, two = w.constant(1.0, dtype), w.constant(2.0, dtype)
@@ -214,12 +214,12 @@ def sigmoid(w: Writer, x: Vector) -> Vector:
 
 
 def sin(w: Writer, x: Vector) -> Vector:
-    """The sine."""
+    """Return the sine."""
     return _trigonometric(w, x, "sin", 0)
 
 
 def cos(w: Writer, x: Vector) -> Vector:
-    """The cosine."""
+    """Return the cosine."""
     return _trigonometric(w, x, "cos", 1)
 
 

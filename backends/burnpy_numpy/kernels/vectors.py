@@ -109,7 +109,7 @@ class Writer:
         )
 
     def bits(self, x: Vector, dtype: str) -> Vector:
-        """The same bits as another dtype."""
+        """Return the same bits as another dtype."""
         return Vector(self.assign(f"bitcast {self.type(x.dtype)} {x.text} to {self.type(dtype)}"), dtype)
 
     def convert(self, op: str, x: Vector, dtype: str) -> Vector:
@@ -123,7 +123,7 @@ class Writer:
         return Vector(self.assign(f"call {kind} {full}({', '.join(f'{kind} {x.text}' for x in xs)})"), xs[0].dtype)
 
     def extreme(self, name: str, x: Vector, y: Vector) -> Vector:
-        """The "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's.
+        """Return the "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's.
 
         Most processors have it as one instruction but for x that is NaN. LLVM's own functions are six.
         """
@@ -135,7 +135,7 @@ class Writer:
         return self.call("fma", x, y, z)
 
     def polynomial(self, x: Vector, coefficients: tuple[float, ...]) -> Vector:
-        """A polynomial by Horner's scheme; the coefficient of the highest power is first."""
+        """Return a polynomial by Horner's scheme; the coefficient of the highest power is first."""
         total = self.constant(coefficients[0], x.dtype)
         for c in coefficients[1:]:
             total = self.fma(total, x, self.constant(c, x.dtype))
@@ -184,11 +184,11 @@ class Writer:
         self.write(f"store {kind} {text}, ptr {pointer}, align {_size(x.dtype)}")
 
     def total(self, x: Vector) -> Vector:
-        """The sum of the elements, repeated in all elements."""
+        """Return the sum of the elements, repeated in all elements."""
         return self._combined("fadd", -0.0, x)
 
     def product(self, x: Vector) -> Vector:
-        """The product of the elements, repeated in all elements."""
+        """Return the product of the elements, repeated in all elements."""
         return self._combined("fmul", 1.0, x)
 
     def _combined(self, op: str, start: float, x: Vector) -> Vector:
@@ -200,7 +200,7 @@ class Writer:
         )
 
     def largest(self, x: Vector) -> Vector:
-        """The maximum of the elements, NaN if one is NaN, repeated in all elements.
+        """Return the maximum of the elements, NaN if one is NaN, repeated in all elements.
 
         The instruction may assume that there is no NaN, which is looked for apart: it takes half of the time.
         """

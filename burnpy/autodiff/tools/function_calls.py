@@ -32,7 +32,15 @@ class Context:
     """For each argument, whether its gradient is needed; in jvp(), whether it has a tangent."""
 
     def __init__(self, name: str, phase: str, needs: tuple[bool, ...], device: Any, saved: Any = None) -> None:
-        """Called by `Function`. ``phase``: forward, backward or jvp; ``saved``: the saved tensors in the latter two."""
+        """Create the context of a call, as `Function` does.
+
+        Args:
+            name: the function's name.
+            phase: "forward", "backward" or "jvp".
+            needs: for each argument, whether its gradient is needed or it has a tangent.
+            device: the device of the call.
+            saved: the saved tensors, in "backward" and "jvp".
+        """
         self._name = name
         self._phase = phase
         self._device = device

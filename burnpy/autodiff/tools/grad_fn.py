@@ -45,7 +45,7 @@ class GradFn:
     """The name of the operation or `Function`; "leaf" for a leaf, "retain_grad" for a retained gradient."""
 
     def __init__(self, device: Any, node: Node | Leaf, meta: Meta | None) -> None:
-        """Called by ``x.grad_fn``. ``meta``: shape and dtype of the operation's result, if known."""
+        """Create the node, as ``x.grad_fn`` does. ``meta``: shape and dtype of the operation's result, if known."""
         self._device = device
         self._operation = node
         self._meta = own_meta(node) if meta is None and isinstance(node, Node) else meta
@@ -166,7 +166,9 @@ class GradFn:
         return f"GradFn({self.name}{facts}{state})"
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
-        """The graph as a notebook shows it: a picture of the operations, or their number by name if there are many."""
+        """Return the graph as a notebook shows it: a picture of the operations, or their number by name if there are
+        many.
+        """
         from burnpy.autodiff.tools.drawing import html_of
 
         return html_of(self._device, self._operation, self._meta)

@@ -66,7 +66,7 @@ class HookHandle:
     __slots__ = ("_hooks",)
 
     def __init__(self, *hooks: Hook) -> None:
-        """Called by the functions that register hooks."""
+        """Create a handle, as the functions that register hooks do."""
         self._hooks = hooks
 
     def remove(self) -> None:

@@ -115,7 +115,7 @@ class Checked(Decorator[I], Generic[I]):
     @staticmethod
     @contextmanager
     def allow(*what: Literal["nan", "inf"]) -> Generator[None, None, None]:
-        """A context manager, or function decorator, in which "nan" or "inf", by default both, raise no error.
+        """Return a context manager, or function decorator, in which "nan" or "inf", by default both, raise no error.
 
         They are allowed within the block only: a later operation that returns NaN because its argument is NaN raises.
 

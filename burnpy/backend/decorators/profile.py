@@ -212,7 +212,7 @@ class Profile:
 
     @contextmanager
     def resume(self) -> Generator[None, None, None]:
-        """A context manager that continues the recording: later, or in another thread, which does not inherit it.
+        """Return a context manager that continues the recording later, or in another thread, which does not inherit it.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy, Profiled

@@ -64,7 +64,7 @@ class Profiled(Decorator[I], Generic[I]):
     @staticmethod
     @contextmanager
     def record(*, lines: bool = True) -> Generator[Profile, None, None]:
-        """A context manager that records all `Profiled` devices in this thread or coroutine.
+        """Return a context manager that records all `Profiled` devices in this thread or coroutine.
 
         `Profile.resume` records another thread as well. Blocks nest, and an outer one includes the calls of inner ones.
 

@@ -114,7 +114,7 @@ class _TimedLaunch:
 
 
 def _timed_function(b: Any, *args: Any) -> Any:
-    """A kernel of a plan."""
+    """Return a kernel of a plan."""
     raise NotImplementedError
 
 

@@ -25,12 +25,12 @@ def joined(xp: Any, real: Array, imag: Array) -> Array:
 
 
 def fft(xp: Any, real: Array, imag: Array, dims: Shape, inverse: bool, norm: str) -> tuple[Array, Array]:
-    """The parts of the transform, or of the inverse one, of a complex array."""
+    """Return the parts of the transform, or of the inverse one, of a complex array."""
     return complex_fft(xp, joined(xp, real, imag), real.dtype, dims, inverse, norm)
 
 
 def complex_fft(xp: Any, z: Array, dtype: DType, dims: Shape, inverse: bool, norm: str) -> tuple[Array, Array]:
-    """The parts, of a float dtype, of the transform of a complex array."""
+    """Return the parts, of a float dtype, of the transform of a complex array."""
     if not z.size:
         return parted(z, dtype)
     if len(dims) == 1:
@@ -39,13 +39,13 @@ def complex_fft(xp: Any, z: Array, dtype: DType, dims: Shape, inverse: bool, nor
 
 
 def fft_real(xp: Any, x: Array, dims: Shape, inverse: bool, norm: str) -> tuple[Array, Array]:
-    """The parts of the transform, or of the inverse one, of a real array."""
+    """Return the parts of the transform, or of the inverse one, of a real array."""
     wide = widened(x)
     return complex_fft(xp, wide if wide.size else joined(xp, wide, wide), x.dtype, dims, inverse, norm)
 
 
 def rfft(xp: Any, x: Array, dims: Shape, norm: str) -> tuple[Array, Array]:
-    """The parts of half the spectrum of a real array."""
+    """Return the parts of half the spectrum of a real array."""
     wide = widened(x)
     if not x.size:
         half = wide[(*(slice(None),) * dims[-1], slice(0, x.shape[dims[-1]] // 2 + 1))]
@@ -56,12 +56,12 @@ def rfft(xp: Any, x: Array, dims: Shape, norm: str) -> tuple[Array, Array]:
 
 
 def irfft(xp: Any, real: Array, imag: Array, dims: Shape, size: int, norm: str) -> Array:
-    """The real array of half a spectrum."""
+    """Return the real array of half a spectrum."""
     return real_ifft(xp, joined(xp, real, imag), real.dtype, dims, size, norm)
 
 
 def real_ifft(xp: Any, z: Array, dtype: DType, dims: Shape, size: int, norm: str) -> Array:
-    """The real array, of a float dtype, of half a spectrum that is a complex array."""
+    """Return the real array, of a float dtype, of half a spectrum that is a complex array."""
     shape = list(z.shape)
     shape[dims[-1]] = size
     if not prod(shape):

@@ -34,22 +34,22 @@ BLOCK = 64
 
 
 def cholesky(xp: Any, x: Array) -> Array:
-    """The lower factor of positive definite matrices."""
+    """Return the lower factor of positive definite matrices."""
     return _run(xp, "cholesky", xp.linalg.cholesky, x)
 
 
 def solve(xp: Any, a: Array, b: Array) -> Array:
-    """The solutions of a x = b."""
+    """Return the solutions of a x = b."""
     return _run(xp, "solve", xp.linalg.solve, a, b)
 
 
 def inv(xp: Any, x: Array) -> Array:
-    """The inverses."""
+    """Return the inverses."""
     return _run(xp, "inv", xp.linalg.inv, x)
 
 
 def det(xp: Any, x: Array) -> Array:
-    """The determinants."""
+    """Return the determinants."""
     return _run(xp, "det", xp.linalg.det, x)
 
 
@@ -116,7 +116,9 @@ def _adjugate(xp: Any, x: Array) -> Array:
 
 
 def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
-    """The solutions of triangular equations, by blocks of rows: known rows are multiplied, and the rest solved."""
+    """Return the solutions of triangular equations, by blocks of rows: known rows are multiplied, and the rest
+    solved.
+    """
     if a.dtype.itemsize == 2:
         return solve_triangular(xp, a.astype(float32), b.astype(float32), upper, unitriangular).astype(a.dtype)
     n = a.shape[-1]
@@ -132,7 +134,9 @@ def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bo
 
 
 def _block(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
-    """The solution of one block of rows; with a diagonal of 1 or not 0 by LAPACK's solver for square matrices."""
+    """Return the solution of one block of rows; with a diagonal of 1 or not 0 by LAPACK's solver for square
+    matrices.
+    """
     triangle = xp.triu if upper else xp.tril
     if unitriangular:
         a = triangle(a, 1 if upper else -1) + xp.eye(a.shape[-1], dtype=a.dtype)

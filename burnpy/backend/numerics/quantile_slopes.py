@@ -79,7 +79,7 @@ def _gamma_series(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
 
 
 def _gamma_integral(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
-    """The integral over the tail on whose side x lies of the mean, a."""
+    """Return the integral over the tail on whose side x lies of the mean, a."""
     t, depth = b.maximum(t, math.log(_SERIES)), precision.depth
     x = b.exp(t)
     base = b.sub(t, b.digamma(a))
@@ -159,7 +159,7 @@ def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Floa
 
 @cache
 def gauss_rule(nodes: int) -> tuple[tuple[float, float], ...]:
-    """The nodes of Gauss's rule in [0, 1], and their weights."""
+    """Return the nodes of Gauss's rule in [0, 1], and their weights."""
     places, weights = np.polynomial.legendre.leggauss(nodes)
     return tuple(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 

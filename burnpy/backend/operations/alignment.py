@@ -26,7 +26,7 @@ _ALL = slice(None, None, 1)
 
 
 def ctc_loss_jvp(i: Any, t: Float, log_p: Float, labels: Int, steps: Int, lengths: Int, blank: int) -> Float:
-    """The tangent: the sum of the tangents of log probabilities times the gradient."""
+    """Return the tangent: the sum of the tangents of log probabilities times the gradient."""
     ones = i.full((log_p.shape[1],), 1.0, log_p.dtype)
     return i.sum(i.mul(t, i.ctc_loss_backward(ones, log_p, labels, steps, lengths, blank)), (0, 2), False)
 

@@ -29,7 +29,7 @@ def attention_vjp(
     offset: int | None,
     scale: float,
 ) -> tuple[Float, ...]:
-    """The gradients by q, k and v, through the result and through logsumexp."""
+    """Return the gradients by q, k and v, through the result and through logsumexp."""
     by_out, by_sum = grads
     if by_sum is None:
         by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, mask, offset, scale)
@@ -54,7 +54,7 @@ def attention_batch(b: Any, q: Any, k: Any, v: Any, mask: Any, offset: int | Non
 def attention_backward_batch(
     b: Any, grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
 ) -> tuple[Any, ...]:
-    """The gradients of all examples."""
+    """Return the gradients of all examples."""
     mask = None if mask is None else b.aligned(mask, len(q.shape))
     spread = map(b.spread, (grad, q, k, v, logsumexp))
     return tuple([b.batched(part) for part in b.inner.attention_backward(*spread, mask, offset, scale)])

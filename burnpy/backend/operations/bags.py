@@ -10,22 +10,22 @@ from burnpy.backend.schema import BILINEAR, derived
 
 
 def sum_rows_x_vjp(i: Any, g: Float, source: Int, target: Int, scale: Float, x_shape: Shape) -> Float:
-    """The gradient of weighted sums of rows by x: the same with the indices exchanged."""
+    """Return the gradient of weighted sums of rows by x: the same with the indices exchanged."""
     return i.sum_rows(g, target, source, scale, x_shape[0])
 
 
 def sum_rows_scale_vjp(i: Any, g: Float, x: Float, source: Int, target: Int) -> Float:
-    """The gradient of weighted sums of rows by the factors."""
+    """Return the gradient of weighted sums of rows by the factors."""
     return i.dot_rows(x, g, source, target)
 
 
 def dot_rows_x_vjp(i: Any, g: Float, y: Float, source: Int, target: Int, x_shape: Shape) -> Float:
-    """The gradient of products of rows by the first rows."""
+    """Return the gradient of products of rows by the first rows."""
     return i.sum_rows(y, target, source, g, x_shape[0])
 
 
 def dot_rows_y_vjp(i: Any, g: Float, x: Float, source: Int, target: Int, y_shape: Shape) -> Float:
-    """The gradient of products of rows by the second rows."""
+    """Return the gradient of products of rows by the second rows."""
     return i.sum_rows(x, source, target, g, y_shape[0])
 
 
@@ -38,7 +38,7 @@ class Bags(OperationsBase):
         vjp=(sum_rows_x_vjp, sum_rows_scale_vjp),
     )
     def sum_rows(self, x: Float, source: Int, target: Int, scale: Float, count: int) -> Float:
-        """Sums of rows, (count, size): row target[j] is the sum of scale[j] · x[source[j]] over all such j."""
+        """Return sums of rows, (count, size): row target[j] is the sum of scale[j] · x[source[j]] over all such j."""
         rows = self.mul(self.index_select(x, 0, source), self.reshape(scale, (scale.shape[0], 1)))
         return self.index_add(self.full((count, x.shape[1]), 0.0, x.dtype), 0, target, rows)
 

@@ -21,7 +21,7 @@ def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:
 
 
 def operand(i: Any, x: Float, y: Any) -> Float:
-    """The second operand as a primitive."""
+    """Return the second operand as a primitive."""
     return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
 
 

@@ -26,41 +26,41 @@ from burnpy.backend.schema import BILINEAR, GENERAL, derived
 def conv2d_x_vjp(
     i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Float:
-    """The gradient of a convolution by x."""
+    """Return the gradient of a convolution by x."""
     return i.conv2d_input(g, weight, x_shape, stride, padding, dilation, groups)
 
 
 def conv2d_weight_vjp(
     i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Float:
-    """The gradient of a convolution by its weight."""
+    """Return the gradient of a convolution by its weight."""
     return i.conv2d_weight(g, x, weight_shape, stride, padding, dilation, groups)
 
 
 def conv2d_bias_vjp(i: Any, g: Float) -> Float:
-    """The gradient of a convolution by its bias."""
+    """Return the gradient of a convolution by its bias."""
     return i.sum(g, (0, 2, 3), False)
 
 
 def conv2d_x_jvp(i: Any, t: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """The contribution of x's tangent to the tangent of a convolution."""
+    """Return the contribution of x's tangent to the tangent of a convolution."""
     return i.conv2d(t, weight, stride, padding, dilation, groups)
 
 
 def conv2d_weight_jvp(i: Any, t: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """The contribution of the weight's tangent to the tangent of a convolution."""
+    """Return the contribution of the weight's tangent to the tangent of a convolution."""
     return i.conv2d(x, t, stride, padding, dilation, groups)
 
 
 def conv2d_bias_jvp(i: Any, t: Float, out: Float) -> Float:
-    """The contribution of the bias's tangent to the tangent of a convolution."""
+    """Return the contribution of the bias's tangent to the tangent of a convolution."""
     return i.expand(i.reshape(t, (t.shape[0], 1, 1)), out.shape)
 
 
 def conv2d_weight_batch(
     b: Any, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
-    """The gradients of all examples, as groups of one convolution."""
+    """Return the gradients of all examples, as groups of one convolution."""
     i, size = b.inner, b.size
     out = i.conv2d_weight(
         fold(b, grad, 1), fold(b, x, 1), (size * shape[0], *shape[1:]), stride, padding, dilation, size * groups

@@ -18,12 +18,12 @@ from burnpy.backend.schema import GENERAL, derived
 
 
 def half_lower(i: Any, x: Float) -> Float:
-    """The lower triangle, with half of the diagonal."""
+    """Return the lower triangle, with half of the diagonal."""
     return i.mul(i.add(i.tril(x, 0), i.tril(x, -1)), 0.5)
 
 
 def cholesky_vjp(i: Any, g: Float, out: Float) -> Float:
-    """The symmetric part of L⁻ᵀ Φ(Lᵀ g) L⁻¹, where Φ takes the lower triangle and half of the diagonal."""
+    """Return the symmetric part of L⁻ᵀ Φ(Lᵀ g) L⁻¹, where Φ takes the lower triangle and half of the diagonal."""
     upper = i.mT(out)
     middle = symmetric_part(i, half_lower(i, i.matmul(upper, g)))
     left = i.solve_triangular(upper, middle, True, False)
@@ -37,7 +37,7 @@ def cholesky_jvp(i: Any, t: Float, out: Float) -> Float:
 
 
 def parts_of_lu(i: Any, factors: Float) -> tuple[Float, Float, Float | None, Float | None]:
-    """The square lower and upper factor of LU decomposition, and the parts below or right of them, or None."""
+    """Return the square lower and upper factor of LU decomposition, and the parts below or right of them, or None."""
     *sizes, rows, columns = factors.shape
     k = min(rows, columns)
     batch = tuple([slice(0, size, 1) for size in sizes])
@@ -48,7 +48,7 @@ def parts_of_lu(i: Any, factors: Float) -> tuple[Float, Float, Float | None, Flo
 
 
 def permuted(i: Any, x: Float, order: Int) -> Float:
-    """The rows of each matrix in an order of its own."""
+    """Return the rows of each matrix in an order of its own."""
     index = i.discrete.expand(i.discrete.reshape(order, (*order.shape, 1)), x.shape)
     return i.gather(x, len(x.shape) - 2, index)
 
@@ -102,7 +102,9 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
 
 
 def close(i: Any, values: Float, power: int = 1) -> Float:
-    """The rounding error of eigenvalues or singular values, or of their squares, with the last dimension of size 1."""
+    """Return the rounding error of eigenvalues or singular values, or of their squares, with the last dimension of size
+    1.
+    """
     if 0 in values.shape:
         return i.full((*values.shape[:-1], 1), 0.0, values.dtype)
     dtype = float32 if values.dtype.itemsize == 2 else values.dtype
@@ -112,7 +114,7 @@ def close(i: Any, values: Float, power: int = 1) -> Float:
 
 
 def inverse_gaps(i: Any, values: Float, tolerance: Float) -> Float:
-    """The matrix 1 / (values[k] - values[j]), 0 where the difference is within ``tolerance``."""
+    """Return the matrix 1 / (values[k] - values[j]), 0 where the difference is within ``tolerance``."""
     gaps = i.sub(row(i, values), column(i, values))
     differ = i.gt(i.abs(i.detach(gaps)), column(i, tolerance))
     return i.where(differ, i.pow(i.where(differ, gaps, 1.0), -1), 0.0)
@@ -131,7 +133,7 @@ def eigh_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float) -> tuple[F
 
 
 def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Float]:
-    """The diagonal of vᵀ t v, and v ((vᵀ t v) ∘ 1 / gaps)."""
+    """Return the diagonal of vᵀ t v, and v ((vᵀ t v) ∘ 1 / gaps)."""
     moved = i.matmul(symmetric_part(i, tangents[0]), out1)
     by_values = i.sum(i.mul(out1, moved), (len(out1.shape) - 2,), False)
     turned = i.mul(i.matmul_tn(out1, moved), inverse_gaps(i, out, close(i, out)))
@@ -139,7 +141,7 @@ def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Flo
 
 
 def thin(i: Any, x: Float, dim: int, count: int) -> Float:
-    """The first ``count`` slices along ``dim``, one of the last two."""
+    """Return the first ``count`` slices along ``dim``, one of the last two."""
     if x.shape[dim] == count:
         return x
     key = [slice(0, size, 1) for size in x.shape]
@@ -291,7 +293,7 @@ def qr_jvp(i: Any, tangents: Any, x: Float, out: Float, out1: Float, complete: b
 
 
 def rest(shape: Shape, start: int) -> tuple[slice, ...]:
-    """The key of the last columns, from ``start``."""
+    """Return the key of the last columns, from ``start``."""
     return (*[slice(0, size, 1) for size in shape[:-1]], slice(start, shape[-1], 1))
 
 

@@ -31,7 +31,7 @@ def linear_weight_vjp(i: Any, g: Float, x: Float) -> Float:
 
 
 def linear_bias_vjp(i: Any, g: Float) -> Float:
-    """The gradient by the bias: the sum of the rows of g."""
+    """Return the gradient by the bias: the sum of the rows of g."""
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
 
 
@@ -41,7 +41,7 @@ def rows(i: Any, x: Float) -> Float:
 
 
 def embedding_jvp(i: Any, t: Float, index: Int, padding: int | None) -> Float:
-    """The tangent of an embedding: rows of the weight's tangent, which is 0 at ``padding``."""
+    """Return the tangent of an embedding: rows of the weight's tangent, which is 0 at ``padding``."""
     out = i.embedding(t, index, None)
     if padding is None:
         return out
@@ -49,7 +49,7 @@ def embedding_jvp(i: Any, t: Float, index: Int, padding: int | None) -> Float:
 
 
 def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
-    """The gradient by the logits, through the losses and through logsumexp."""
+    """Return the gradient by the logits, through the losses and through logsumexp."""
     by_loss, by_sum = grads
     part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
     if by_sum is None:

@@ -14,7 +14,7 @@ from burnpy.backend.schema import GENERAL, derived
 
 
 def slope(i: Any, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
-    """The derivative of the norm by each element: sign(x) · (|x| / out)^(p - 1).
+    """Return the derivative of the norm by each element: sign(x) · (|x| / out)^(p - 1).
 
     It is 0 by an element that is 0, and where the norm is 0 or infinite; for p = ±∞, divided by the number of ties.
     """
@@ -41,7 +41,7 @@ def norm_vjp(i: Any, g: Float, x: Float, out: Float, p: float, dims: Dims, keepd
 
 
 def norm_jvp(i: Any, t: Float, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
-    """The sum of each tangent times the slope."""
+    """Return the sum of each tangent times the slope."""
     return i.sum(i.mul(t, slope(i, x, out, p, dims, keepdim)), dims, keepdim)
 
 
@@ -50,7 +50,8 @@ class Norms(OperationsBase):
 
     @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=norm_vjp, jvp=norm_jvp, batch=SHIFTED)
     def vector_norm(self, x: Float, p: float, dims: Dims, keepdim: bool) -> Float:
-        """The p-norm over ``dims``, (Σ |x|ᵖ)^(1/p), without overflow or underflow; its gradient where it is 0 is 0.
+        """Return the p-norm over ``dims``, (Σ |x|ᵖ)^(1/p), without overflow or underflow; its gradient where it is 0 is
+        0.
 
         For ∞ it is the largest magnitude, for -∞ the smallest, and for 0 the number of elements that are not 0. It is 0
         of no elements, for p ≥ 0; of the others, the dims must not be empty.
@@ -88,13 +89,13 @@ class Norms(OperationsBase):
 
 
 def cdist_x_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:
-    """The sum of the tangent of each element of a row of x times the slope."""
+    """Return the sum of the tangent of each element of a row of x times the slope."""
     *outer, n, k = t.shape
     return i.sum(i.mul(i.reshape(t, (*outer, n, 1, k)), slopes(i, x, y, out, p)), (len(x.shape),), False)
 
 
 def cdist_y_jvp(i: Any, t: Float, x: Float, y: Float, out: Float, p: float) -> Float:
-    """The same of y, whose slopes have the other sign."""
+    """Return the same of y, whose slopes have the other sign."""
     *outer, m, k = t.shape
     return i.neg(i.sum(i.mul(i.reshape(t, (*outer, 1, m, k)), slopes(i, x, y, out, p)), (len(x.shape),), False))
 
@@ -112,7 +113,9 @@ class Distances(OperationsBase):
         jvp=(cdist_x_jvp, cdist_y_jvp),
     )
     def cdist(self, x: Float, y: Float, p: float) -> Float:
-        """The p-norms, for p = 1, 2 and ∞, of the differences of all rows of x and y, (…, n, m); see `vector_norm`."""
+        """Return the p-norms, for p = 1, 2 and ∞, of the differences of all rows of x and y, (…, n, m); see
+        `vector_norm`.
+        """
         return self.vector_norm(differences(self, x, y), p, (len(x.shape),), False)
 
     @derived(GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])

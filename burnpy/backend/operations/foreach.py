@@ -103,7 +103,7 @@ class Lists(OperationsBase):
 
     @derived(GENERAL, flops=2)
     def foreach_norm(self, xs: Sequence[Float], p: float) -> Float:
-        """The p-norm (Σ |x|ᵖ)^(1/p) of all elements of each, p > 0, as a vector; for ∞ the largest magnitude.
+        """Return the p-norm (Σ |x|ᵖ)^(1/p) of all elements of each, p > 0, as a vector; for ∞ the largest magnitude.
 
         Powers neither overflow nor underflow. The dtype is that to which all promote, and at least float32.
         """
@@ -116,7 +116,9 @@ class Lists(OperationsBase):
 
     @derived(GENERAL, flops=2)
     def total_norm(self, xs: Sequence[Float], p: float) -> Float:
-        """The p-norm of all elements of all arrays together, 0-d: the norm of `foreach_norm`; 0 without elements."""
+        """Return the p-norm of all elements of all arrays together, 0-d: the norm of `foreach_norm`; 0 without
+        elements.
+        """
         return self.vector_norm(self.foreach_norm(xs, p), p, (0,), False)
 
 

@@ -50,7 +50,7 @@ def inner_scaled(i: Any, x: Float, dim: int, size: int, factor: float) -> Float:
 
 
 def both_parts(i: Any, parts: Any) -> tuple[Float, Float]:
-    """The parts of a complex gradient or tangent, zeros for a missing one."""
+    """Return the parts of a complex gradient or tangent, zeros for a missing one."""
     real, imag = parts
     if real is None:
         real = i.full(imag.shape, 0.0, imag.dtype)
@@ -58,7 +58,7 @@ def both_parts(i: Any, parts: Any) -> tuple[Float, Float]:
 
 
 def transformed(i: Any, parts: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """The transform of a complex array, whose one part may be missing: i F(y) is the transform of i y."""
+    """Return the transform of a complex array, whose one part may be missing: i F(y) is the transform of i y."""
     real, imag = parts
     if imag is None:
         return i.fft_real(real, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
@@ -69,45 +69,45 @@ def transformed(i: Any, parts: Any, dims: Dims, inverse: bool, norm: str) -> tup
 
 
 def fft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """The transform in the other direction."""
+    """Return the transform in the other direction."""
     return transformed(i, grads, dims, not inverse, TRANSPOSED[norm])
 
 
 def fft_jvp(i: Any, tangents: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """The transform of the tangent."""
+    """Return the transform of the tangent."""
     return transformed(i, tangents, dims, inverse, norm)
 
 
 def fft_real_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float]:
-    """The real part of the transform in the other direction."""
+    """Return the real part of the transform in the other direction."""
     return (transformed(i, grads, dims, not inverse, TRANSPOSED[norm])[0],)
 
 
 def fft_real_jvp(i: Any, tangents: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """The transform of the tangent."""
+    """Return the transform of the tangent."""
     return i.fft_real(tangents[0], dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
 
 def rfft_vjp(i: Any, grads: Any, needs: Any, x_shape: Shape, dims: Dims, norm: str) -> tuple[Float]:
-    """The inverse transform of the gradient, with half of the frequencies that it would count twice."""
+    """Return the inverse transform of the gradient, with half of the frequencies that it would count twice."""
     size = x_shape[dims[-1]]
     real, imag = [inner_scaled(i, g, dims[-1], size, 0.5) for g in both_parts(i, grads)]
     return (i.irfft(real, imag, dims, size, TRANSPOSED[norm]),)
 
 
 def rfft_jvp(i: Any, tangents: Any, dims: Dims, norm: str) -> tuple[Float, Float]:
-    """The transform of the tangent."""
+    """Return the transform of the tangent."""
     return i.rfft(tangents[0], dims, norm)  # type: ignore[no-any-return]  # a pair
 
 
 def irfft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, size: int, norm: str) -> tuple[Float, Float]:
-    """The transform of the gradient, twice at the frequencies that stand for two."""
+    """Return the transform of the gradient, twice at the frequencies that stand for two."""
     real, imag = i.rfft(grads[0], dims, TRANSPOSED[norm])
     return inner_scaled(i, real, dims[-1], size, 2.0), inner_scaled(i, imag, dims[-1], size, 2.0)
 
 
 def irfft_jvp(i: Any, tangents: Any, dims: Dims, size: int, norm: str) -> tuple[Float]:
-    """The inverse transform of the tangent."""
+    """Return the inverse transform of the tangent."""
     return (i.irfft(*both_parts(i, tangents), dims, size, norm),)
 
 

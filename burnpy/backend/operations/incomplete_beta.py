@@ -20,7 +20,7 @@ def betainc_a_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
 
 
 def betainc_b_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
-    """The derivative of 1 - I(1 - x; b, a) by b."""
+    """Return the derivative of 1 - I(1 - x; b, a) by b."""
     return i.mul(g, _moved(i, x, a, b, b, a, True))
 
 
@@ -79,7 +79,7 @@ class IncompleteBeta(OperationsBase):
 
     @derived(POINTWISE, flops=500, vjp=(density_x_vjp, density_a_vjp, density_b_vjp))
     def betainc_density(self, x: Float, a: Float, b: Float) -> Float:
-        """The derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
+        """Return the derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.incomplete_beta import beta_density
 

@@ -99,7 +99,7 @@ class IncompleteGamma(OperationsBase):
 
     @derived(POINTWISE, flops=700, vjp=(lambda i, g, x, y: slope_y_vjp(i, g, x, y, 1), density_y_vjp))
     def igamma_density(self, x: Float, y: Float) -> Float:
-        """The derivative of `igamma` by y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
+        """Return the derivative of `igamma` by y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.incomplete_gamma import gamma_density
 
@@ -109,7 +109,7 @@ class IncompleteGamma(OperationsBase):
         POINTWISE, flops=4500, vjp=(lambda i, g, x, y, order: i.mul(g, i.igamma_slope(x, y, order + 1)), slope_y_vjp)
     )
     def igamma_slope(self, x: Float, y: Float, order: int) -> Float:
-        """The derivative of `igamma` by x of an order, from 1 on; at x = 0 that from the right."""
+        """Return the derivative of `igamma` by x of an order, from 1 on; at x = 0 that from the right."""
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.incomplete_gamma import gamma_slope
 

@@ -23,12 +23,14 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
 
 
 def index_put_x_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """The gradient by x: g where ``index_put`` wrote nothing, else 0."""
+    """Return the gradient by x: g where ``index_put`` wrote nothing, else 0."""
     return i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype))
 
 
 def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """The gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a gradient."""
+    """Return the gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a
+    gradient.
+    """
     winners = i.discrete.reshape(
         last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
     )
@@ -36,12 +38,14 @@ def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) 
 
 
 def scatter_x_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """The gradient by x: g where ``scatter`` wrote nothing, else 0."""
+    """Return the gradient by x: g where ``scatter`` wrote nothing, else 0."""
     return i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype))
 
 
 def scatter_src_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """The gradient by the values that ``scatter`` wrote; for duplicate indices only the last one has a gradient."""
+    """Return the gradient by the values that ``scatter`` wrote; for duplicate indices only the last one has a
+    gradient.
+    """
     d = i.discrete
     order = d.reshape(d.arange(0, math.prod(index.shape), 1, int64), index.shape)
     written = d.scatter(d.full(g.shape, -1, int64), dim, index, order)
@@ -57,12 +61,14 @@ def last_writers(i: Any, index: Int, size: int) -> Bool:
 
 
 def gather_vjp(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
-    """The gradient of ``gather``: g accumulated at the indices."""
+    """Return the gradient of ``gather``: g accumulated at the indices."""
     return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
 
 
 def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
-    """The ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their number."""
+    """Return the ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their
+    number.
+    """
     d = i.discrete
     mine = is_extreme(i, x, out)
     theirs = is_extreme(i, src, i.index_select(out, dim, index))
@@ -71,12 +77,12 @@ def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tupl
 
 
 def is_extreme(i: Any, x: Float, extreme: Float) -> Bool:
-    """A mask of the elements of x equal to the extreme; NaN counts as equal to NaN."""
+    """Return a mask of the elements of x equal to the extreme; NaN counts as equal to NaN."""
     return i.discrete.bitwise_or(i.eq(x, extreme), i.ne(x, x))
 
 
 def other_factors_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
-    """The derivative of ``index_reduce`` with prod by each slice of src: the product of all other factors."""
+    """Return the derivative of ``index_reduce`` with prod by each slice of src: the product of all other factors."""
     d = i.discrete
     order = i.index_order(index, x.shape[dim])
     ordered = d.index_select(index, 0, order)
@@ -86,12 +92,14 @@ def other_factors_of_src(i: Any, dim: int, index: Int, x: Float, src: Float) -> 
 
 
 def other_factors_of_x(i: Any, dim: int, index: Int, x: Float, src: Float) -> Float:
-    """The derivative of ``index_reduce`` with prod by x: the product of src's slices."""
+    """Return the derivative of ``index_reduce`` with prod by x: the product of src's slices."""
     return i.index_reduce(i.full(x.shape, 1.0, x.dtype), dim, index, src, "prod")
 
 
 def index_reduce_x_vjp(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
-    """The gradient by x: g times the product of the others, or g split evenly among the ties; also the jvp by x."""
+    """Return the gradient by x: g times the product of the others, or g split evenly among the ties; also the
+    jvp by x.
+    """
     if reduce == "prod":
         return i.mul(g, other_factors_of_x(i, dim, index, x, src))
     mine, _, count = ties(i, dim, index, x, src, out)
@@ -101,7 +109,7 @@ def index_reduce_x_vjp(i: Any, g: Float, x: Float, dim: int, index: Int, src: Fl
 def index_reduce_src_vjp(
     i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
 ) -> Float:
-    """The gradient by src: g times the product of the others, or g split evenly among the ties."""
+    """Return the gradient by src: g times the product of the others, or g split evenly among the ties."""
     if reduce == "prod":
         return i.mul(i.index_select(g, dim, index), other_factors_of_src(i, dim, index, x, src))
     _, theirs, count = ties(i, dim, index, x, src, out)
@@ -111,7 +119,9 @@ def index_reduce_src_vjp(
 def index_reduce_src_jvp(
     i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
 ) -> Float:
-    """The sum of src's tangents, each times the product of the others, or the share of the ties in their mean."""
+    """Return the sum of src's tangents, each times the product of the others, or the share of the ties in their
+    mean.
+    """
     zeros = i.full(x.shape, 0.0, x.dtype)
     if reduce == "prod":
         return i.index_add(zeros, dim, index, i.mul(t, other_factors_of_src(i, dim, index, x, src)))
@@ -229,7 +239,7 @@ class Indexing(OperationsBase):
 
     @required(NONDIFFERENTIABLE, batch=nonzero_batch, onnx="refused")
     def nonzero(self, x: Bool) -> Int:
-        """Indices of the true elements in row-major order, int64 of shape (count, ndim)."""
+        """Return indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
     @derived(STRUCTURAL, indexed="x", vjp=gather_vjp, batch=SHIFTED, onnx="indexing.gather")

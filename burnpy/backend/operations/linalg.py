@@ -38,12 +38,12 @@ def number(i: Any, x: Float) -> Float:
 
 
 def trace_of_product(i: Any, x: Float, y: Float) -> Float:
-    """The trace of x y."""
+    """Return the trace of x y."""
     return i.sum(i.mul(i.mT(x), y), (len(x.shape) - 2, len(x.shape) - 1), False)
 
 
 def triangle(i: Any, x: Float, upper: bool, unitriangular: bool) -> Float:
-    """The elements of x that `solve_triangular` reads, and zeros."""
+    """Return the elements of x that `solve_triangular` reads, and zeros."""
     inward = int(unitriangular)
     return i.triu(x, inward) if upper else i.tril(x, -inward)
 
@@ -51,7 +51,7 @@ def triangle(i: Any, x: Float, upper: bool, unitriangular: bool) -> Float:
 def solve_triangular_vjp(
     i: Any, grads: Any, needs: Any, a: Float, out: Float, upper: bool, unitriangular: bool
 ) -> tuple[Float | None, Float]:
-    """The gradients: a⁻ᵀ g with respect to b; the triangle of -(a⁻ᵀ g) xᵀ with respect to a."""
+    """Return the gradients: a⁻ᵀ g with respect to b; the triangle of -(a⁻ᵀ g) xᵀ with respect to a."""
     by_b = i.solve_triangular(i.mT(a), grads[0], not upper, unitriangular)
     by_a = triangle(i, i.neg(i.matmul_nt(by_b, out)), upper, unitriangular) if needs[0] else None
     return by_a, by_b
@@ -67,7 +67,7 @@ def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: boo
 
 
 def solve_vjp(i: Any, grads: Any, needs: Any, a: Float, out: Float) -> tuple[Float | None, Float]:
-    """The gradients: a⁻ᵀ g with respect to b; -(a⁻ᵀ g) xᵀ with respect to a."""
+    """Return the gradients: a⁻ᵀ g with respect to b; -(a⁻ᵀ g) xᵀ with respect to a."""
     by_b = i.solve(i.mT(a), grads[0])
     return (i.neg(i.matmul_nt(by_b, out)) if needs[0] else None), by_b
 
@@ -92,7 +92,7 @@ def inv_jvp(i: Any, t: Float, out: Float) -> Float:
 
 
 def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
-    """The derivative of the adjugate in direction e, which exists for every x.
+    """Return the derivative of the adjugate in direction e, which exists for every x.
 
     In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
     but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
@@ -121,7 +121,7 @@ def but_two(i: Any, s: Float) -> Float:
 
 
 def adjugate_vjp(i: Any, g: Float, x: Float) -> Float:
-    """The derivative is symmetric up to transposes: that in direction gᵀ, transposed."""
+    """Return the derivative is symmetric up to transposes: that in direction gᵀ, transposed."""
     return i.mT(adjugate_derivative(i, i.mT(g), x))
 
 
@@ -139,13 +139,13 @@ def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Float) -> tuple[Float]:
 
 
 def slogdet_jvp(i: Any, tangents: Any, x: Float, out: Float) -> tuple[Float, Float]:
-    """The trace of x⁻¹ t."""
+    """Return the trace of x⁻¹ t."""
     by_log = trace_of_product(i, i.inv(x), tangents[0])
     return i.full(out.shape, 0.0, x.dtype), by_log
 
 
 def pinv_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
-    """The transpose of `pinv_jvp`."""
+    """Return the transpose of `pinv_jvp`."""
     h = i.mT(g)
     outside = i.sub(h, i.matmul(i.matmul(x, out), h))  # (1 - x x⁺) gᵀ
     across = i.sub(h, i.matmul(h, i.matmul(out, x)))  # gᵀ (1 - x⁺ x)
@@ -168,7 +168,7 @@ def pinv_jvp(i: Any, t: Float, x: Float, out: Float) -> Float:
 
 
 def matrix_exp_jvp(i: Any, t: Float, x: Float) -> Float:
-    """The upper right block of exp([[x, t], [0, x]]).
+    """Return the upper right block of exp([[x, t], [0, x]]).
 
     Source: R. Mathias, A Chain Rule for Matrix Functions and Applications, 1996.
     """
@@ -233,7 +233,7 @@ class LinearAlgebra(OperationsBase):
         onnx="shapes.det",
     )
     def det(self, x: Float) -> Float:
-        """Determinant of square matrices, of the shape of the batch."""
+        """Return the determinant of square matrices, of the shape of the batch."""
         return by_host(self, "lapack", "det", x)
 
     @derived(

@@ -43,7 +43,7 @@ class NormalDistribution(OperationsBase):
         vjp=lambda i, g, x, out: i.mul(g, i.mul(i.add(i.erfcx(x), i.mul(x, out)), 2.0)),
     )
     def erfcx_slope(self, x: Float) -> Float:
-        """The derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, without its cancellation for large x."""
+        """Return the derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, without its cancellation for large x."""
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.normal_distribution import erfcx_slope
 
@@ -67,7 +67,9 @@ class NormalDistribution(OperationsBase):
 
     @derived(POINTWISE, flops=100, vjp=normal_ratio_vjp)
     def normal_ratio(self, x: Float) -> Float:
-        """The derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for large x."""
+        """Return the derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for
+        large x.
+        """
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.normal_distribution import normal_ratio
 

@@ -27,7 +27,7 @@ def normalize_vjp(
     dims: Dims,
     eps: float,
 ) -> tuple[Float | None, ...]:
-    """The gradients by x, weight and bias, through the result, the mean and the variance."""
+    """Return the gradients by x, weight and bias, through the result, the mean and the variance."""
     by_out, by_mean, by_var = grads
     parts: list[Float | None] = [None, None, None]
     if by_out is not None:
@@ -45,12 +45,12 @@ def normalize_vjp(
 
 
 def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
-    """A gradient of zeros, for an argument on which no used result depends."""
+    """Return a gradient of zeros, for an argument on which no used result depends."""
     return i.full((x.shape, weight.shape, bias_shape)[k], 0.0, x.dtype)
 
 
 def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
-    """The gradients by x and weight."""
+    """Return the gradients by x and weight."""
     by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
     return by_x, by_weight
 
@@ -80,7 +80,7 @@ def wide_weight(b: Any, weight: Any, ndim: int) -> Any:
 def normalize_backward_batch(
     b: Any, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
 ) -> tuple[Any, ...]:
-    """The gradients of all examples, by the weight and the bias of each."""
+    """Return the gradients of all examples, by the weight and the bias of each."""
     i, dims = b.inner, shifted_dims(dims)
     arrays = [b.spread(a) for a in (grad, x, mean, var)]
     grad, x, mean, var = arrays
@@ -100,7 +100,7 @@ def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
 
 
 def rms_norm_backward_batch(b: Any, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
-    """The gradients of all examples, by the weight of each."""
+    """Return the gradients of all examples, by the weight of each."""
     wide = wide_weight(b, weight, len(x.shape))
     by_x, by_weight = b.inner.rms_norm_backward(b.spread(grad), b.spread(x), wide, shifted_dims(dims), eps)
     return all_batched(b, by_x, b.inner.reshape(by_weight, (b.size, *weight.shape)))
@@ -179,7 +179,7 @@ class Normalization(OperationsBase):
 
     @derived(NONDIFFERENTIABLE, flops=4)
     def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
-        """Running averages of buffers: average · (1 - share) + mean · share.
+        """Return the running averages of buffers: average · (1 - share) + mean · share.
 
         Each total is a vector: the sum of some values, flat, and then their number. The mean is the one by the other.
         """

@@ -26,7 +26,7 @@ class Ordering(OperationsBase):
         onnx="reductions.argsort",
     )
     def argsort(self, x: Number, dim: Dim, descending: bool) -> Int:
-        """Indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
+        """Return indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
         ...
 
     @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
@@ -37,18 +37,20 @@ class Ordering(OperationsBase):
 
     @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
     def topk_index(self, x: Number, dim: Dim, k: int, largest: bool) -> Int:
-        """Indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
+        """Return indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
         return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.topk")
     def topk(self, x: Number, dim: Dim, k: int, largest: bool) -> tuple[Number, Int]:
-        """The ``k`` largest or smallest elements along ``dim``, in order, and their indices: see `topk_index`."""
+        """Return the ``k`` largest or smallest elements along ``dim``, in order, and their indices: see
+        `topk_index`.
+        """
         index = self.topk_index(x, dim, k, largest)
         return self.gather(x, dim, index), index
 
     @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
     def kthvalue(self, x: Number, dim: Dim, k: int, keepdim: bool) -> tuple[Number, Int]:
-        """The ``k``-th smallest element along ``dim``, counted from 1, and its index."""
+        """Return the ``k``-th smallest element along ``dim``, counted from 1, and its index."""
         index = part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
         chosen: tuple[Number, Int] = self._picked(x, dim, keepdim, index)
         return chosen

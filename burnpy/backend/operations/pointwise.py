@@ -34,7 +34,7 @@ def pow_y_vjp(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
 
 
 def pow_ignores_y(i: Any, x: Float, y: Float) -> Bool:
-    """A mask of the elements where x^y is taken not to depend on y."""
+    """Return a mask of the elements where x^y is taken not to depend on y."""
     return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
 
 

@@ -20,7 +20,7 @@ from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 def max_pool2d_jvp(
     i: Any, t: Float, x: Float, out: Float, kernel: Any, stride: Any, padding: Any, dilation: Any
 ) -> Float:
-    """The tangent of each window's first largest element, or of its first NaN."""
+    """Return the tangent of each window's first largest element, or of its first NaN."""
     tangents = padded(i, t, padded_shape(x.shape, kernel, stride, padding, dilation, out.shape[2:]), padding, 0.0)
     picked = i.full(out.shape, 0.0, out.dtype)
     for key, chosen in chosen_in_windows(i, x, out, kernel, stride, padding, dilation):
@@ -31,7 +31,7 @@ def max_pool2d_jvp(
 def avg_pool2d_backward_vjp(
     i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
 ) -> Float:
-    """The transpose of the backward operation: the average pool itself.
+    """Return the transpose of the backward operation: the average pool itself.
 
     The shape tells if the last window reached beyond the padding (``ceil_mode``).
     """
@@ -42,7 +42,7 @@ def avg_pool2d_backward_vjp(
 
 
 def adaptive_avg_pool2d_vjp(i: Any, g: Float, x_shape: Shape) -> Float:
-    """The gradient of each mean, divided evenly among its elements."""
+    """Return the gradient of each mean, divided evenly among its elements."""
     if g.shape[2:] == (1, 1):
         return i.expand(i.div(g, float(x_shape[2] * x_shape[3])), x_shape)
     return i.adaptive_avg_pool2d_backward(g, x_shape)

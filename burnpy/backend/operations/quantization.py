@@ -36,12 +36,12 @@ def dequantized(b: Any, weight: Int, scale: Float) -> Float:
 
 
 def quantized_matmul_x_vjp(i: Any, g: Float, weight: Int, scale: Float) -> Float:
-    """The product of g and the matrix."""
+    """Return the product of g and the matrix."""
     return i.matmul(g, dequantized(i, weight, scale))
 
 
 def quantized_matmul_scale_vjp(i: Any, g: Float, x: Float, weight: Int, scale_shape: Shape) -> Float:
-    """The gradient by the matrix, times the ints, summed over each group."""
+    """Return the gradient by the matrix, times the ints, summed over each group."""
     ints = grouped_ints(i, weight, scale_shape[1], g.dtype)
     by_element = i.reshape(i.matmul_tn(rows(i, g), rows(i, x)), ints.shape)
     return i.sum(i.mul(by_element, ints), (2,), False)

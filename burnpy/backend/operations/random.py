@@ -27,7 +27,7 @@ def log_dirichlet_vjp(i: Any, g: Float, out: Float, concentration: Float) -> Flo
 
 
 def log_dirichlet_jvp(i: Any, g: Float, out: Float, concentration: Float) -> Float:
-    """The transpose of `log_dirichlet_vjp`."""
+    """Return the transpose of `log_dirichlet_vjp`."""
     moved = i.mul(_component_slope(i, out, concentration), g)
     return i.sub(moved, i.sum(i.mul(i.exp(out), moved), (len(out.shape) - 1,), True))
 
@@ -126,14 +126,16 @@ class Random(OperationsBase):
 
     @derived(POINTWISE, flops=900)
     def gamma_quantile_slope(self, x: Float, concentration: Float, log: bool) -> Float:
-        """The derivative of a quantile x of the gamma distribution by its concentration; of log x, given log x."""
+        """Return the derivative of a quantile x of the gamma distribution by its concentration; of log x, given
+        log x.
+        """
         from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope
 
         return gamma_quantile_slope(self, x, concentration, log)
 
     @derived(POINTWISE, flops=900)
     def beta_quantile_slope(self, x: Float, a: Float, b: Float) -> Float:
-        """The derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
+        """Return the derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
         from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope
 
         return beta_quantile_slope(self, x, a, b)

@@ -39,7 +39,7 @@ def lstm_vjp(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float, ...]:
-    """The gradients by x, hidden, cell and weight, through the states, the cell states and the gates."""
+    """Return the gradients by x, hidden, cell and weight, through the states, the cell states and the gates."""
     by_states, by_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
     given = (hidden, cell, weight, out, out1, out2, lengths, reverse)
     if grads[2] is None:
@@ -59,7 +59,7 @@ def gru_vjp(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float, ...]:
-    """The gradients by x, hidden, weight and bias, through the states and the gates."""
+    """Return the gradients by x, hidden, weight and bias, through the states and the gates."""
     by_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
     if grads[1] is None:
         by_x, by_hidden, by_weight, by_bias = i.gru_backward(by_states, *given)
@@ -78,13 +78,13 @@ def rnn_vjp(
     reverse: bool,
     relu: bool,
 ) -> tuple[Float, ...]:
-    """The gradients by x, hidden and weight."""
+    """Return the gradients by x, hidden and weight."""
     by_x, by_hidden, by_weight = i.rnn_backward(grads[0], hidden, weight, out, lengths, reverse, relu)
     return by_x, by_hidden, by_weight
 
 
 def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
-    """The gradient by a result, zeros for one that is not used."""
+    """Return the gradient by a result, zeros for one that is not used."""
     return i.full(result.shape, 0.0, result.dtype) if grad is None else grad
 
 
@@ -198,7 +198,7 @@ class Recurrence(OperationsBase):
         onnx="recurrence.rnn",
     )
     def rnn(self, x: Float, hidden: Float, weight: Float, lengths: Int | None, reverse: bool, relu: bool) -> Float:
-        """A recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
+        """Return a recurrent network without gates: the hidden states tanh(x + hidden @ weight), or with relu for tanh.
 
         Source: Elman, Finding Structure in Time, 1990.
         """
@@ -297,7 +297,7 @@ def gru_gradients(
 
 
 def _order(x: Float, reverse: bool) -> range:
-    """The indices of the elements of sequences in the order in which they are read."""
+    """Return the indices of the elements of sequences in the order in which they are read."""
     return range(x.shape[1])[::-1] if reverse else range(x.shape[1])
 
 
@@ -319,7 +319,7 @@ def _stacked(b: Any, elements: Sequence[tuple[Float, ...]], reverse: bool) -> li
 
 
 def states_before(b: Any, first: Float, states: Float, reverse: bool) -> Float:
-    """The states before each element: the first one, and those after the others."""
+    """Return the states before each element: the first one, and those after the others."""
     n, t, h = states.shape
     first = b.reshape(first, (n, 1, h))
     if reverse:
@@ -335,7 +335,7 @@ def _counts(b: Any, lengths: Int, t: int) -> Bool:
 def _held(
     b: Any, lengths: Int | None, t: int, after: tuple[Float, ...], before: tuple[Float, ...]
 ) -> tuple[Float, ...]:
-    """The state after an element: that before it where the element does not count."""
+    """Return the state after an element: that before it where the element does not count."""
     if lengths is None:
         return after
     counts = _counts(b, lengths, t)
@@ -345,7 +345,9 @@ def _held(
 def _counted(
     b: Any, lengths: Int | None, t: int, grads: tuple[Float, ...]
 ) -> tuple[tuple[Float, ...], tuple[Float | None, ...]]:
-    """The gradients by the state after an element where it counts, else 0; and where it does not count, else 0."""
+    """Return the gradients by the state after an element where it counts, else 0; and where it does not count,
+    else 0.
+    """
     if lengths is None:
         return grads, (None,) * len(grads)
     counts = _counts(b, lengths, t)
@@ -358,6 +360,6 @@ def _sum(b: Any, x: Float, y: Float | None) -> Float:
 
 
 def weight_gradient(b: Any, before: Float, by_sums: Float) -> Float:
-    """The gradient by the weight: one product over all elements of all sequences."""
+    """Return the gradient by the weight: one product over all elements of all sequences."""
     n, t, h = before.shape
     return b.matmul_tn(b.reshape(before, (n * t, h)), b.reshape(by_sums, (n * t, by_sums.shape[2])))

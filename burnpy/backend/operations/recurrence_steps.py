@@ -8,7 +8,7 @@ from burnpy.backend.primitives import Float
 
 
 def lstm_step(b: Any, i: Float, f: Float, g: Float, o: Float, cell: Float) -> tuple[Float, ...]:
-    """The next hidden state and cell state, and the gates, from the sums before the functions of the gates."""
+    """Return the next hidden state and cell state, and the gates, from the sums before the functions of the gates."""
     i, f, g, o = b.sigmoid(i), b.sigmoid(f), b.tanh(g), b.sigmoid(o)
     cell = b.add(b.mul(f, cell), b.mul(i, g))
     return b.mul(o, b.tanh(cell)), cell, i, f, g, o
@@ -26,7 +26,9 @@ def lstm_step_backward(
     after: Float,
     *by_gates: Float,
 ) -> tuple[Float, ...]:
-    """The gradients by the sums of the gates and by the cell state ``before``; ``by_gates`` adds to those by gates."""
+    """Return the gradients by the sums of the gates and by the cell state ``before``; ``by_gates`` adds to those by
+    gates.
+    """
     bounded = b.tanh(after)
     by_cell = b.add(by_cell, b.mul(b.mul(by_hidden, o), _one_minus(b, b.mul(bounded, bounded))))
     parts = [b.mul(by_cell, g), b.mul(by_cell, before), b.mul(by_cell, i), b.mul(by_hidden, bounded)]
@@ -45,7 +47,9 @@ def lstm_step_backward(
 def gru_step(
     b: Any, xr: Float, xz: Float, xn: Float, hr: Float, hz: Float, hn: Float, hidden: Float
 ) -> tuple[Float, ...]:
-    """The next hidden state, the gates r, z and n, and n's recurrent part, from the parts of x and of the state."""
+    """Return the next hidden state, the gates r, z and n, and n's recurrent part, from the parts of x and of
+    the state.
+    """
     r, z = b.sigmoid(b.add(xr, hr)), b.sigmoid(b.add(xz, hz))
     n = b.tanh(b.add(xn, b.mul(r, hn)))
     return b.add(n, b.mul(z, b.sub(hidden, n))), r, z, n, hn
@@ -54,7 +58,7 @@ def gru_step(
 def gru_step_backward(
     b: Any, by_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *by_gates: Float
 ) -> tuple[Float, ...]:
-    """The gradients by the sums of r, z and n, by n's recurrent part, and by the state ``before`` through z.
+    """Return the gradients by the sums of r, z and n, by n's recurrent part, and by the state ``before`` through z.
 
     ``by_gates`` are further gradients by the gates and n's recurrent part.
     """
@@ -70,7 +74,7 @@ def gru_step_backward(
 
 
 def rnn_step(b: Any, x: Float, relu: bool) -> Float:
-    """The next hidden state."""
+    """Return the next hidden state."""
     return b.relu(x) if relu else b.tanh(x)
 
 
@@ -86,5 +90,5 @@ def _one_minus(b: Any, x: Float) -> Float:
 
 
 def _sigmoid_slope(b: Any, y: Float) -> Float:
-    """The derivative of the sigmoid by its result."""
+    """Return the derivative of the sigmoid by its result."""
     return b.mul(y, _one_minus(b, y))

@@ -13,19 +13,19 @@ from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, r
 
 
 def with_reduced_dims(i: Any, reduced: Float, shape: Shape, dims: Dims, keepdim: bool) -> Float:
-    """A reduction's result, or a gradient of that shape, with the reduced dimensions as size 1."""
+    """Return a reduction's result, or a gradient of that shape, with the reduced dimensions as size 1."""
     return reduced if keepdim else i.reshape(reduced, tuple(1 if d in dims else n for d, n in enumerate(shape)))
 
 
 def sum_vjp(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
-    """The gradient of a sum: g repeated over the summed dimensions."""
+    """Return the gradient of a sum: g repeated over the summed dimensions."""
     if len(dims) == len(x_shape):
         return i.expand(g, x_shape)
     return i.expand(with_reduced_dims(i, g, x_shape, dims, keepdim), x_shape)
 
 
 def mean_vjp(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Float:
-    """The gradient of a mean: g divided by the number of elements, and repeated over the dimensions."""
+    """Return the gradient of a mean: g divided by the number of elements, and repeated over the dimensions."""
     count = math.prod([x_shape[d] for d in dims])
     return sum_vjp(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
 
@@ -41,7 +41,7 @@ def nansum_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
 
 
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
-    """The ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
+    """Return the ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
     extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
     return extreme, i.sum(i.to_float(extreme, x.dtype), dims, True)
 
@@ -53,7 +53,7 @@ def amax_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool) 
 
 
 def amax_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """The mean of the tangents of the ties."""
+    """Return the mean of the tangents of the ties."""
     extreme, count = ties(i, x, out, dims, keepdim)
     total = i.sum(i.where(extreme, t, 0.0), dims, True)
     return i.reshape(i.div(total, count), out.shape)
@@ -86,7 +86,7 @@ def product_of_others(i: Any, x: Float, dims: Dims) -> Float:
 
 
 def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
-    """The first and second half of the columns of a matrix, and the last column where their number is odd."""
+    """Return the first and second half of the columns of a matrix, and the last column where their number is odd."""
     rows, count = x.shape
     whole, half = slice(0, rows, 1), count // 2
     odd = [i.slice(x, (whole, slice(count - 1, count, 1)))] if count % 2 else []
@@ -94,12 +94,12 @@ def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
 
 
 def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """The sum of each tangent times the product of the others."""
+    """Return the sum of each tangent times the product of the others."""
     return i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim)
 
 
 def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
-    """The derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
+    """Return the derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
     return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
 
 
@@ -109,7 +109,7 @@ def var_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool, correction: f
 
 
 def var_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-    """The sum of each tangent times the slope."""
+    """Return the sum of each tangent times the slope."""
     return i.sum(i.mul(t, var_slope(i, x, dims, correction)), dims, keepdim)
 
 
@@ -127,14 +127,16 @@ def std_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: bool, c
 
 
 def std_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-    """The sum of each tangent times (x - mean) / (count - correction) / out; likewise 0."""
+    """Return the sum of each tangent times (x - mean) / (count - correction) / out; likewise 0."""
     normalized, spreads = standardized(i, x, with_reduced_dims(i, out, x.shape, dims, keepdim), dims)
     total = i.div(i.sum(i.mul(t, normalized), dims, True), divisor(x.shape, dims, correction))
     return i.reshape(i.where(spreads, total, 0.0), out.shape)
 
 
 def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """The softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus infinity."""
+    """Return the softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus
+    infinity.
+    """
     out = with_reduced_dims(i, i.detach(out), x.shape, dims, keepdim)
     e = i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0)))
     return i.div(e, i.where(i.isfinite(out), i.sum(e, dims, True), 1.0))
@@ -146,7 +148,7 @@ def logsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: b
 
 
 def logsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """The mean of the tangents, weighted by the softmax."""
+    """Return the mean of the tangents, weighted by the softmax."""
     return i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim)
 
 
@@ -271,7 +273,10 @@ class Reduction(OperationsBase):
 
     @derived(GENERAL, flops=lambda x: 4 * prod(x), vjp=std_vjp, jvp=std_jvp, batch=SHIFTED)
     def std(self, x: Float, dims: Dims, keepdim: bool, correction: float) -> Float:
-        """Standard deviation over ``dims``, √var, without overflow or underflow; the gradient where it is 0 is 0."""
+        """Return the standard deviation over ``dims``, √var, without overflow or underflow.
+
+        Its gradient is 0 where it is 0.
+        """
         if 0 in x.shape:
             return self.sqrt(self.var(x, dims, keepdim, correction))
         deviation = self.center(x, dims)

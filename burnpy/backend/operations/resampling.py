@@ -76,7 +76,7 @@ class Resampling(OperationsBase):
         batch=Folded(("x", "places", "weights")),
     )
     def weighted_gather(self, x: Float, places: Int, weights: Float) -> Float:
-        """The sum over t of ``x[n, c, places[n, t, p]] · weights[n, t, p]``, of shape (n, c, p).
+        """Return the sum over t of ``x[n, c, places[n, t, p]] · weights[n, t, p]``, of shape (n, c, p).
 
         ``places``, int64, and ``weights`` are of one shape. A negative place stands for an element 0.
         """

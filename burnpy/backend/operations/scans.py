@@ -95,12 +95,12 @@ def part(b: Any, x: Number, dim: int, start: int, stop: int) -> Number:
 
 
 def cumprod_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
-    """The product of the elements before, times the sum of each later g with the product of those between."""
+    """Return the product of the elements before, times the sum of each later g with the product of those between."""
     return i.mul(shifted(i, out, dim, 1.0), i.reverse_recurrence(x, g, dim))
 
 
 def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
-    """The product rule, step by step."""
+    """Return the product rule, step by step."""
     return i.recurrence(x, i.mul(t, shifted(i, out, dim, 1.0)), dim)
 
 
@@ -116,19 +116,19 @@ def logcumsumexp_weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float,
 
 
 def logcumsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
-    """The sum of each later g, by the weight of the element in its sum."""
+    """Return the sum of each later g, by the weight of the element in its sum."""
     own, before = logcumsumexp_weights(i, x, out, dim)
     return i.mul(own, i.reverse_recurrence(before, g, dim))
 
 
 def logcumsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
-    """The mean of the tangents so far, by their weights."""
+    """Return the mean of the tangents so far, by their weights."""
     own, before = logcumsumexp_weights(i, x, out, dim)
     return i.recurrence(before, i.mul(t, own), dim)
 
 
 def times_previous(i: Any, x: Float, out: Float, dim: int) -> Float:
-    """The product of x and the element of ``out`` before it; 0 for the first, whatever x is there."""
+    """Return the product of x and the element of ``out`` before it; 0 for the first, whatever x is there."""
     count = x.shape[dim]
     if count < 2:
         return i.full(x.shape, 0.0, x.dtype)
@@ -137,17 +137,17 @@ def times_previous(i: Any, x: Float, out: Float, dim: int) -> Float:
 
 
 def recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, dim: int) -> Float:
-    """The sum of each later g, by the factors between, times the element before."""
+    """Return the sum of each later g, by the factors between, times the element before."""
     return times_previous(i, i.reverse_recurrence(factor, g, dim), out, dim)
 
 
 def reverse_recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, dim: int) -> Float:
-    """The sum of each earlier g, by the factors between, times the element."""
+    """Return the sum of each earlier g, by the factors between, times the element."""
     return times_previous(i, out, i.recurrence(factor, g, dim), dim)
 
 
 def reverse_recurrence_factor_jvp(i: Any, t: Float, factor: Float, out: Float, dim: int) -> Float:
-    """The recurrence of the tangent of each factor times the element that it multiplies."""
+    """Return the recurrence of the tangent of each factor times the element that it multiplies."""
     start = i.full((*t.shape[:dim], min(t.shape[dim], 1), *t.shape[dim + 1 :]), 0.0, t.dtype)
     later = part(i, i.mul(t, out), dim, 1, t.shape[dim])
     return i.reverse_recurrence(factor, i.cat([later, start], dim), dim)
@@ -178,13 +178,13 @@ class Scans(OperationsBase):
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
     def cummax(self, x: Number, dim: Dim) -> tuple[Number, Int]:
-        """The largest element along ``dim`` up to each element, and its index: see `cummax_index`."""
+        """Return the largest element along ``dim`` up to each element, and its index: see `cummax_index`."""
         index = self.cummax_index(x, dim)
         return self.gather(x, dim, index), index
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
     def cummin(self, x: Number, dim: Dim) -> tuple[Number, Int]:
-        """The smallest element along ``dim`` up to each element, and its index: see `cummin_index`."""
+        """Return the smallest element along ``dim`` up to each element, and its index: see `cummin_index`."""
         index = self.cummin_index(x, dim)
         return self.gather(x, dim, index), index
 

@@ -19,7 +19,7 @@ from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, require
 
 
 def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
-    """The part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
+    """Return the part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
     key = tuple(slice(start, start + n, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(x_shape))
     return i.slice(g, key)
 
@@ -45,26 +45,26 @@ def matmul_y_vjp(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> 
 
 
 def matrices(x_shape: Shape, y_shape: Shape) -> tuple[Shape, Shape]:
-    """The shapes of the factors of a product, with a vector on the left as a row, on the right as a column."""
+    """Return the shapes of the factors of a product, with a vector on the left as a row, on the right as a column."""
     return (x_shape if len(x_shape) > 1 else (1, *x_shape)), (y_shape if len(y_shape) > 1 else (*y_shape, 1))
 
 
 def product_shape(shape: Shape, x_shape: Shape, y_shape: Shape) -> Shape:
-    """The shape of a product with the dimensions of size 1 that are missing if a factor is a vector."""
+    """Return the shape of a product with the dimensions of size 1 that are missing if a factor is a vector."""
     if len(y_shape) == 1:
         shape = (*shape, 1)
     return shape if len(x_shape) > 1 else (*shape[:-1], 1, shape[-1])
 
 
 def unbroadcast(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:
-    """The adjoint of the product's broadcasting and promotion."""
+    """Return the adjoint of the product's broadcasting and promotion."""
     if part.dtype != dtype:
         part = i.cast(part, dtype)
     return part if part.shape == shape else i.sum_to(part, shape)
 
 
 def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
-    """The inverse permutation."""
+    """Return the inverse permutation."""
     return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
 
 
@@ -74,12 +74,12 @@ def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) 
 
 
 def slice_scatter_x_vjp(i: Any, g: Float, key: Key) -> Float:
-    """The gradient by x: g where nothing was overwritten, else 0."""
+    """Return the gradient by x: g where nothing was overwritten, else 0."""
     return i.slice_scatter(g, key, 0.0)
 
 
 def slice_scatter_src_vjp(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
-    """The gradient by the written values."""
+    """Return the gradient by the written values."""
     return i.sum_to(i.slice(g, key), src_shape)
 
 

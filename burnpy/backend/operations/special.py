@@ -94,7 +94,7 @@ class SpecialFunctions(OperationsBase):
 
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x, n: i.mul(g, i.polygamma(x, n + 1)))
     def polygamma(self, x: Float, n: int) -> Float:
-        """The n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
+        """Return the n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
         from burnpy.backend.numerics.approximations import polygamma, widened
 
         return widened(polygamma, self, x, n)
@@ -118,7 +118,7 @@ class SpecialFunctions(OperationsBase):
         POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)
     )
     def zeta_slope(self, x: Float, y: Float, order: int) -> Float:
-        """The derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
+        """Return the derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
         from burnpy.backend.numerics.approximations import in_float64
         from burnpy.backend.numerics.zeta import zeta_slope
 

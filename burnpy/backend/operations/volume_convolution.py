@@ -24,21 +24,21 @@ _ALL = slice(None, None, 1)
 def conv3d_x_vjp(
     i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Float:
-    """The gradient of a convolution by x."""
+    """Return the gradient of a convolution by x."""
     return i.conv3d_input(g, weight, x_shape, stride, padding, dilation, groups)
 
 
 def conv3d_weight_vjp(
     i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Float:
-    """The gradient of a convolution by its weight."""
+    """Return the gradient of a convolution by its weight."""
     return i.conv3d_weight(g, x, weight_shape, stride, padding, dilation, groups)
 
 
 def conv3d_weight_batch(
     b: Any, grad: Any, x: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
 ) -> Any:
-    """The gradients of all examples, as groups of one convolution."""
+    """Return the gradients of all examples, as groups of one convolution."""
     i, size = b.inner, b.size
     out = i.conv3d_weight(
         fold(b, grad, 1), fold(b, x, 1), (size * shape[0], *shape[1:]), stride, padding, dilation, size * groups

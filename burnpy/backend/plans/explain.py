@@ -66,7 +66,7 @@ class PlanExplanation:
         return "\n".join([*self._head(), *self._table()])
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it; the plans of loops and branches fold."""
+        """Return the table as a notebook shows it; the plans of loops and branches fold."""
         from burnpy.backend import html
 
         rows = [(*_row(part),) for part in self.parts]

@@ -39,7 +39,7 @@ class Schedule:
         """The values that are kept for later loops, with their places: expensive ones that several loops need."""
 
     def _live(self) -> list[int]:
-        """The instructions that the outputs need, in order."""
+        """Return the instructions that the outputs need, in order."""
         needed = set(self.program.outputs)
         for k in reversed(range(len(self.steps))):
             if k in needed:
@@ -91,7 +91,7 @@ class Schedule:
         return depth
 
     def needed(self, roots: list[int]) -> set[int]:
-        """The instructions that the values of ``roots`` at one column are computed of, those roots included."""
+        """Return the instructions that the values of ``roots`` at one column are computed of, those roots included."""
         instructions: set[int] = set()
         stack = list(roots)
         while stack:
@@ -102,7 +102,9 @@ class Schedule:
         return instructions
 
     def roots(self, stage: int) -> list[int]:
-        """The values that a loop over columns computes: arguments of reductions, and in the last one, of outputs."""
+        """Return the values that a loop over columns computes: arguments of reductions, and in the last one, of
+        outputs.
+        """
         if stage < self.stages - 1:
             return [self.steps[k].args[0] for k in self.reductions(stage)]
         roots = []
@@ -114,11 +116,13 @@ class Schedule:
         return [k for k in roots if self.steps[k].extent.over_columns]
 
     def reductions(self, stage: int) -> list[int]:
-        """The sums and maxima over columns that a loop computes."""
+        """Return the sums and maxima over columns that a loop computes."""
         return [k for k in self.live if self.over_columns(k) and self.depth[k] == stage + 1]
 
     def _kept(self) -> dict[int, int]:
-        """The values that are kept in the scratch row, with their place: expensive ones that several loops need."""
+        """Return the values that are kept in the scratch row, with their place: expensive ones that several
+        loops need.
+        """
         counts: dict[int, int] = {}
         for stage in range(self.stages):
             for k in self.needed(self.roots(stage)):
@@ -127,5 +131,5 @@ class Schedule:
         return {k: place for place, k in enumerate(kept)}
 
     def first_stage(self, k: int) -> int:
-        """The first loop that computes a value."""
+        """Return the first loop that computes a value."""
         return next(stage for stage in range(self.stages) if k in self.needed(self.roots(stage)))

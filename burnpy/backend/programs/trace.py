@@ -171,7 +171,7 @@ class Tracer(Backend):
         return self.elementwise("where", (condition, x, self.symbol(y, x.dtype)), x.dtype)
 
     def erf(self, x: Any) -> Any:
-        """The error function, an instruction of its own."""
+        """Return the error function, an instruction of its own."""
         return self.elementwise("erf", (x,), x.dtype)
 
     def erfc(self, x: Any) -> Any:
@@ -179,11 +179,11 @@ class Tracer(Backend):
         return self.elementwise("erfc", (x,), x.dtype)
 
     def erfinv(self, x: Any) -> Any:
-        """The inverse of erf, an instruction of its own."""
+        """Return the inverse of erf, an instruction of its own."""
         return self.elementwise("erfinv", (x,), x.dtype)
 
     def sigmoid(self, x: Any) -> Any:
-        """The logistic sigmoid, an instruction of its own."""
+        """Return the logistic sigmoid, an instruction of its own."""
         return self.elementwise("sigmoid", (x,), x.dtype)
 
     def pow(self, x: Any, y: Any) -> Any:
@@ -203,7 +203,7 @@ class Tracer(Backend):
         return self._reduce("amax", x, dims, keepdim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        """The sum divided by a `length`."""
+        """Return the sum divided by a `length`."""
         total = self.sum(x, dims, keepdim)
         for dim in dims:
             if x.shape[dim] != 1:

@@ -37,7 +37,7 @@ class SerialEngine(BatchEngine[Any]):
         self._work, self._tasks = work, tasks
 
     def next(self) -> Any:
-        """The result of the next task, made now."""
+        """Return the result of the next task, made now."""
         return self._work(next(self._tasks), _never)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class ThreadEngine(BatchEngine[Any]):
             thread.start()
 
     def next(self) -> Any:
-        """The result of the next task."""
+        """Return the result of the next task."""
         shared = self._shared
         with shared.changed:
             if shared.stopped:

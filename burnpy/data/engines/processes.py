@@ -111,7 +111,7 @@ class ProcessEngine(BatchEngine[Any]):
             os.close(descriptor)
 
     def next(self) -> Any:
-        """The result of the next task.
+        """Return the result of the next task.
 
         Raises:
             StopIteration: there is none.

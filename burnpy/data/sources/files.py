@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DTypeError, path_shown
 from burnpy.backend.extras import needed
+from burnpy.backend.storage import files_below, inside, is_file, is_folder, is_url, local_copy, names_in, opened
 from burnpy.data.dataset import Dataset
 from burnpy.data.sample_source import Arrays, Sample, checked_index
 from burnpy.data.streams import Stream
@@ -54,7 +55,7 @@ class TableDataset(Dataset[Sample]):
         }
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The rows at some indices, where all columns are arrays."""
+        """Return the rows at some indices, where all columns are arrays."""
         return None if self._others else {name: array.take(indices, axis=0) for name, array in self._arrays.items()}
 
     def __repr__(self) -> str:
@@ -100,12 +101,12 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
     if not names:
         raise ArgumentError(f"{owner} got no path")
     for path in names:
-        if not os.path.isfile(path):
+        if not is_file(path):
             raise ArgumentError(f"{owner} got {path_shown(path)}, which is not a file")
     return names
 
 
-def joined(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:
+def concatenated(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:
     """Return tables one after another as one.
 
     Raises:
@@ -163,16 +164,17 @@ def read_csv(
     tables = []
     for path in files:
         try:
-            table = csv.read_csv(
-                path,
-                read_options=csv.ReadOptions(column_names=None if names is None else list(names)),
-                parse_options=csv.ParseOptions(delimiter=delimiter),
-            )
+            with local_copy(path) as place:
+                table = csv.read_csv(
+                    place,
+                    read_options=csv.ReadOptions(column_names=None if names is None else list(names)),
+                    parse_options=csv.ParseOptions(delimiter=delimiter),
+                )
         except invalid as error:
             raise ArgumentError(f"read_csv() cannot read {path_shown(path)}: {error}") from None
         refuse_unknown(columns, table.column_names, "read_csv()", path)
         tables.append(table if columns is None else table.select(list(columns)))
-    return TableDataset(joined(tables, files, "read_csv()"))
+    return TableDataset(concatenated(tables, files, "read_csv()"))
 
 
 def read_parquet(
@@ -193,7 +195,7 @@ def read_parquet(
     files = [_opened(path, "read_parquet()") for path in names]
     for file, path in zip(files, names, strict=True):
         refuse_unknown(columns, file.schema_arrow.names, "read_parquet()", path)
-    return TableDataset(joined([file.read(columns=columns) for file in files], names, "read_parquet()"))
+    return TableDataset(concatenated([file.read(columns=columns) for file in files], names, "read_parquet()"))
 
 
 class ParquetStream(Stream[Sample]):
@@ -220,7 +222,7 @@ class ParquetStream(Stream[Sample]):
                 refuse_unknown(columns, file.schema_arrow.names, "ParquetStream()", path)
 
     def samples(self, epoch: int, state: Any) -> Iterator[tuple[Sample, Any]]:
-        """The rows after a state, each with the state after it; the same in each epoch."""
+        """Yield the rows after a state, each with the state after it; the same in each epoch."""
         first_file, first_group, first_row = state or (0, 0, 0)
         for f in range(first_file, len(self.paths)):
             with _opened(self.paths[f], "ParquetStream()") as file:
@@ -235,7 +237,7 @@ class ParquetStream(Stream[Sample]):
 def _opened(path: str, owner: str) -> Any:
     module = needed("pyarrow.parquet", owner, "pyarrow", "data")
     try:
-        return module.ParquetFile(path)
+        return module.ParquetFile(opened(path) if is_url(path) else path)
     except needed("pyarrow", owner, "pyarrow", "data").ArrowInvalid as error:
         raise ArgumentError(f"{owner} cannot read {path_shown(path)} as Parquet: {error}") from None
 
@@ -268,15 +270,16 @@ class ImageFolder(Dataset[Sample]):
         mode: Literal["RGB", "L", "RGBA"] = "RGB",
     ) -> None:
         self._open = needed("PIL.Image", "ImageFolder", "pillow", "data").open
-        folder = Path(root)
-        if not os.path.isdir(folder):  # False, too, of a name that is too long
+        folder = os.fspath(root)
+        if not is_folder(folder):  # False, too, of a name that is too long
             raise ArgumentError(f"ImageFolder() got {path_shown(folder)}, which is not a folder")
-        self.classes = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir()))
+        self.classes = tuple(name for name in names_in(folder) if is_folder(inside(folder, name)))
         """The names of the classes."""
-        paths: list[Path] = []
+        paths: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(self.classes):
-            images = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in _SUFFIXES)
+            files = files_below(inside(folder, name))
+            images = sorted((file for file in files if file.lower().endswith(_SUFFIXES)), key=PurePath)
             paths += images
             labels += [label] * len(images)
         if not paths:
@@ -295,7 +298,7 @@ class ImageFolder(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         i = checked_index(index, len(self))
         try:
-            with self._open(self.paths[i]) as image:
+            with opened(self.paths[i]) as file, self._open(file) as image:
                 if self.size is not None:
                     image.draft(self.mode, self.size[::-1])  # a JPEG is decoded at about that size
                 picture: Any = image.convert(self.mode)

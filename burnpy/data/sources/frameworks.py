@@ -32,7 +32,7 @@ class HuggingFaceDataset(Dataset[Sample]):
         return row
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:
-        """The rows at some indices, read at once, where all columns are numbers."""
+        """Return the rows at some indices, read at once, where all columns are numbers."""
         if not self._is_numeric:
             return None
         rows: Arrays = self._dataset[indices.tolist()]
@@ -70,7 +70,7 @@ class HuggingFaceStream(Stream[Sample]):
         self._dataset = dataset
 
     def samples(self, epoch: int, state: Any) -> Iterator[tuple[Sample, Any]]:
-        """The rows of an epoch after a state, each with the state after it."""
+        """Yield the rows of an epoch after a state, each with the state after it."""
         dataset = copy.deepcopy(self._dataset)
         dataset.set_epoch(epoch)
         if state is not None:

@@ -21,7 +21,7 @@ class ImageTransform(ABC):
     """An augmentation of a column of images, shape (n, channels, height, width), of any dtype."""
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
-        """The columns, with augmented images.
+        """Return the columns, with augmented images.
 
         Raises:
             ArgumentError: there is no such column.
@@ -32,7 +32,7 @@ class ImageTransform(ABC):
 
     @abstractmethod
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The augmented images, in new memory, of the dtype of ``x``."""
+        """Return the augmented images, in new memory, of the dtype of ``x``."""
 
 
 def images_of(columns: Mapping[str, Any], name: str, owner: str) -> NDArray[Any]:
@@ -87,7 +87,7 @@ class ColourJitter(ImageTransform):
                 raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The images in other colours.
+        """Return the images in other colours.
 
         Raises:
             ShapeError: saturation is to change, and there are not three channels.
@@ -135,7 +135,7 @@ class Normalize(ImageTransform):
             raise ArgumentError(f"Normalize() got std={self.std} and scale={self.scale}; expected a positive number")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The normalized images.
+        """Return the normalized images.
 
         Raises:
             ShapeError: there are not as many means and deviations as channels.
@@ -173,7 +173,7 @@ class Shift(ImageTransform):
             raise ArgumentError(f"Shift() got pixels={self.pixels}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The shifted images."""
+        """Return the shifted images."""
         p = self.pixels
         padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=self.fill)
         return _cut(padded, rng.integers(0, 2 * p + 1, (2,)), x.shape[2], x.shape[3])
@@ -201,7 +201,7 @@ class Crop(ImageTransform):
             raise ArgumentError(f"Crop() got the size {self.height} × {self.width}; expected at least 1 × 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The parts.
+        """Return the parts.
 
         Raises:
             ShapeError: the images are smaller.
@@ -237,7 +237,7 @@ class Flip(ImageTransform):
             raise ArgumentError(f"Flip() got p={self.p}; a probability is between 0 and 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The images, some of them mirrored."""
+        """Return the images, some of them mirrored."""
         chosen = rng.bernoulli(self.p)
         out = x.copy()
         out[chosen] = x[chosen, :, ::-1] if self.vertical else x[chosen, :, :, ::-1]
@@ -267,7 +267,7 @@ class Rotate(ImageTransform):
             raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected a number of at least 0")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The turned images."""
+        """Return the turned images."""
         return turned(x, np.deg2rad(rng.uniform(-self.degrees, self.degrees, dtype=np.float64)), self.fill)
 
 

@@ -40,7 +40,7 @@ class Cutout(ImageTransform):
             raise ArgumentError(f"Cutout() got size={self.size}; expected a number of at least 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """The images with squares in them."""
+        """Return the images with squares in them."""
         out = x.copy()
         middles = (rng.uniform(shape=(2,), dtype=np.float64) * np.array(x.shape[2:])).astype(np.int64)
         starts = middles - self.size // 2
@@ -81,7 +81,7 @@ class Mixup:
             raise ArgumentError(f"Mixup() got alpha={self.alpha} and classes={self.classes}; both are positive")
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
-        """The columns with mixed samples.
+        """Return the columns with mixed samples.
 
         Raises:
             ArgumentError: a column is missing, or a label is no class.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from burnpy.docs.html import api
+
 _PART = re.compile(r"^## (?P<title>.+)\n\n(?P<links>(?:- .*\n|  .*\n)+)", re.MULTILINE)
 _LINK = re.compile(r"^- \[[^\]]*\]\(([^)]+)\.md\)", re.MULTILINE)
 _OUTSIDE = re.compile(r"\]\((?=(?:\.\./){2,3}\w)")
@@ -30,7 +32,8 @@ def with_toctrees(text: str) -> str:
     """
 
     def extended(part: re.Match[str]) -> str:
-        pages = "\n".join(_LINK.findall(part["links"]))
+        made = [f"{api.FOLDER}/{name}" for name in api.contents()] if part["title"] == "Reference" else []
+        pages = "\n".join([*_LINK.findall(part["links"]), *made])
         return f"{part[0]}\n```{{toctree}}\n:hidden:\n:caption: {part['title']}\n{pages}\n```\n"
 
     return _PART.sub(extended, text)

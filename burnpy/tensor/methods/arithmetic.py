@@ -26,7 +26,7 @@ class Combining(TensorBase[B], Generic[B, S]):
     __slots__ = ()
 
     def heaviside(self, values: Self | S) -> Self:
-        """The step function: 0 where x < 0 or x is NaN, 1 where x > 0, and ``values`` where x is 0.
+        """Return the step function: 0 where x < 0 or x is NaN, 1 where x > 0, and ``values`` where x is 0.
 
         It is constant in x, so its gradient goes to ``values`` alone.
 
@@ -39,7 +39,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         return x._like(above).where(x.ne(0), values)  # type: ignore[no-any-return]  # of this class
 
     def addcmul(self, tensor1: Self, tensor2: Self, *, value: S | int = 1) -> Self:
-        """The sum x + value · tensor1 · tensor2.
+        """Return the sum x + value · tensor1 · tensor2.
 
         Raises:
             ShapeError: the shapes do not broadcast.
@@ -55,7 +55,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         return x + (product if value == 1 else product * number(self, value, "addcmul"))  # type: ignore[no-any-return]  # as above
 
     def addmm(self, mat1: Self, mat2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
-        """The sum beta · x + alpha · (mat1 @ mat2) with a product of matrices, to whose shape x broadcasts.
+        """Return the sum beta · x + alpha · (mat1 @ mat2) with a product of matrices, to whose shape x broadcasts.
 
         With ``beta`` 0, x is left out, so that its NaNs are.
 
@@ -65,7 +65,8 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _added("addmm", self, mat1, mat2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def addmv(self, mat: Self, vec: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
-        """The sum beta · x + alpha · (mat @ vec) with a product of a matrix and a vector; the rest is as for `addmm`.
+        """Return the sum beta · x + alpha · (mat @ vec) with a product of a matrix and a vector; the rest is as for
+        `addmm`.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -76,7 +77,8 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _added("addmv", self, mat, vec, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def addr(self, vec1: Self, vec2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
-        """The sum beta · x + alpha · vec1.outer(vec2) with the outer product of vectors; the rest is as for `addmm`.
+        """Return the sum beta · x + alpha · vec1.outer(vec2) with the outer product of vectors; the rest is as for
+        `addmm`.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -87,7 +89,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _added("addr", self, vec1, vec2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def baddbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
-        """The sum beta · x + alpha · (batch1 @ batch2) with products of batches, (b, n, k) and (b, k, m).
+        """Return the sum beta · x + alpha · (batch1 @ batch2) with products of batches, (b, n, k) and (b, k, m).
 
         With ``beta`` 0, x is left out, so that its NaNs are.
 
@@ -97,7 +99,8 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _added("baddbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def addbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
-        """The sum beta · x + alpha · Σ (batch1 @ batch2) with the sum over the batch of its products, of shape (n, m).
+        """Return the sum beta · x + alpha · Σ (batch1 @ batch2) with the sum over the batch of its products, of shape
+        (n, m).
 
         The factors are as for `baddbmm`, and the rest as for `addmm`.
 
@@ -109,7 +112,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         return _added("addbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
     def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
-        """The power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
+        """Return the power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
 
         Raises:
             ShapeError: the shapes do not broadcast.
@@ -130,7 +133,7 @@ class Combining(TensorBase[B], Generic[B, S]):
     def nan_to_num(
         self, nan: S | float = 0.0, posinf: S | float | None = None, neginf: S | float | None = None
     ) -> Self:
-        """The elements with numbers in place of NaN and of the infinities; ints are returned unchanged.
+        """Return the elements with numbers in place of NaN and of the infinities; ints are returned unchanged.
 
         Args:
             nan: in place of NaN.
@@ -159,7 +162,7 @@ class Combining(TensorBase[B], Generic[B, S]):
     def isclose(
         self, other: Self | S, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> BoolTensor[B]:
-        """A `BoolTensor` that is True where |x - other| <= atol + rtol · |other|, or the elements are equal.
+        """Return a `BoolTensor` that is True where |x - other| <= atol + rtol · |other|, or the elements are equal.
 
         Args:
             other: the tensor or number to compare with.
@@ -311,7 +314,8 @@ class Shifts(TensorBase[B]):
 
     @binary
     def bitwise_left_shift(self, other: Self | int) -> Self:
-        """The bits of x shifted to the left; also ``x << y``. It is 0 where y is negative, or no less than the bits.
+        """Return the bits of x shifted to the left; also ``x << y``. It is 0 where y is negative, or no less than the
+        bits.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -323,7 +327,7 @@ class Shifts(TensorBase[B]):
 
     @binary
     def bitwise_right_shift(self, other: Self | int) -> Self:
-        """The bits of x shifted to the right, which keeps the sign; also ``x >> y``.
+        """Return the bits of x shifted to the right, which keeps the sign; also ``x >> y``.
 
         Where y is negative, or no less than the bits, all are shifted out: the result is 0, or -1 where x < 0.
         """

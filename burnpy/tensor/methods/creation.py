@@ -25,15 +25,15 @@ class Filling(TensorBase[B]):
     __slots__ = ()
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of zeros (or False) with this tensor's shape and, by default, its dtype."""
+        """Return a tensor of zeros (or False) with this tensor's shape and, by default, its dtype."""
         return self._filled_like(False if self.kind == "bool" else 0, dtype, "zeros_like")
 
     def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor of ones (or True) with this tensor's shape and, by default, its dtype."""
+        """Return a tensor of ones (or True) with this tensor's shape and, by default, its dtype."""
         return self._filled_like(True if self.kind == "bool" else 1, dtype, "ones_like")
 
     def full_like(self, value: float, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor filled with ``value`` with this tensor's shape and, by default, its dtype.
+        """Return a tensor filled with ``value`` with this tensor's shape and, by default, its dtype.
 
         Raises:
             DTypeError: the value is of another kind, or does not fit the dtype.
@@ -74,7 +74,7 @@ class Random(TensorBase[B]):
         return like._like(normal_values(like._device, like.shape, mean, std, target_dtype, generator, "normal_like"))
 
     def bernoulli(self, *, generator: Generator | None = None) -> Self:
-        """Samples from the Bernoulli distributions whose probabilities are the elements: 1 or 0, of this dtype.
+        """Return samples from the Bernoulli distributions whose probabilities are the elements: 1 or 0, of this dtype.
 
         Raises:
             ArgumentError: an element is not a probability: it is below 0, above 1 or NaN.

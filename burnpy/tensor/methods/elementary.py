@@ -38,20 +38,20 @@ class Elementary(TensorBase[B]):
     __slots__ = ()
 
     def frac(self) -> Self:
-        """The part of x behind the point, with the sign of x: x - trunc(x). Its gradient is 1."""
+        """Return the part of x behind the point, with the sign of x: x - trunc(x). Its gradient is 1."""
         b, x = self._backend, self._primitive
         return self._like(b.sub(x, b.trunc(x)))
 
     def deg2rad(self) -> Self:
-        """The angle x, in degrees, in radians."""
+        """Return the angle x, in degrees, in radians."""
         return self._like(self._backend.mul(self._primitive, math.pi / 180))
 
     def rad2deg(self) -> Self:
-        """The angle x, in radians, in degrees."""
+        """Return the angle x, in radians, in degrees."""
         return self._like(self._backend.mul(self._primitive, 180 / math.pi))
 
     def logit(self, eps: float | None = None) -> Self:
-        """The inverse of the sigmoid, log(x / (1 - x)); ±inf at 0 and 1, NaN outside of them.
+        """Return the inverse of the sigmoid, log(x / (1 - x)); ±inf at 0 and 1, NaN outside of them.
 
         Args:
             eps: if given, x is first limited to the range from eps to 1 - eps.
@@ -72,7 +72,8 @@ class Elementary(TensorBase[B]):
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
 
     def ldexp(self, other: Ints[B] | Self | float) -> Self:
-        """The product x · 2ⁿ with n = ``other``, rounded once if n is of ints, also where 2ⁿ itself would overflow.
+        """Return the product x · 2ⁿ with n = ``other``, rounded once if n is of ints, also where 2ⁿ itself would
+        overflow.
 
         Args:
             other: an `IntTensor`, an int, or floats, with which it is ``x * other.exp2()``. The shapes broadcast.
@@ -101,7 +102,7 @@ class Elementary(TensorBase[B]):
         return x * x._like(b.exp2(powers))  # type: ignore[no-any-return]  # of this class
 
     def frexp(self) -> Mantissas[Self, IntTensor[B]]:
-        """The mantissa and exponent of x = mantissa · 2ᵉ, the mantissa's magnitude from 0.5 on, below 1.
+        """Return the mantissa and exponent of x = mantissa · 2ᵉ, the mantissa's magnitude from 0.5 on, below 1.
 
         The exponent, int32, of 0, infinities and NaN is 0, and the mantissa x itself. The gradient of the mantissa
         is 2⁻ᵉ.
@@ -122,7 +123,7 @@ class Elementary(TensorBase[B]):
         return Mantissas(self._like(_scaled(self, d.neg(exponent))), self._int(d.cast(exponent, int32)))
 
     def polygamma(self, n: int) -> Self:
-        """The n-th derivative of `digamma`; infinite at 0 and at negative integers.
+        """Return the n-th derivative of `digamma`; infinite at 0 and at negative integers.
 
         Raises:
             ArgumentError: ``n`` is negative.
@@ -139,8 +140,8 @@ class Elementary(TensorBase[B]):
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
 
     def mvlgamma(self, p: int) -> Self:
-        """The logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x - j / 2) over j < p,
-        plus log(π) · p (p - 1) / 4.
+        """Return the logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x - j / 2) over j <
+        p, plus log(π) · p (p - 1) / 4.
 
         Raises:
             ArgumentError: ``p`` is less than 1.
@@ -160,7 +161,7 @@ class Elementary(TensorBase[B]):
         return self._like(b.add(total, math.log(math.pi) * count * (count - 1) / 4))
 
     def lerp(self, end: Self, weight: Self | float) -> Self:
-        """The linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
+        """Return the linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
 
         Raises:
             KindError: ``end`` is not a tensor.
@@ -184,7 +185,7 @@ class Elementary(TensorBase[B]):
         return x._like(out)  # type: ignore[no-any-return]  # of this class
 
     def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
-        """The sum x + value · tensor1 / tensor2.
+        """Return the sum x + value · tensor1 / tensor2.
 
         Raises:
             ShapeError: the shapes do not broadcast.

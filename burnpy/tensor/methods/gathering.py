@@ -28,7 +28,8 @@ class Gathering(TensorBase[B]):
     __slots__ = ()
 
     def index_select(self, dim: int, index: Ints[B]) -> Self:
-        """The slices of x along ``dim`` selected by a 1-d ``index``, in its order; a 0-d index selects one slice.
+        """Return the slices of x along ``dim`` selected by a 1-d ``index``, in its order; a 0-d index selects one
+        slice.
 
         >>> from burnpy import IntTensor, Tensor
         >>> from burnpy.backend import NumPy
@@ -55,7 +56,7 @@ class Gathering(TensorBase[B]):
         return self._like(self._backend.index_select(self._primitive, resolved, value))
 
     def gather(self, dim: int, index: Ints[B]) -> Self:
-        """The elements of x at ``index`` along ``dim``: for dim 0, ``out[i, j] = x[index[i, j], j]``.
+        """Return the elements of x at ``index`` along ``dim``: for dim 0, ``out[i, j] = x[index[i, j], j]``.
 
         The index has as many dimensions as x, and except in ``dim`` no larger sizes; the result has its shape. A 0-d
         tensor is treated as a vector of one element.
@@ -75,7 +76,8 @@ class Gathering(TensorBase[B]):
         return self._like(shaped(self._backend, values, indices.shape))
 
     def take_along_dim(self, index: Ints[B], dim: int | None = None) -> Self:
-        """The elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other dimensions.
+        """Return the elements of x at ``index`` along ``dim``, as `gather`, but x and the index broadcast in other
+        dimensions.
 
         It takes the results of ``argmax``, ``argmin`` and similar methods. Negative indices count from the end. With
         ``dim`` None, the index selects from the elements of x in row-major order, and the result is 1-d.
@@ -110,7 +112,7 @@ class Gathering(TensorBase[B]):
         return self._like(b.gather(b.expand(self._primitive, x_shape), resolved, d.expand(value, index_shape)))
 
     def take(self, index: Ints[B]) -> Self:
-        """The elements at ``index`` among those of x in row-major order; negative indices count from the end.
+        """Return the elements at ``index`` among those of x in row-major order; negative indices count from the end.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -126,7 +128,8 @@ class Gathering(TensorBase[B]):
         return self._like(b.reshape(b.index_select(b.reshape(self._primitive, (count,)), 0, flat), shape))
 
     def where(self, condition: Bools[B], other: Self | float) -> Self:
-        """The elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes promote.
+        """Return the elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes
+        promote.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -137,7 +140,7 @@ class Gathering(TensorBase[B]):
         return chosen(condition, self, other)  # type: ignore[no-any-return]  # of x's class
 
     def masked_select(self, mask: Bools[B]) -> Self:
-        """A 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
+        """Return a 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -154,7 +157,8 @@ class Gathering(TensorBase[B]):
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[IntTensor[B], ...]: ...
     def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
+        """Return the indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count,
+        ndim).
 
         With ``as_tuple=True``, a tuple of one 1-d tensor for each dimension, with which x can be indexed; for a 0-d
         tensor there is one of them.
@@ -173,7 +177,8 @@ class Gathering(TensorBase[B]):
         return tuple([self._int(d.slice(positions, (slice(None), dim))) for dim in range(positions.shape[1])])
 
     def argwhere(self) -> IntTensor[B]:
-        """The indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count, ndim).
+        """Return the indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count,
+        ndim).
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy

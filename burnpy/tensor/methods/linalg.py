@@ -27,7 +27,7 @@ class Products(TensorBase[B]):
     __slots__ = ()
 
     def dot(self, other: Self) -> Self:
-        """The inner product of two vectors of one size, 0-d.
+        """Return the inner product of two vectors of one size, 0-d.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -38,15 +38,15 @@ class Products(TensorBase[B]):
         return self._product("dot", other, 1, 1)
 
     def mv(self, vec: Self) -> Self:
-        """The product of a matrix (n, m) and a vector (m,)."""
+        """Return the product of a matrix (n, m) and a vector (m,)."""
         return self._product("mv", vec, 2, 1)
 
     def mm(self, mat2: Self) -> Self:
-        """The product of two matrices, (n, k) and (k, m)."""
+        """Return the product of two matrices, (n, k) and (k, m)."""
         return self._product("mm", mat2, 2, 2)
 
     def bmm(self, mat2: Self) -> Self:
-        """The products of two batches of matrices, (b, n, k) and (b, k, m).
+        """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -56,7 +56,7 @@ class Products(TensorBase[B]):
         return self._product("bmm", mat2, 3, 3)
 
     def outer(self, vec2: Self) -> Self:
-        """The products of each element of x and each of another vector, of shape (n, m).
+        """Return the products of each element of x and each of another vector, of shape (n, m).
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -69,7 +69,7 @@ class Products(TensorBase[B]):
         return left.reshape(left.shape[0], 1) * right  # type: ignore[no-any-return]  # of x's class
 
     def kron(self, other: Self) -> Self:
-        """The Kronecker product: blocks of ``other``, each times an element of x.
+        """Return the Kronecker product: blocks of ``other``, each times an element of x.
 
         Sizes are multiplied; missing dimensions are added in front.
 
@@ -89,7 +89,7 @@ class Products(TensorBase[B]):
         return product.reshape(*[n * m for n, m in pairs]) if ndim else product  # type: ignore[no-any-return]  # of x's class
 
     def cross(self, other: Self, dim: int | None = None) -> Self:
-        """The cross product of vectors of three elements along ``dim``; other dimensions broadcast.
+        """Return the cross product of vectors of three elements along ``dim``; other dimensions broadcast.
 
         Args:
             other: the second factor, with as many dimensions.
@@ -149,7 +149,7 @@ class Diagonals(TensorBase[B]):
     __slots__ = ()
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """A diagonal of the matrices in dims ``dim1`` (rows) and ``dim2`` (columns), as the last dimension.
+        """Return a diagonal of the matrices in dims ``dim1`` (rows) and ``dim2`` (columns), as the last dimension.
 
         Raises:
             ArgumentError: the dims are one.
@@ -201,7 +201,7 @@ class Diagonals(TensorBase[B]):
         )
 
     def diag(self, diagonal: int = 0) -> Self:
-        """The matrix with a vector on a diagonal, as `diag_embed`, or the diagonal of a matrix, as `diagonal`.
+        """Return the matrix with a vector on a diagonal, as `diag_embed`, or the diagonal of a matrix, as `diagonal`.
 
         Raises:
             ShapeError: x is neither.
@@ -222,7 +222,7 @@ class Diagonals(TensorBase[B]):
         )
 
     def diagflat(self, offset: int = 0) -> Self:
-        """The square matrix with the elements of x, in row-major order, on a diagonal; see `diag_embed`.
+        """Return the square matrix with the elements of x, in row-major order, on a diagonal; see `diag_embed`.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -233,7 +233,7 @@ class Diagonals(TensorBase[B]):
         return vector.diag_embed(integer(offset, "offset", "diagflat"))
 
     def trace(self) -> Self:
-        """The sum of the main diagonal of a matrix; of ints in int64.
+        """Return the sum of the main diagonal of a matrix; of ints in int64.
 
         Raises:
             ShapeError: x is not a matrix.
@@ -281,7 +281,8 @@ class Matrices(TensorBase[B]):
     __slots__ = ()
 
     def det(self) -> Self:
-        """The determinant, of the shape of the batch; its gradient is the adjugate's transpose, at singular x too.
+        """Return the determinant, of the shape of the batch; its gradient is the adjugate's transpose, at singular x
+        too.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -292,7 +293,7 @@ class Matrices(TensorBase[B]):
         return self._like(x._backend.det(x._primitive))
 
     def slogdet(self) -> SlogDet[Self]:
-        """The sign and the logarithm of the magnitude of the determinant, which itself may overflow.
+        """Return the sign and the logarithm of the magnitude of the determinant, which itself may overflow.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -305,7 +306,7 @@ class Matrices(TensorBase[B]):
         return SlogDet(self._like(sign), self._like(logabsdet))
 
     def logdet(self) -> Self:
-        """The logarithm of the determinant: -inf where that is 0, and NaN where it is negative.
+        """Return the logarithm of the determinant: -inf where that is 0, and NaN where it is negative.
 
         Of positive definite matrices, ``2 * linalg.cholesky(x).diagonal(dim1=-2, dim2=-1).log().sum(-1)`` is faster.
         """
@@ -315,7 +316,8 @@ class Matrices(TensorBase[B]):
         return self._like(b.where(b.ge(sign, 0.0), logabsdet, float("nan")))
 
     def inverse(self) -> Self:
-        """The inverse, so that ``x @ x.inverse()`` is the identity; to solve equations, `linalg.solve` is more exact.
+        """Return the inverse, so that ``x @ x.inverse()`` is the identity; to solve equations, `linalg.solve` is more
+        exact.
 
         Raises:
             LinAlgError: a matrix is singular; the message names which of the batch.
@@ -329,7 +331,7 @@ class Matrices(TensorBase[B]):
         return self._like(x._backend.inv(x._primitive))
 
     def matrix_exp(self) -> Self:
-        """The matrix exponential, Σ xᵏ / k!.
+        """Return the matrix exponential, Σ xᵏ / k!.
 
         Source: N. J. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005.
 

@@ -33,7 +33,7 @@ class Ordering(TensorBase[B]):
     __slots__ = ()
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Selection[Self, IntTensor[B]]:
-        """The elements sorted along ``dim``, and their indices in x. NaN counts as the largest.
+        """Return the elements sorted along ``dim``, and their indices in x. NaN counts as the largest.
 
         The gradient goes to the elements where they come from.
 
@@ -57,7 +57,7 @@ class Ordering(TensorBase[B]):
         return Selection(in_kind_of(self, ordered), self._int(shaped(self._device.discrete, index, self.shape)))
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> IntTensor[B]:
-        """The indices that sort x along ``dim``, int64; the arguments are those of `sort`.
+        """Return the indices that sort x along ``dim``, int64; the arguments are those of `sort`.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -71,7 +71,7 @@ class Ordering(TensorBase[B]):
         return self._int(shaped(self._device.discrete, index, self.shape))
 
     def msort(self) -> Self:
-        """The elements sorted along the first dimension: ``x.sort(dim=0).values``."""
+        """Return the elements sorted along the first dimension: ``x.sort(dim=0).values``."""
         return self.sort(0).values
 
     @overload
@@ -97,7 +97,7 @@ class Ordering(TensorBase[B]):
         return_counts: bool = False,
         dim: int | None = None,
     ) -> Any:
-        """The different elements in ascending order; with ``dim``, the different slices along it.
+        """Return the different elements in ascending order; with ``dim``, the different slices along it.
 
         The number of elements of the result depends on the values, so that a GPU is waited for. Every NaN differs from
         every other. The gradient goes to the first of equal elements.
@@ -138,7 +138,7 @@ class Ordering(TensorBase[B]):
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:
-        """The elements in row-major order that differ from the one before; with ``dim``, the slices along it.
+        """Return the elements in row-major order that differ from the one before; with ``dim``, the slices along it.
 
         The number of elements of the result depends on the values, so that a GPU is waited for. The gradient goes to
         the first of equal neighbours.
@@ -163,7 +163,8 @@ class Ordering(TensorBase[B]):
         return (first, *others) if others else first
 
     def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
-        """The most frequent element along ``dim``, the smallest of several, and the index of its last occurrence.
+        """Return the most frequent element along ``dim``, the smallest of several, and the index of its last
+        occurrence.
 
         Raises:
             ShapeError: there are no elements.
@@ -184,7 +185,8 @@ class Ordering(TensorBase[B]):
         return Selection(in_kind_of(self, values), indices)
 
     def cummax(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """The largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates.
+        """Return the largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
+        propagates.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -198,14 +200,16 @@ class Ordering(TensorBase[B]):
         return Selection(in_kind_of(self, values), indices)
 
     def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """The smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN propagates."""
+        """Return the smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
+        propagates.
+        """
         x = as_numbers(self)
         a = along(x, dim, "cummin")
         values, indices = selection_of(x, *x._backend.cummin(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
-        """A named tuple of the minimum and the maximum, as by `amin` and `amax`.
+        """Return a named tuple of the minimum and the maximum, as by `amin` and `amax`.
 
         Raises:
             ShapeError: there are no elements.
@@ -240,7 +244,8 @@ class Ranking(NumberReductions[B]):
         largest: bool = True,
         sorted: bool = True,  # PyTorch's name
     ) -> Selection[Self, IntTensor[B]]:
-        """The ``k`` largest elements along ``dim``, the largest first, and their indices; NaN counts as the largest.
+        """Return the ``k`` largest elements along ``dim``, the largest first, and their indices; NaN counts as the
+        largest.
 
         Args:
             k: how many, from 0 to the size of the dimension.
@@ -268,7 +273,7 @@ class Ranking(NumberReductions[B]):
         )
 
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
-        """The ``k``-th smallest element along ``dim``, counted from 1, and its index.
+        """Return the ``k``-th smallest element along ``dim``, counted from 1, and its index.
 
         Raises:
             ShapeError: the dimension has fewer elements, or k is less than 1.
@@ -288,7 +293,7 @@ class Ranking(NumberReductions[B]):
     @overload
     def median(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The median of all elements; with ``dim``, a named tuple of the medians along it and their indices.
+        """Return the median of all elements; with ``dim``, a named tuple of the medians along it and their indices.
 
         Of an even number of elements it is the lower of the two in the middle, as in PyTorch: use ``quantile(0.5)`` for
         their mean. It is NaN where an element is NaN, and of no floats. The gradient goes to the chosen element.
@@ -308,7 +313,7 @@ class Ranking(NumberReductions[B]):
     @overload
     def nanmedian(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The `median` of the elements that are not NaN; NaN where all are.
+        """Return the `median` of the elements that are not NaN; NaN where all are.
 
         Raises:
             ShapeError: there are no elements.

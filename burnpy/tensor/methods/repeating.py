@@ -28,7 +28,8 @@ class Repeating(TensorBase[B]):
     @overload
     def repeat(self, *, repeats: int | Sequence[int]) -> Self: ...
     def repeat(self, *sizes: Any, repeats: Any = None) -> Self:
-        """The tensor repeated as a whole along each dimension; there is a number for each, and more add leading dims.
+        """Return the tensor repeated as a whole along each dimension; there is a number for each, and more add leading
+        dims.
 
         To repeat each element, as NumPy's ``repeat``, use `repeat_interleave`.
 
@@ -52,7 +53,8 @@ class Repeating(TensorBase[B]):
     @overload
     def tile(self, *, dims: int | Sequence[int]) -> Self: ...
     def tile(self, *sizes: Any, dims: Any = None) -> Self:
-        """The tensor repeated as a whole along its last dimensions, a number for each; more numbers add leading dims.
+        """Return the tensor repeated as a whole along its last dimensions, a number for each; more numbers add leading
+        dims.
 
         Raises:
             ShapeError: a number is negative.

@@ -42,7 +42,8 @@ class Scattering(TensorBase[B]):
         *,
         reduce: Literal["add", "multiply"] | None = None,
     ) -> Self:
-        """A copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i, j]``.
+        """Return a copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i,
+        j]``.
 
         If an index repeats, the last value is written, and gets the gradient. ``src`` is a number, or a tensor no
         smaller than the index. With ``reduce="add"`` or ``"multiply"``, x is combined with all values, as by
@@ -69,7 +70,8 @@ class Scattering(TensorBase[B]):
         return self._back(self._backend.scatter(vector_of(self), resolved, value, source))
 
     def scatter_add(self, dim: int, index: Ints[B], src: Self | float) -> Self:
-        """A copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i, j]``.
+        """Return a copy of x with ``src`` added at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] += src[i,
+        j]``.
 
         If an index repeats, all values are added. ``src`` is a number, or a tensor no smaller than the index.
 
@@ -89,7 +91,7 @@ class Scattering(TensorBase[B]):
     def scatter_reduce(
         self, dim: int, index: Ints[B], src: Self | float, reduce: ScatterReduction, *, include_self: bool = True
     ) -> Self:
-        """A copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
+        """Return a copy of x with the elements of ``src`` combined into those at ``index`` along ``dim``, as `scatter`.
 
         Elements with one index are combined together: by their sum, product, mean, maximum or minimum. NaN propagates.
         The gradient is split evenly among ties, and exact where factors are 0.
@@ -122,7 +124,7 @@ class Scattering(TensorBase[B]):
         return self._like(b.reshape(out, self.shape))
 
     def index_add(self, dim: int, index: Ints[B], source: Self, *, alpha: float = 1) -> Self:
-        """A copy of x with ``alpha`` times the slices of ``source`` added to those at ``index`` along ``dim``.
+        """Return a copy of x with ``alpha`` times the slices of ``source`` added to those at ``index`` along ``dim``.
 
         If an index repeats, all its slices are added; ``x.at[:, index].add(source)`` is the same for dim 1.
 
@@ -141,7 +143,7 @@ class Scattering(TensorBase[B]):
         return self._back(self._backend.index_add(vector_of(self), resolved, value, src))
 
     def index_copy(self, dim: int, index: Ints[B], source: Self) -> Self:
-        """A copy of x with the slices at ``index`` along ``dim`` replaced by those of ``source``.
+        """Return a copy of x with the slices at ``index`` along ``dim`` replaced by those of ``source``.
 
         If an index repeats, its last slice is written, and gets the gradient.
 
@@ -158,7 +160,8 @@ class Scattering(TensorBase[B]):
         return self._back(self._backend.index_put(vector_of(self), resolved, value, src))
 
     def index_fill(self, dim: int, index: Ints[B], value: Self | float) -> Self:
-        """A copy of x with the slices at ``index`` along ``dim`` filled with ``value``, a number or a 0-d tensor.
+        """Return a copy of x with the slices at ``index`` along ``dim`` filled with ``value``, a number or a 0-d
+        tensor.
 
         Raises:
             ShapeError: ``value`` is not 0-d.
@@ -183,7 +186,7 @@ class Scattering(TensorBase[B]):
     def index_reduce(
         self, dim: int, index: Ints[B], source: Self, reduce: IndexReduction, *, include_self: bool = True
     ) -> Self:
-        """A copy of x with the slices of ``source`` combined into those at ``index`` along ``dim``.
+        """Return a copy of x with the slices of ``source`` combined into those at ``index`` along ``dim``.
 
         Slices with one index are combined together: by their product, mean, maximum or minimum. NaN propagates. The
         gradient is split evenly among ties, and exact where factors are 0.
@@ -211,7 +214,7 @@ class Scattering(TensorBase[B]):
         return self._back(_combined(self, vector_of(self), resolved, value, src, reduce, include_self))
 
     def masked_fill(self, mask: Bools[B], value: Self | float) -> Self:
-        """A copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
+        """Return a copy of x with ``value``, a number or a 0-d tensor, where ``mask`` is True; mask and x broadcast.
 
         Raises:
             ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
@@ -227,7 +230,8 @@ class Scattering(TensorBase[B]):
         return self._like(self._backend.where(condition, fill_value, self._primitive))
 
     def masked_scatter(self, mask: Bools[B], source: Self) -> Self:
-        """A copy of x with the elements where ``mask`` is True replaced by those of ``source``, in row-major order.
+        """Return a copy of x with the elements where ``mask`` is True replaced by those of ``source``, in row-major
+        order.
 
         Mask and x broadcast. A ``source`` that has more elements is used as far as needed.
 

@@ -23,7 +23,7 @@ class Rearranging(Shaping[B]):
     __slots__ = ()
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """The tensor with dims ``source`` moved to the positions ``destination``; the others keep their order.
+        """Return the tensor with dims ``source`` moved to the positions ``destination``; the others keep their order.
 
         Raises:
             ArgumentError: the numbers of dims and of positions differ.
@@ -41,11 +41,11 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.permute(self._primitive, order))
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
-        """The tensor broadcast to ``shape``, as `expand`."""
+        """Return the tensor broadcast to ``shape``, as `expand`."""
         return self.expand(shape)
 
     def expand_as(self, other: TensorBase[B]) -> Self:
-        """The tensor expanded to the shape of another tensor."""
+        """Return the tensor expanded to the shape of another tensor."""
         if not isinstance(other, TensorBase):
             raise KindError(f"expand_as() takes a tensor, got {describe(other)}; for a shape there is expand()")
         return self.expand(other.shape)
@@ -55,7 +55,7 @@ class Rearranging(Shaping[B]):
     @overload
     def flip(self, *, dims: int | Sequence[int]) -> Self: ...
     def flip(self, *along: Any, dims: Any = None) -> Self:
-        """The tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``.
+        """Return the tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -66,7 +66,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.flip(self._primitive, resolved))
 
     def fliplr(self) -> Self:
-        """The tensor with its columns, dimension 1, reversed.
+        """Return the tensor with its columns, dimension 1, reversed.
 
         Raises:
             ShapeError: the tensor has less than two dimensions.
@@ -81,7 +81,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.flip(self._primitive, (1,)))
 
     def flipud(self) -> Self:
-        """The tensor with its rows, dimension 0, reversed.
+        """Return the tensor with its rows, dimension 0, reversed.
 
         Raises:
             ShapeError: the tensor is 0-d.
@@ -96,7 +96,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.flip(self._primitive, (0,)))
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
+        """Return the tensor with its elements shifted by ``shifts`` along ``dims``, cyclically.
 
         With ``dims`` None, the elements are shifted in row-major order by a single shift, and the shape stays.
 
@@ -126,7 +126,8 @@ class Rearranging(Shaping[B]):
         return self._like(value)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of at most ``chunks`` parts along ``dim``, all of one size except the last, which may be smaller.
+        """Return a tuple of at most ``chunks`` parts along ``dim``, all of one size except the last, which may be
+        smaller.
 
         Raises:
             ArgumentError: ``chunks`` is below 1.
@@ -142,7 +143,7 @@ class Rearranging(Shaping[B]):
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of the slices along ``dim``, which is removed.
+        """Return a tuple of the slices along ``dim``, which is removed.
 
         >>> from burnpy import IntTensor
         >>> from burnpy.backend import NumPy
@@ -155,11 +156,15 @@ class Rearranging(Shaping[B]):
         return tuple([self._like(self._backend.slice(self._primitive, (*lead, k))) for k in range(shape[resolved])])
 
     def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal above."""
+        """Return the lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal
+        above.
+        """
         return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
 
     def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal above."""
+        """Return the upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal
+        above.
+        """
         return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
 
     def _diagonal(self, operation: str, diagonal: int) -> int:
@@ -174,7 +179,7 @@ class Rearranging(Shaping[B]):
         return max(-shape[-2], min(number, shape[-1]))
 
     def ravel(self) -> Self:
-        """The elements in row-major order, as a vector.
+        """Return the elements in row-major order, as a vector.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -184,7 +189,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.reshape(self._primitive, (math.prod(self.shape),)))
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
-        """The tensor with dimensions ``axis0`` and ``axis1`` swapped, as ``transpose``."""
+        """Return the tensor with dimensions ``axis0`` and ``axis1`` swapped, as ``transpose``."""
         ndim = self.ndim
         first, second = (dim_of(axis, ndim or 1, "swapaxes") for axis in (axis0, axis1))
         order = list(range(ndim))
@@ -193,7 +198,8 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.permute(self._primitive, tuple(order)))
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
-        """The tensor with dimension ``dim`` split into dimensions of ``sizes``; one of them may be -1 and is inferred.
+        """Return the tensor with dimension ``dim`` split into dimensions of ``sizes``; one of them may be -1 and is
+        inferred.
 
         Raises:
             ShapeError: the sizes do not multiply to the size of the dimension, or there are none.
@@ -213,7 +219,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.reshape(self._primitive, (*shape[:resolved], *parts, *shape[resolved + 1 :])))
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
-        """The tensor rotated by 90° ``k`` times in the plane of two dims, from the first towards the second.
+        """Return the tensor rotated by 90° ``k`` times in the plane of two dims, from the first towards the second.
 
         Raises:
             ArgumentError: ``dims`` are not two.
@@ -235,7 +241,8 @@ class Rearranging(Shaping[B]):
         return self._like(b.permute(value, tuple(order)) if turns % 2 else value)
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        """The slices from ``start`` to ``start + length - 1`` along ``dim``; a negative start counts from the end.
+        """Return the slices from ``start`` to ``start + length - 1`` along ``dim``; a negative start counts from the
+        end.
 
         Raises:
             IndexRangeError: ``start`` is out of range.
@@ -260,7 +267,7 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.slice(self._primitive, (*(WHOLE,) * resolved, slice(first, first + count, 1))))
 
     def select(self, dim: int, index: int) -> Self:
-        """The slice at ``index`` along ``dim``, which is removed.
+        """Return the slice at ``index`` along ``dim``, which is removed.
 
         Raises:
             IndexRangeError: the index is out of range.
@@ -278,8 +285,8 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.slice(self._primitive, (*(WHOLE,) * resolved, place % size)))
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | IntTensor[B], dim: int = 0) -> tuple[Self, ...]:
-        """A tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or split
-        before each of several indices, which may be negative and out of range, as in slices.
+        """Return a tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or
+        split before each of several indices, which may be negative and out of range, as in slices.
 
         A 0-d `IntTensor` is the number of parts, a 1-d one the indices; a GPU is synchronized for its values.
 

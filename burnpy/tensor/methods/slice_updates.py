@@ -29,7 +29,8 @@ class SliceUpdates(TensorBase[B]):
     __slots__ = ()
 
     def select_scatter(self, src: Self, dim: int, index: int) -> Self:
-        """A copy of x with the slice at ``index`` along ``dim`` replaced by ``src``, as ``x.at[index].set(src)``.
+        """Return a copy of x with the slice at ``index`` along ``dim`` replaced by ``src``, as
+        ``x.at[index].set(src)``.
 
         Raises:
             ShapeError: ``src`` does not have the shape of ``x.select(dim, index)``.
@@ -53,7 +54,7 @@ class SliceUpdates(TensorBase[B]):
     def slice_scatter(
         self, src: Self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
     ) -> Self:
-        """A copy of x with the slices ``start:end:step`` along ``dim`` replaced by ``src``.
+        """Return a copy of x with the slices ``start:end:step`` along ``dim`` replaced by ``src``.
 
         Args:
             src: the new slices.
@@ -88,7 +89,7 @@ class SliceUpdates(TensorBase[B]):
         return self._like(self._backend.slice_scatter(self._primitive, key, value))
 
     def diagonal_scatter(self, src: Self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """A copy of x with a diagonal of the matrices in dims ``dim1`` and ``dim2`` replaced by ``src``.
+        """Return a copy of x with a diagonal of the matrices in dims ``dim1`` and ``dim2`` replaced by ``src``.
 
         Raises:
             ShapeError: ``src`` does not have the shape of ``x.diagonal(offset, dim1, dim2)``.
@@ -115,7 +116,8 @@ class SliceUpdates(TensorBase[B]):
         return self._like(b.permute(b.reshape(flat, (*lead, rows, columns)), back))
 
     def put(self, index: Ints[B], source: Self, accumulate: bool = False) -> Self:
-        """A copy of x with elements replaced by those of ``source``, at places in x flattened in row-major order.
+        """Return a copy of x with elements replaced by those of ``source``, at places in x flattened in row-major
+        order.
 
         If a place repeats, the last element is written, and gets the gradient.
 

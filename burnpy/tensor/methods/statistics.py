@@ -28,7 +28,7 @@ class Counting(TensorBase[B]):
     __slots__ = ()
 
     def count_nonzero(self, dim: DimsLike = None) -> IntTensor[B]:
-        """The number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
+        """Return the number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -40,7 +40,7 @@ class Counting(TensorBase[B]):
         return self._int(self._device.discrete.sum(truth, dims, False))
 
     def diff(self, n: int = 1, dim: int = -1, prepend: Self | None = None, append: Self | None = None) -> Self:
-        """The differences of neighbours along ``dim``, taken ``n`` times; of bools, whether they differ.
+        """Return the differences of neighbours along ``dim``, taken ``n`` times; of bools, whether they differ.
 
         Args:
             n: how often.
@@ -80,7 +80,8 @@ class IntCounting(TensorBase[B]):
     __slots__ = ()
 
     def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
-        """The counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a `Tensor`.
+        """Return the counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a
+        `Tensor`.
 
         The size of the result depends on the values, so that a GPU is synchronized.
 
@@ -134,7 +135,8 @@ class NumberStatistics(TensorBase[B]):
     __slots__ = ()
 
     def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of all.
+        """Return the sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of
+        all.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -149,7 +151,7 @@ class NumberStatistics(TensorBase[B]):
         return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """The cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
+        """Return the cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
 
         Gradients are exact where elements are 0.
 
@@ -166,7 +168,8 @@ class NumberStatistics(TensorBase[B]):
     def cov(
         self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
     ) -> Tensor[B]:
-        """The covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance, 0-d.
+        """Return the covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance,
+        0-d.
 
         Ints are taken as float32.
 
@@ -189,7 +192,7 @@ class NumberStatistics(TensorBase[B]):
         return out
 
     def corrcoef(self) -> Tensor[B]:
-        """The correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
+        """Return the correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -206,7 +209,8 @@ class FloatStatistics(FloatReductions[B]):
     __slots__ = ()
 
     def nanmean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """The mean over ``dim`` of the elements that are not NaN, to which alone the gradient goes; NaN if all are.
+        """Return the mean over ``dim`` of the elements that are not NaN, to which alone the gradient goes; NaN if all
+        are.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -221,7 +225,7 @@ class FloatStatistics(FloatReductions[B]):
         return self._like(b.div(total._primitive, b.to_float(counts, total.dtype)))
 
     def logcumsumexp(self, dim: int) -> Self:
-        """The cumulative log(sum(exp(x))) along ``dim``, without overflow.
+        """Return the cumulative log(sum(exp(x))) along ``dim``, without overflow.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -239,7 +243,7 @@ class FloatStatistics(FloatReductions[B]):
         *,
         interpolation: Interpolation = "linear",
     ) -> Self:
-        """The quantiles of the elements along ``dim``; NaN where one is NaN.
+        """Return the quantiles of the elements along ``dim``; NaN where one is NaN.
 
         Args:
             q: the probability, from 0 to 1; or a 0-d or 1-d tensor of them, of x's dtype. With a 1-d one the result has
@@ -269,14 +273,14 @@ class FloatStatistics(FloatReductions[B]):
         *,
         interpolation: Interpolation = "linear",
     ) -> Self:
-        """The quantiles of the elements along ``dim`` that are not NaN; NaN where all are. See `quantile`."""
+        """Return the quantiles of the elements along ``dim`` that are not NaN; NaN where all are. See `quantile`."""
         out: Self = quantile(self, q, dim, keepdim, interpolation, skip_nan=True)
         return out
 
     def norm(
         self, p: float | str | None = "fro", dim: DimsLike = None, keepdim: bool = False, dtype: Any = None
     ) -> Self:
-        """The p-norm over ``dim``, (Σ |x|ᵖ)^(1/p), of the elements as one vector, without overflow or underflow.
+        """Return the p-norm over ``dim``, (Σ |x|ᵖ)^(1/p), of the elements as one vector, without overflow or underflow.
 
         Its gradient is 0 where it is 0, at every order.
 
@@ -308,7 +312,7 @@ class FloatStatistics(FloatReductions[B]):
         return x._like(x._backend.vector_norm(x._primitive, float(number(x, order, "norm")), dims, keepdim))
 
     def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
-        """The slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down to it.
+        """Return the slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down to it.
 
         The factor is maxnorm / (norm + 1e-7), as in PyTorch.
 
@@ -331,7 +335,7 @@ class FloatStatistics(FloatReductions[B]):
         return self._like(b.mul(x, b.where(b.gt(norms, limit), factors, 1.0)))
 
     def dist(self, other: Self, p: float = 2.0) -> Self:
-        """The p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.
+        """Return the p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -342,7 +346,8 @@ class FloatStatistics(FloatReductions[B]):
         return difference.norm(p)  # type: ignore[no-any-return]  # of that class
 
     def histc(self, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Self:  # PyTorch's names
-        """The number of elements in each of ``bins`` intervals of equal width from ``min`` to ``max``, in x's dtype.
+        """Return the number of elements in each of ``bins`` intervals of equal width from ``min`` to ``max``, in x's
+        dtype.
 
         With equal bounds these are the smallest and the largest element. Elements beyond the bounds, and NaN, are not
         counted; the last interval includes ``max``. The result carries no gradient.
@@ -383,7 +388,7 @@ class FloatStatistics(FloatReductions[B]):
         weight: Self | None = None,
         density: bool = False,
     ) -> Histogram[Self]:
-        """The number of elements in each bin, in x's dtype, and the edges of the bins.
+        """Return the number of elements in each bin, in x's dtype, and the edges of the bins.
 
         A bin has the elements from its lower edge on, below its upper edge; the last one includes both. Elements
         beyond the edges, and NaN, are not counted.

@@ -15,7 +15,7 @@ def _parts(z: Any) -> tuple[Any, Any]:
 
 
 def _along(f: Any, z: Any, dims: Any, **options: Any) -> Any:
-    """The transform along one dimension after another, of an array that may be empty."""
+    """Return the transform along one dimension after another, of an array that may be empty."""
     return f(z, axes=dims, **options) if z.size else np.zeros(z.shape, complex)
 
 

@@ -133,7 +133,7 @@ def _qr(x: Any, complete: bool) -> Any:
 
 
 def _lu_factor(x: Any) -> Any:
-    """The decomposition of each matrix by Gaussian elimination."""
+    """Return the decomposition of each matrix by Gaussian elimination."""
     *batch, rows, columns = x.shape
     count = min(rows, columns)
     factors, order = x.copy(), np.broadcast_to(np.arange(rows), (*batch, rows)).copy()

@@ -104,7 +104,7 @@ def _drawn_by(name: str, parameters: tuple[float, ...], mean: float, variance: f
 
 
 def _gamma_quantile_slope(x: Any, concentration: Any, log: bool) -> Any:
-    """The integral over the lower tail by many nodes."""
+    """Return the integral over the lower tail by many nodes."""
     x, a = np.broadcast_arrays(np.asarray(x), np.asarray(concentration))
     t = x if log else np.log(x)
     v, weights = _nodes()
@@ -114,7 +114,7 @@ def _gamma_quantile_slope(x: Any, concentration: Any, log: bool) -> Any:
 
 
 def _beta_quantile_slope(x: Any, a: Any, b: Any) -> Any:
-    """The integral over the lower tail by many nodes."""
+    """Return the integral over the lower tail by many nodes."""
     t, a, b = (array[..., None] for array in np.broadcast_arrays(np.asarray(x), np.asarray(a), np.asarray(b)))
     v, weights = _nodes()
     p = 1 / (1 + np.exp(-t))

@@ -56,7 +56,7 @@ def _rnn(x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bo
 
 
 def _before(first: Any, states: Any, reverse: bool) -> Any:
-    """The states before each element."""
+    """Return the states before each element."""
     parts = [states[:, 1:], first[:, None]] if reverse else [first[:, None], states[:, :-1]]
     return np.concatenate(parts, 1)
 

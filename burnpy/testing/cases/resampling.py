@@ -21,7 +21,7 @@ def _kernel(mode: str, distance: float, a: float = -0.75) -> float:
 
 
 def _matrix(source: int, size: int, how: Sampling) -> Any:
-    """The linear map as a matrix, (size, source)."""
+    """Return the linear map as a matrix, (size, source)."""
     out = np.zeros((size, source))
     for k in range(size):
         if how.mode.startswith("nearest"):

@@ -52,7 +52,7 @@ def _padded_shape(shape: Any, pairs: Any) -> Any:
 
 
 def _folded(grad: Any, shape: Any, pairs: Any, how: str) -> Any:
-    """The sum of the elements of the gradient by the element of x that they are."""
+    """Return the sum of the elements of the gradient by the element of x that they are."""
     out = np.zeros(shape, grad.dtype)
     places = _padded(np.arange(out.size).reshape(shape), pairs, how)
     np.add.at(out.reshape(-1), places.reshape(-1), grad.reshape(-1))

@@ -45,7 +45,7 @@ def polygamma(x: Any, n: int) -> Any:
 
 
 def _sinc_slope(grad: Any, x: Any, order: int) -> Any:
-    """The integral of t^order · cos^(order)(πxt) over t from 0 to 1, by Gauss's rule."""
+    """Return the integral of t^order · cos^(order)(πxt) over t from 0 to 1, by Gauss's rule."""
     nodes, weights = np.polynomial.legendre.leggauss(30)
     t = (nodes + 1) / 2
     angle = np.pi * np.asarray(x)[..., None] * t

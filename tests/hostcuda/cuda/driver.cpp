@@ -13,7 +13,9 @@ struct Kernel {
   std::string source, name;
   bool has_barriers;
   HostEntry entry;
+  unsigned shared;  // the bytes of dynamic shared memory that a launch may ask for
 };
+static const unsigned SHARED = 49152, SHARED_AT_MOST = 232448;  // of an H100; the latter once it was allowed
 typedef void* (*Find)(const char* source, const char* name);
 static Find find = nullptr;
 
@@ -66,13 +68,14 @@ CUresult cuModuleLoad(CUmodule* m, const char* image) { return cuModuleLoadData(
 CUresult cuModuleUnload(CUmodule m) { return delete (std::string*)m, CUDA_SUCCESS; }
 CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
   std::string& image = *(std::string*)m;
-  return *f = (CUfunction) new Kernel{image.substr(1), name, image[0] == 'b', nullptr}, CUDA_SUCCESS;
+  return *f = (CUfunction) new Kernel{image.substr(1), name, image[0] == 'b', nullptr, SHARED}, CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr*, size_t*, CUmodule, const char*) { return CUDA_ERROR_NOT_FOUND; }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                         CUstream stream, void** arguments, void**) {
   Kernel* kernel = (Kernel*)f;
+  if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
   bool is_captured = hostcuda_capturing(stream);
   if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
   if (!hostcuda_execute) return CUDA_SUCCESS;
@@ -91,7 +94,11 @@ CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, uns
   return CUDA_ERROR_NOT_SUPPORTED;  // all blocks at once
 }
 CUresult cuFuncGetAttribute(int* v, CUfunction_attribute, CUfunction) { return *v = 1024, CUDA_SUCCESS; }
-CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int v) {
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
+  if (v < 0 || (unsigned)v > SHARED_AT_MOST) return CUDA_ERROR_INVALID_VALUE;
+  return ((Kernel*)f)->shared = v, CUDA_SUCCESS;
+}
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* v, CUfunction, int, size_t) { return *v = 2, CUDA_SUCCESS; }
 CUresult cuOccupancyMaxPotentialBlockSize(int* blocks, int* threads, CUfunction, CUoccupancyB2DSize, size_t, int) {
   return *blocks = 264, *threads = 256, CUDA_SUCCESS;

@@ -42,13 +42,14 @@ static HostState* here;
 #define gridDim (here->grid_size)
 #define warpSize 32
 
-static inline void host_wait(HostBarrier kind) {
+#define HOST_INLINE static inline __attribute__((always_inline))  // without optimization, too
+HOST_INLINE void host_wait(HostBarrier kind) {
   HostState* mine = here;
   mine->wait(kind);
   here = mine;
 }
-static inline void __syncthreads() { host_wait(BLOCK); }
-static inline void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
+HOST_INLINE void __syncthreads() { host_wait(BLOCK); }
+HOST_INLINE void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
 static inline void __threadfence() {}
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -177,6 +178,17 @@ static T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
   unsigned lane = host_thread() & 31;
   return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
 }
+
+static inline int __syncthreads_or(int any) {
+  unsigned thread = host_thread(), threads = blockDim.x * blockDim.y * blockDim.z;
+  host_lanes[thread] = any != 0;
+  __syncthreads();
+  int out = 0;
+  for (unsigned t = 0; t < threads; t++) out |= (int)host_lanes[t];
+  __syncthreads();
+  return out;
+}
+#include "tensor_cores.h"
 
 // Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
 template <class... A>

@@ -1,22 +1,22 @@
-"""MIGRATING.md has a row for each public name of PyTorch's autograd, modules and optimizers, by looking into it."""
+"""The pages about PyTorch have a row for each public name of its autograd, modules and optimizers."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from burnpy.docs.migrating import PAGE
 from burnpy.testing.conformance import every_case
 
 torch = pytest.importorskip("torch", reason="reads the names from PyTorch, which is not installed")
 
-PAGE = (Path(__file__).parents[2] / "MIGRATING.md").read_text(encoding="utf-8")
+LINES = [line for page in PAGE.parent.glob("*.md") for line in page.read_text(encoding="utf-8").splitlines()]
 THEIRS = " ".join(
-    code for line in PAGE.splitlines() if line.startswith("| ") for code in re.findall(r"`(.+?)`", line.split("|")[1])
+    code for line in LINES if line.startswith("| ") for code in re.findall(r"`(.+?)`", line.split("|")[1])
 )
 MODULES = (
     "torch.autograd",
@@ -45,7 +45,7 @@ def members(cls: Any) -> list[str]:
 
 
 def names() -> list[str]:
-    """What must be on the page, as it is looked for there."""
+    """What must be on a page, as it is looked for there."""
     found: list[str] = []
     for module in MODULES:
         __import__(module)
@@ -68,12 +68,14 @@ def names() -> list[str]:
 
 
 ELSEWHERE = {f"torch.autograd.grad_mode.{name}": f"torch.autograd.{name}" for name in torch.autograd.grad_mode.__all__}
-"""Where a name is that the page shows at its shorter address."""
+"""Where a name is that a page shows at its shorter address."""
 
 
-def test_the_page_has_a_row() -> None:
+def test_a_page_has_a_row() -> None:
     with every_case() as case:
         for name in sorted(set(names()) - NOT_AUTOGRAD - MODULES_OF_UTILS):
             with case(name):
                 shown = (ELSEWHERE | ONE_NAME_FOR_ALL).get(name, name)
-                assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), f"MIGRATING.md has no row for {shown}"
+                assert re.search(rf"{re.escape(shown)}(?!\w)", THEIRS), (
+                    f"burnpy/docs/from_pytorch has no row for {shown}"
+                )

@@ -1,4 +1,4 @@
-"""What MIGRATING.md says one writes in burnpy runs, cell by cell, and each cell that has none says why.
+"""The pages about PyTorch's names: the code in the column of burnpy runs, cell by cell, and a dash has a reason.
 
 Of the tensor operations, which are made from a table, that is shown in ``tests/hints``.
 """
@@ -6,6 +6,7 @@ Of the tensor operations, which are made from a table, that is shown in ``tests/
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +14,43 @@ import pytest
 
 from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
-from burnpy.docs import migrating
+from burnpy.docs import migrating, programs
 from burnpy.nn import functional
 from burnpy.testing.conformance import every_case
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "MIGRATING.md").read_text(encoding="utf-8")
-BY_HAND = PAGE.partition(migrating.BEGIN)[0] + PAGE.partition(migrating.END)[2]
-PROLOGUE = "\n".join(re.findall(r"^```python\n(.*?)^```", BY_HAND, re.MULTILINE | re.DOTALL))
-ROWS = [
-    tuple(cell.strip() for cell in line.strip("|").split("|"))
-    for line in BY_HAND.splitlines()
-    if line.startswith("| ") and not line.startswith(("| PyTorch", "| ---"))
+FOLDER = migrating.PAGE.parent
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md")) if path != migrating.PAGE}
+
+
+def rows_of(text: str) -> list[list[str]]:
+    lines = [
+        line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| PyTorch", "| ---"))
+    ]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+ROWS = [row for text in PAGES.values() for row in rows_of(text)]
+CODE = [
+    (page, code) for page, text in PAGES.items() for row in rows_of(text) for code in re.findall(r"`(.+?)`", row[1])
 ]
-CODE = [code for row in ROWS for code in re.findall(r"`(.+?)`", row[1])]
 IN_FORWARD = ("save_for_backward", "mark_non_differentiable", "set_materialize_grads")
-PROFILED = "profile: Tensor.ones((2,), device=Autodiff[Profiled[NumPy]]).require_grad().exp().sum().backward()"
 
 
-SETTING = compile(f"{PROLOGUE}\nwith Profiled.record() as {PROFILED}\n", "the setting", "exec", dont_inherit=True)
+@cache
+def setting(page: str) -> Any:
+    """Return the code above the tables of a page, compiled."""
+    return compile("\n".join(programs.blocks(FOLDER / page)), page, "exec", dont_inherit=True)
 
 
-def namespace() -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": "migrating"}
-    exec(SETTING, names)
-    return names
-
-
-def test_the_page_has_rows() -> None:
+def test_the_pages_have_rows() -> None:
     assert len(ROWS) > 110
     assert len(CODE) > 90
 
 
 @pytest.mark.parametrize("room", [nn, functional, optim, record], ids=lambda room: room.__name__)
-def test_each_of_our_names_is_on_the_page(room: Any) -> None:
+def test_each_of_our_names_is_on_a_page(room: Any) -> None:
     shown = {
         part for row in ROWS for code in re.findall(r"`(.+?)`", f"{row[1]} {row[2]}") for part in re.split(r"\W", code)
     }
@@ -67,13 +69,15 @@ def test_a_row_has_three_cells_and_says_something() -> None:
 
 def test_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with every_case() as case:
-        for code in dict.fromkeys(c for c in CODE if not c.startswith("ctx.")):
-            with case(code):
+        for page, code in dict.fromkeys(each for each in CODE if not each[1].startswith("ctx.")):
+            with case(f"{page}: {code}"):
                 monkeypatch.chdir(tmp_path)  # some of it writes files
-                exec(code, namespace())
+                names: dict[str, Any] = {"__name__": "from_pytorch"}
+                exec(setting(page), names)
+                exec(code, names)
 
 
-@pytest.mark.parametrize("code", sorted({c for c in CODE if c.startswith("ctx.")}))
+@pytest.mark.parametrize("code", sorted({code for _, code in CODE if code.startswith("ctx.")}))
 def test_code_inside_of_a_function_runs(code: str) -> None:
     """In forward(), or in backward(), where it belongs."""
     ran: list[str] = []

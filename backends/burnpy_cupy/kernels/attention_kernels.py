@@ -1,0 +1,284 @@
+"""The kernels of attention: the result, the gradient by queries, and the gradients by keys and values.
+
+For a query's scores s, with minus infinity for keys that it does not attend to::
+
+    m = max s · scale,  z = Σ exp(s · scale - m)
+    weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
+    by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
+
+A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its
+sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
+are skipped. The gradient by queries goes over the keys twice: for m, z and Σ weight · by_weight, which it leaves to the
+third kernel, and for the sum. There a block has a tile of keys and goes over the queries. Each element is summed by one
+thread in one order, so gradients are the same in every run.
+
+Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023.
+"""
+
+from __future__ import annotations
+
+from burnpy_cupy.kernels.attention_tiles import TILES
+from burnpy_cupy.kernels.library import Raw
+
+ARRAYS = ("q", "k", "v", "grad", "by_q", "by_k", "by_v", "mask")
+"""The arrays whose strides kernels get, forward with the result in place of ``grad``."""
+
+SIZES = ("middle", "inner", "queries", "keys", "size", "values", "is_causal", "offset", "mask_key")
+"""What they get besides: the numbers of heads, but for the outermost dimension, and so on."""
+
+_GEOMETRY = f"""
+struct Strides {{ long long outer, middle, inner, row; }};  // of three dimensions of heads, and of queries or keys
+struct Geometry {{
+  Strides {", ".join(ARRAYS)};
+  long long {", ".join(SIZES)};
+}};
+
+// Where a block computes: its head, and the first row of its tile. The last tiles come first: causal ones take longest.
+struct Place {{
+  long long head, first;
+  __device__ Place(long long rows) {{
+    const long long tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    head = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * TILE_ROWS;
+  }}
+  template <typename X> __device__ X* of(X* array, const Strides& steps, const Geometry& g) const {{
+    const long long outer = head / (g.middle * g.inner), middle = head / g.inner % g.middle, inner = head % g.inner;
+    return array + outer * steps.outer + middle * steps.middle + inner * steps.inner;
+  }}
+}};
+
+// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key.
+__device__ unsigned attended(const Geometry& g, const bool* mask, long long first_query, long long first_key,
+                             bool by_key) {{
+  unsigned bits = 0;
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++)
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) {{
+      const long long query = first_query + (by_key ? column<PAIR>(j) : row(i));
+      const long long key = first_key + (by_key ? row(i) : column<PAIR>(j));
+      const bool inside = query < g.queries && key < g.keys && !(g.is_causal && key > query + g.offset);
+      if (inside && (!mask || mask[query * g.mask.row + key * g.mask_key])) bits |= 1u << (i * EACH + j);
+    }}
+  return bits;
+}}
+__device__ bool has(unsigned bits, int i, int j) {{ return bits >> (i * EACH + j) & 1; }}
+
+// The keys before the first one that no query of a tile attends to.
+__device__ long long end_of_keys(const Geometry& g, long long first) {{
+  const long long end = first + TILE_ROWS + g.offset;
+  return g.is_causal && end < g.keys ? end : g.keys;
+}}
+
+// Over the threads of a row.
+__device__ S total(S x) {{
+  for (int apart = LANES / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffff, x, apart);
+  return x;
+}}
+__device__ S maximum(S x) {{
+  for (int apart = LANES / 2; apart > 0; apart /= 2) {{
+    const S other = __shfl_xor_sync(0xffffffff, x, apart);
+    x = other > x ? other : x;
+  }}
+  return x;
+}}
+
+// The running maximum of a row, and what is subtracted of its scores: the maximum, if that is finite.
+struct Largest {{
+  S value, shift;
+  __device__ Largest() : value(MINUS_INFINITY), shift(0) {{}}
+  // Raises the maximum to a new one, and returns the factor of the sums so far.
+  __device__ S raise(S other) {{
+    if (!(other > value)) return 1;
+    const S before = value, old = shift;
+    value = other, shift = other - other == S(0) ? other : S(0);
+    return before == MINUS_INFINITY ? S(0) : power(old - shift);
+  }}
+}};
+
+template <int WIDTH, typename X>
+__device__ void store(X* into, long long step, long long first, long long rows, long long size, int begin,
+                      const S (&sums)[ROWS][WIDTH / LANES]) {{
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++)
+    #pragma unroll
+    for (int n = 0; n < WIDTH / LANES; n++) {{
+      const long long line = first + row(i);
+      const int at = begin + column<RUN>(n);
+      if (line < rows && at < size) into[line * step + at] = X(sums[i][n]);
+    }}
+}}
+"""
+
+_BOUNDS = 'extern "C" __global__ __launch_bounds__(128) void'
+
+_FORWARD = f"""
+{_BOUNDS} burnpy_attention(const T* q, const T* k, const T* v, const bool* mask, O* out, L* logsumexps, Geometry g,
+                           double factor) {{
+  extern __shared__ __align__(16) unsigned char memory[];
+  M* const queries = reinterpret_cast<M*>(memory);
+  M* const keys = queries + TILE_ROWS * pitch(SIZE);
+  M* const values = keys + COLUMNS * pitch(SIZE);
+  S* const shared = reinterpret_cast<S*>(values + COLUMNS * pitch(VALUES));
+  const Place place(g.queries);
+  const S scale = static_cast<S>(factor);
+  k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
+  load<TILE_ROWS, SIZE>(queries, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, g.queries - place.first, g.size);
+  Largest largest[ROWS];
+  S sums[ROWS] = {{}}, products[ROWS][VALUES / LANES] = {{}};
+  const long long end = end_of_keys(g, place.first);
+  for (long long key = 0; key < end; key += COLUMNS) {{
+    const unsigned bits = attended(g, mask, place.first, key, false);
+    if (!__syncthreads_or(bits != 0)) continue;  // which also waits until the last tile is read
+    load<COLUMNS, SIZE>(keys, k + key * g.k.row, g.k.row, g.keys - key, g.size);
+    load<COLUMNS, VALUES>(values, v + key * g.v.row, g.v.row, g.keys - key, g.values);
+    __syncthreads();
+    S scores[ROWS][EACH];
+    multiply<SIZE>(scores, queries, keys);
+    #pragma unroll
+    for (int i = 0; i < ROWS; i++) {{
+      S most = MINUS_INFINITY;
+      #pragma unroll
+      for (int j = 0; j < EACH; j++) {{
+        scores[i][j] = has(bits, i, j) ? scores[i][j] * scale : MINUS_INFINITY;
+        if (scores[i][j] > most) most = scores[i][j];
+      }}
+      const S again = largest[i].raise(maximum(most));
+      sums[i] *= again;
+      #pragma unroll
+      for (int n = 0; n < VALUES / LANES; n++) products[i][n] *= again;
+      #pragma unroll
+      for (int j = 0; j < EACH; j++) sums[i] += scores[i][j] = power(scores[i][j] - largest[i].shift);
+    }}
+    weigh<VALUES>(products, scores, values, shared);
+  }}
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++) {{
+    const S sum = total(sums[i]), divisor = sum == S(0) ? S(1) : sum;
+    #pragma unroll
+    for (int n = 0; n < VALUES / LANES; n++) products[i][n] /= divisor;
+    const long long query = place.first + row(i);
+    if (threadIdx.x % LANES == 0 && query < g.queries)
+      logsumexps[place.head * g.queries + query] = L(static_cast<S>(sum == S(0) ? S(0) : largest[i].shift + log(sum)));
+  }}
+  store<VALUES>(place.of(out, g.grad, g), g.grad.row, place.first, g.queries, g.values, 0, products);
+}}
+"""
+
+_TILES_OF_BOTH = """
+  extern __shared__ __align__(16) unsigned char memory[];
+  M* const rows = reinterpret_cast<M*>(memory);  // of the two operands of scores, and those of their gradients
+  M* const value_rows = rows + TILE_ROWS * pitch(SIZE);
+  M* const columns = value_rows + TILE_ROWS * pitch(VALUES);
+  M* const value_columns = columns + COLUMNS * pitch(SIZE);
+  S* const shared = reinterpret_cast<S*>(value_columns + COLUMNS * pitch(VALUES));
+  const S scale = static_cast<S>(factor);
+"""
+
+_BY_QUERY = f"""
+{_BOUNDS} burnpy_attention_by_query(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_q,
+                                    S* statistics, long long count, Geometry g, double factor) {{
+  {_TILES_OF_BOTH}
+  const Place place(g.queries);
+  k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
+  const long long left = g.queries - place.first, end = end_of_keys(g, place.first);
+  load<TILE_ROWS, SIZE>(rows, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, left, g.size);
+  load<TILE_ROWS, VALUES>(value_rows, place.of(grad, g.grad, g) + place.first * g.grad.row, g.grad.row, left, g.values);
+  Largest largest[ROWS];
+  S inverse[ROWS] = {{}}, level[ROWS] = {{}}, sums[ROWS][SIZE / LANES] = {{}};
+  #pragma unroll 1
+  for (int pass = 0; pass < 2; pass++) {{
+    #pragma unroll 1
+    for (long long key = 0; key < end; key += COLUMNS) {{
+      const unsigned bits = attended(g, mask, place.first, key, false);
+      if (!__syncthreads_or(bits != 0)) continue;
+      load<COLUMNS, SIZE>(columns, k + key * g.k.row, g.k.row, g.keys - key, g.size);
+      load<COLUMNS, VALUES>(value_columns, v + key * g.v.row, g.v.row, g.keys - key, g.values);
+      __syncthreads();
+      S scores[ROWS][EACH], by_weight[ROWS][EACH];
+      multiply<SIZE>(scores, rows, columns);
+      multiply<VALUES>(by_weight, value_rows, value_columns);
+      #pragma unroll
+      for (int i = 0; i < ROWS; i++) {{
+        S most = MINUS_INFINITY;
+        #pragma unroll
+        for (int j = 0; j < EACH; j++) {{
+          scores[i][j] = has(bits, i, j) ? scores[i][j] * scale : MINUS_INFINITY;
+          if (scores[i][j] > most) most = scores[i][j];
+        }}
+        if (pass == 0) {{
+          const S again = largest[i].raise(maximum(most));
+          inverse[i] *= again, level[i] *= again;
+        }}
+        #pragma unroll
+        for (int j = 0; j < EACH; j++) {{
+          if (!has(bits, i, j)) by_weight[i][j] = 0;
+          const S weight = power(scores[i][j] - largest[i].shift);
+          if (pass == 0) inverse[i] += weight, level[i] += weight * by_weight[i][j];
+          else scores[i][j] = has(bits, i, j) ? weight * inverse[i] * (by_weight[i][j] - level[i]) * scale : S(0);
+        }}
+      }}
+      if (pass) weigh<SIZE>(sums, scores, columns, shared);
+    }}
+    if (pass) break;
+    #pragma unroll
+    for (int i = 0; i < ROWS; i++) {{
+      const S sum = total(inverse[i]);
+      inverse[i] = sum == S(0) ? S(0) : S(1) / sum, level[i] = total(level[i]) * inverse[i];
+      const long long query = place.first + row(i), at = place.head * g.queries + query;
+      if (threadIdx.x % LANES == 0 && query < g.queries)
+        statistics[at] = largest[i].shift, statistics[count + at] = inverse[i], statistics[2 * count + at] = level[i];
+    }}
+  }}
+  store<SIZE>(place.of(by_q, g.by_q, g), g.by_q.row, place.first, g.queries, g.size, 0, sums);
+}}
+"""
+
+_BY_KEY = f"""
+{_BOUNDS} burnpy_attention_by_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
+                                  const S* statistics, long long count, Geometry g, double factor) {{
+  {_TILES_OF_BOTH}
+  constexpr int KEY_SLICE = SIZE / SLICES, VALUE_SLICE = VALUES / SLICES;  // of their numbers, the sums of a block
+  const int slice = blockIdx.y;
+  const Place place(g.keys);
+  q = place.of(q, g.q, g), grad = place.of(grad, g.grad, g), mask = mask ? place.of(mask, g.mask, g) : mask;
+  const long long left = g.keys - place.first;
+  load<TILE_ROWS, SIZE>(rows, place.of(k, g.k, g) + place.first * g.k.row, g.k.row, left, g.size);
+  load<TILE_ROWS, VALUES>(value_rows, place.of(v, g.v, g) + place.first * g.v.row, g.v.row, left, g.values);
+  S key_sums[ROWS][KEY_SLICE / LANES] = {{}}, value_sums[ROWS][VALUE_SLICE / LANES] = {{}};
+  const long long begin = g.is_causal && place.first > g.offset ? (place.first - g.offset) / COLUMNS * COLUMNS : 0;
+  for (long long query = begin; query < g.queries; query += COLUMNS) {{
+    const unsigned bits = attended(g, mask, query, place.first, true);
+    if (!__syncthreads_or(bits != 0)) continue;
+    load<COLUMNS, SIZE>(columns, q + query * g.q.row, g.q.row, g.queries - query, g.size);
+    load<COLUMNS, VALUES>(value_columns, grad + query * g.grad.row, g.grad.row, g.queries - query, g.values);
+    __syncthreads();
+    S weights[ROWS][EACH], by_score[ROWS][EACH];
+    multiply<SIZE>(weights, rows, columns);
+    multiply<VALUES>(by_score, value_rows, value_columns);
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) {{
+      const long long other = query + column<PAIR>(j), at = place.head * g.queries + (other < g.queries ? other : 0);
+      const S shift = statistics[at], inverse = statistics[count + at], level = statistics[2 * count + at];
+      #pragma unroll
+      for (int i = 0; i < ROWS; i++) {{
+        const bool counts = has(bits, i, j);
+        weights[i][j] = counts ? power(weights[i][j] * scale - shift) * inverse : S(0);
+        by_score[i][j] = counts ? weights[i][j] * (by_score[i][j] - level) * scale : S(0);
+      }}
+    }}
+    weigh<VALUES>(value_sums, weights, value_columns + slice * VALUE_SLICE, shared);
+    weigh<SIZE>(key_sums, by_score, columns + slice * KEY_SLICE, shared);
+  }}
+  by_k = place.of(by_k, g.by_k, g), by_v = place.of(by_v, g.by_v, g);
+  store<KEY_SLICE>(by_k, g.by_k.row, place.first, g.keys, g.size, slice * KEY_SLICE, key_sums);
+  store<VALUE_SLICE>(by_v, g.by_v.row, place.first, g.keys, g.values, slice * VALUE_SLICE, value_sums);
+}}
+"""
+
+
+ATTENTION = {
+    "burnpy_attention": Raw(TILES + _GEOMETRY + _FORWARD),
+    "burnpy_attention_by_query": Raw(TILES + _GEOMETRY + _BY_QUERY),
+    "burnpy_attention_by_key": Raw(TILES + _GEOMETRY + _BY_KEY),
+}
+"""Kernels by name, for operands of the type T, sums S, results O and logsumexps L; see `tiling` for their constants."""

@@ -1,0 +1,175 @@
+"""Tiles of attention in shared memory, and their products: in floats by each thread, or by tensor cores.
+
+A block of four warps computes tiles of scores: ``TILE_ROWS`` rows by ``COLUMNS`` columns. A thread has ``ROWS`` of
+the rows and ``EACH`` of the columns, and shares its rows with the ``LANES`` threads beside it. `row` and `column` give
+their positions; for products by a tile, a thread has columns in runs of ``RUN``. The functions::
+
+    multiply    scores = rows columnsᵀ, for two tiles whose rows have WIDTH numbers
+    weigh       sums += weights columns, for weights that lie as the scores do
+
+are all that differs between CUDA's ordinary cores, which multiply numbers of the type S, and tensor cores, which
+multiply 16-bit floats (``mma.sync``, m16n8k16) and add in float32.
+
+Source: NVIDIA, PTX ISA, Matrix multiply-accumulate operation using mma instruction.
+"""
+
+from __future__ import annotations
+
+_LAYOUT = """
+constexpr int WARPS = 4, THREADS = 32 * WARPS, LANES = TENSOR_CORES ? 4 : 8, TILE_ROWS = WARPS * 32 / LANES * ROWS;
+constexpr int EACH = COLUMNS / LANES, PAIR = TENSOR_CORES ? 2 : 1;
+template <bool B, typename X, typename Y> struct Either { typedef X type; };
+template <typename X, typename Y> struct Either<false, X, Y> { typedef Y type; };
+typedef Either<TENSOR_CORES, T, S>::type M;  // the numbers in shared memory
+constexpr int VECTOR = 16 / sizeof(M), RUN = TENSOR_CORES ? 2 : VECTOR, WEIGHTS_PITCH = COLUMNS + 4;
+struct __align__(16) Vector { M x[VECTOR]; };
+
+// The distance of rows in shared memory: an odd number of 16 bytes, so that eight rows lie in different banks.
+__device__ constexpr int pitch(int width) { return width + VECTOR; }
+__device__ int row(int i) {
+  return static_cast<int>(threadIdx.x) / 32 * (32 / LANES * ROWS) + 32 / LANES * i + threadIdx.x % 32 / LANES;
+}
+template <int RUN_> __device__ int column(int j) {
+  return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_;
+}
+
+// Copies rows of `size` numbers to shared memory, and zeros beyond them.
+template <int COUNT, int WIDTH>
+__device__ void load(M* tile, const T* from, long long step, long long rows, long long size) {
+  constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART;
+  struct __align__(16) Part { T x[PART]; };
+  const bool aligned = (reinterpret_cast<size_t>(from) | static_cast<size_t>(step * sizeof(T))) % 16 == 0;
+  for (int n = threadIdx.x; n < COUNT * PARTS; n += THREADS) {
+    const int line = n / PARTS, begin = n % PARTS * PART;
+    const T* const source = from + line * step + begin;
+    Part part;
+    if (aligned && line < rows && begin + PART <= size) part = *reinterpret_cast<const Part*>(source);
+    else for (int e = 0; e < PART; e++) part.x[e] = line < rows && begin + e < size ? source[e] : T(0.0f);
+    M* const into = tile + line * pitch(WIDTH) + begin;
+    if (sizeof(M) == sizeof(T)) *reinterpret_cast<Part*>(into) = part;
+    else for (int e = 0; e < PART; e++) into[e] = M(part.x[e]);
+  }
+}
+"""
+"""The layout of tiles for operands of the type T and sums of the type S."""
+
+_ORDINARY = """
+__device__ S power(S x) { return exp(x); }
+
+template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {
+  for (int i = 0; i < ROWS; i++)
+    for (int j = 0; j < EACH; j++) scores[i][j] = 0;
+  #pragma unroll 4
+  for (int d = 0; d < WIDTH; d += VECTOR) {
+    Vector a[ROWS], b[EACH];
+    for (int i = 0; i < ROWS; i++) a[i] = *reinterpret_cast<const Vector*>(rows + row(i) * pitch(WIDTH) + d);
+    for (int j = 0; j < EACH; j++) b[j] = *reinterpret_cast<const Vector*>(columns + column<1>(j) * pitch(WIDTH) + d);
+    for (int e = 0; e < VECTOR; e++)
+      for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < EACH; j++) scores[i][j] = fma(a[i].x[e], b[j].x[e], scores[i][j]);
+  }
+}
+
+// The threads of a row give each other their weights through shared memory.
+template <int WIDTH, int COUNT>
+__device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], const M* columns, S* shared) {
+  __syncwarp();
+  for (int i = 0; i < ROWS; i++)
+    for (int j = 0; j < EACH; j++) shared[row(i) * WEIGHTS_PITCH + column<1>(j)] = weights[i][j];
+  __syncwarp();
+  #pragma unroll 4
+  for (int k = 0; k < COLUMNS; k++) {
+    S a[ROWS];
+    for (int i = 0; i < ROWS; i++) a[i] = shared[row(i) * WEIGHTS_PITCH + k];
+    for (int n = 0; n < COUNT; n += VECTOR) {
+      const Vector b = *reinterpret_cast<const Vector*>(columns + k * pitch(WIDTH) + column<RUN>(n));
+      for (int e = 0; e < VECTOR; e++)
+        for (int i = 0; i < ROWS; i++) sums[i][n + e] = fma(a[i], b.x[e], sums[i][n + e]);
+    }
+  }
+}
+"""
+
+_INSTRUCTIONS = """
+#ifdef __CUDACC_RTC__
+__device__ void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+    : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
+    : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
+}
+__device__ void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+    : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
+    : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
+}
+#define MULTIPLY_ADD(TYPE, NAME) \\
+  __device__ void burnpy_multiply_add(TYPE, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], \\
+                                      unsigned b0, unsigned b1) { \\
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 " \\
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \\
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); \\
+  }
+MULTIPLY_ADD(float16, "f16")
+MULTIPLY_ADD(bfloat16, "bf16")
+#undef MULTIPLY_ADD
+#endif
+"""
+"""The instructions of a warp, which the tests on the CPU replace: see tests/hostcuda."""
+
+_TENSOR = f"""
+{_INSTRUCTIONS}
+__device__ S power(S x) {{ return exp2f(x * 1.44269504f); }}  // one instruction; exact enough for 16-bit weights
+__device__ unsigned packed(S x, S y) {{
+  __align__(4) T pair[2] = {{T(x), T(y)}};
+  return *reinterpret_cast<unsigned*>(pair);
+}}
+
+template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {{
+  const int lane = threadIdx.x % 32;
+  for (int i = 0; i < ROWS; i++)
+    for (int j = 0; j < EACH; j++) scores[i][j] = 0;
+  rows += (threadIdx.x / 32 * 16 + lane % 16) * pitch(WIDTH) + lane / 16 * 8;
+  columns += (lane / 16 * 8 + lane % 8) * pitch(WIDTH) + lane / 8 % 2 * 8;
+  #pragma unroll
+  for (int d = 0; d < WIDTH; d += 16) {{
+    unsigned a[4], b[4];
+    burnpy_load_matrices(a, rows + d);
+    #pragma unroll
+    for (int j = 0; j < EACH; j += 4) {{  // 16 columns
+      burnpy_load_matrices(b, columns + j * 4 * pitch(WIDTH) + d);
+      burnpy_multiply_add(T(0.0f), scores[0][j], scores[0][j + 1], scores[1][j], scores[1][j + 1], a, b[0], b[1]);
+      burnpy_multiply_add(
+        T(0.0f), scores[0][j + 2], scores[0][j + 3], scores[1][j + 2], scores[1][j + 3], a, b[2], b[3]);
+    }}
+  }}
+}}
+
+// The weights of a thread are those that it gives to the tensor cores, too, rounded to 16 bits.
+template <int WIDTH, int COUNT>
+__device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], const M* columns, S*) {{
+  const int lane = threadIdx.x % 32;
+  columns += lane % 16 * pitch(WIDTH) + lane / 16 * 8;
+  #pragma unroll
+  for (int j = 0; j < EACH; j += 4) {{
+    const unsigned a[4] = {{
+      packed(weights[0][j], weights[0][j + 1]), packed(weights[1][j], weights[1][j + 1]),
+      packed(weights[0][j + 2], weights[0][j + 3]), packed(weights[1][j + 2], weights[1][j + 3])}};
+    #pragma unroll
+    for (int n = 0; n < COUNT; n += 4) {{
+      unsigned b[4];
+      burnpy_load_transposed(b, columns + j * 4 * pitch(WIDTH) + n * 4);
+      burnpy_multiply_add(T(0.0f), sums[0][n], sums[0][n + 1], sums[1][n], sums[1][n + 1], a, b[0], b[1]);
+      burnpy_multiply_add(T(0.0f), sums[0][n + 2], sums[0][n + 3], sums[1][n + 2], sums[1][n + 3], a, b[2], b[3]);
+    }}
+  }}
+}}
+"""
+
+TILES = f"""{_LAYOUT}
+#if TENSOR_CORES
+{_TENSOR}
+#else
+{_ORDINARY}
+#endif
+"""
+"""Tiles and their products, with the constants of `Tiling` as macros."""

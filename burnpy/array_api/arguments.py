@@ -1,0 +1,78 @@
+"""Arguments of the namespace's functions: arrays of some kinds, and numbers and arrays that are to be combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.array_api.data_types import KINDS, astype, number_kind, result_type
+from burnpy.backend.dtypes import kind_of
+from burnpy.backend.errors import KindError
+from burnpy.backend.primitives import KindName
+from burnpy.tensor.creation import full
+from burnpy.tensor.levels import common_device, raised
+from burnpy.tensor.tensor_base import TensorBase, describe
+
+Kinds = tuple[KindName, ...]
+ALL: Kinds = KINDS
+NUMERIC: Kinds = ("int", "float")
+FLOAT: Kinds = ("float",)
+INTEGERS: Kinds = ("int",)
+BITS: Kinds = ("bool", "int")
+BOOL: Kinds = ("bool",)
+
+_WORDS = {"bool": "boolean", "int": "integer", "float": "real floating-point"}
+"""The kinds as the standard calls them."""
+
+
+def array(x: Any, kinds: Kinds = ALL) -> Any:
+    """Return an argument, which must be an array of one of the kinds.
+
+    Raises:
+        KindError: it is not.
+    """
+    if not isinstance(x, TensorBase):
+        raise KindError(f"array() takes an array, got {describe(x)}; make one with asarray(x)")
+    if x.kind not in kinds:
+        raise _wrong_kind(kinds, x)
+    return x
+
+
+def arrays(*xs: Any, kinds: Kinds = ALL) -> list[Any]:
+    """Return arrays and Python numbers as tensors of the dtype that they promote to, on a common device.
+
+    Raises:
+        KindError: there is no array, an argument is neither an array nor a number, or the dtype is of another kind.
+        DeviceError: the arrays are on unrelated devices.
+    """
+    tensors = [x for x in xs if isinstance(x, TensorBase)]
+    for x in xs:
+        if not isinstance(x, TensorBase) and number_kind(x) is None:
+            array(x)  # which refuses it
+    if not tensors:
+        raise KindError("array() got numbers only; one argument at least must be an array: make one with asarray(x)")
+    dtype = result_type(*xs)
+    if kind_of(dtype) not in kinds:
+        raise _wrong_kind(kinds, *tensors)
+    device = placed(*tensors)
+    cls: Any = TensorBase.kinds[kind_of(dtype)]
+    convert = {"bool": bool, "int": int, "float": float}[kind_of(dtype)]
+    return [
+        astype(raised(x, device), dtype) if isinstance(x, TensorBase) else full(cls, (), convert(x), dtype, device)
+        for x in xs
+    ]
+
+
+def placed(*tensors: TensorBase[Any]) -> Any:
+    """Return the device of several tensors; a level, if some are constants beneath it.
+
+    Raises:
+        DeviceError: they are on unrelated devices.
+    """
+    floats = [x.device for x in tensors if x.kind == "float"]
+    return common_device("array", floats, [x.device for x in tensors if x.kind != "float"])
+
+
+def _wrong_kind(kinds: Kinds, *tensors: TensorBase[Any]) -> KindError:
+    expected = " or ".join(_WORDS[kind] for kind in kinds)
+    got = " and ".join(describe(x) for x in tensors)
+    return KindError(f"array() takes arrays of {expected} dtype, got {got}; convert with astype(x, dtype)")

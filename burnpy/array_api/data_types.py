@@ -1,0 +1,179 @@
+"""Dtypes: promotion across kinds, conversion, and questions about dtypes.
+
+The dtypes are burnpy's own, that is NumPy's. The standard promotes within a kind; it leaves combinations of a bool, an
+int and a float array undefined. Here the widest kind wins, as in PyTorch and JAX: int64 and float32 give float32.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.array_api.rewording import standard
+from burnpy.backend.dtypes import DEFAULT, FLOATS, INTS, dtype_of, kind_of, promote_types
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError
+from burnpy.backend.primitives import DType, KindName
+from burnpy.tensor.tensor_base import TensorBase, describe
+
+KINDS: tuple[KindName, ...] = ("bool", "int", "float")
+"""From narrow to wide."""
+NUMBERS: dict[type, KindName] = {bool: "bool", int: "int", float: "float"}
+COMPLEX = "burnpy has no complex dtype; burnpy.fft.ComplexTensor is a pair of real tensors"
+
+_NAMES = {
+    "bool": ("bool",),
+    "signed integer": INTS[:4],
+    "unsigned integer": INTS[4:],
+    "integral": INTS,
+    "real floating": FLOATS,
+    "complex floating": (),
+    "numeric": (*INTS, *FLOATS),
+}
+"""The names of the dtypes of each kind of the standard."""
+
+
+class FloatInfo(NamedTuple):
+    """The limits of a float dtype, as `finfo` returns them."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntInfo(NamedTuple):
+    """The limits of an int dtype, as `iinfo` returns them."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def number_kind(x: Any) -> KindName | None:
+    """Return the kind of a Python or NumPy number; None for anything else.
+
+    Raises:
+        KindError: it is complex.
+    """
+    if isinstance(x, np.generic):
+        x = x.item()
+    if isinstance(x, complex):
+        raise KindError(f"array() got the complex number {x}; {COMPLEX}")
+    return next((kind for number, kind in NUMBERS.items() if isinstance(x, number)), None)
+
+
+def dtype_from(x: Any) -> DType:
+    """Return the dtype of a tensor, or the dtype that ``x`` names.
+
+    Raises:
+        DTypeError: it is complex, or no dtype that tensors have.
+    """
+    if isinstance(x, TensorBase):
+        return x.dtype
+    if "complex" in str(x):
+        raise DTypeError(f"array() got dtype {describe(x)}; {COMPLEX}")
+    return dtype_of(x)
+
+
+@standard
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """Return the dtype that arrays, dtypes and Python numbers promote to.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.result_type(xp.int8, xp.uint8), xp.result_type(xp.asarray([1]), 0.5)
+    (dtype('int16'), dtype('float32'))
+    """
+    if not arrays_and_dtypes:
+        raise ArgumentError("array() takes at least one array or dtype")
+    numbers = [kind for x in arrays_and_dtypes if (kind := number_kind(x)) is not None]
+    dtypes = [dtype_from(x) for x in arrays_and_dtypes if number_kind(x) is None]
+    widest: KindName = max([*numbers, *map(kind_of, dtypes)], key=KINDS.index)
+    own = [dtype for dtype in dtypes if kind_of(dtype) == widest]
+    return reduce(promote_types, own) if own else DEFAULT[widest]
+
+
+@standard
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Convert an array to another dtype, of any kind. Tensors are immutable, so ``copy`` makes no difference."""
+    if not isinstance(x, TensorBase):
+        raise KindError(f"array() takes an array, got {describe(x)}; make one with asarray(x)")
+    target: Any = dtype_from(dtype)
+    moved: Any = x if device is None else x.to_device(device)  # type: ignore[attr-defined]  # a method of all kinds
+    if target == moved.dtype:
+        return moved
+    kind = kind_of(target)
+    return moved.bool() if kind == "bool" else getattr(moved, kind)(target)
+
+
+@standard
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Return whether promotion with ``to`` gives ``to``.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.can_cast(xp.int8, xp.int16), xp.can_cast(xp.float64, xp.float32)
+    (True, False)
+    """
+    source, target = dtype_from(from_), dtype_from(to)
+    try:
+        return result_type(source, target) == target
+    except DTypeError:  # uint64 and a signed dtype
+        return False
+
+
+@standard
+def finfo(type: Any, /) -> FloatInfo:
+    """Return the limits of a float dtype, or of an array's.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.finfo(xp.float64).eps
+    2.220446049250313e-16
+    """
+    dtype = dtype_of(dtype_from(type), "float")
+    if dtype.name == "bfloat16":
+        import ml_dtypes  # pyright: ignore[reportMissingImports]  # optional; without it there is no such dtype
+
+        limits: Any = ml_dtypes.finfo
+        info = limits(dtype)
+    else:
+        info = np.finfo(dtype)
+    eps, most, least, normal = (float(value) for value in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(int(info.bits), eps, most, least, normal, dtype)
+
+
+@standard
+def iinfo(type: Any, /) -> IntInfo:
+    """Return the limits of an int dtype, or of an array's."""
+    dtype = dtype_of(dtype_from(type), "int")
+    info = np.iinfo(dtype)
+    return IntInfo(info.bits, int(info.max), int(info.min), dtype)
+
+
+@standard
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Return whether a dtype is of a kind: a dtype, a name such as "real floating", or a tuple of several.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.isdtype(xp.int8, "integral"), xp.isdtype(xp.int8, ("bool", xp.float32))
+    (True, False)
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, each) for each in kind)
+    if isinstance(kind, str):
+        return dtype_of(dtype).name in names_of(kind)
+    return dtype_of(dtype) == dtype_from(kind)
+
+
+def names_of(kind: str) -> tuple[str, ...]:
+    """Return the names of the dtypes of one of the standard's kinds.
+
+    Raises:
+        ArgumentError: there is no such kind.
+    """
+    if kind not in _NAMES:
+        raise ArgumentError(f"array() got kind={kind!r}; expected one of {', '.join(map(repr, _NAMES))}")
+    return _NAMES[kind]

@@ -1,0 +1,43 @@
+"""The error for names that the namespace and its extensions do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+from burnpy.array_api.data_types import COMPLEX
+from burnpy.backend.errors import MissingNameError
+from burnpy.hints.missing import meant
+from burnpy.tensor.tensor import Tensor
+
+_OF_COMPLEX = ("complex64", "complex128", "eig", "eigvals")
+
+
+def missing_from(package: str) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a package of the standard, which says what to write instead of a name.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.softmax
+    Traceback (most recent call last):
+    burnpy.backend.errors.MissingNameError: burnpy.array_api has no softmax, which is not in the array API standard;
+    write x.softmax(...)
+    """
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807  # a package's own
+        if name.startswith("__"):  # Python's own modules probe for such names
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise MissingNameError(lambda: _message(package, name))
+
+    return __getattr__
+
+
+def _message(package: str, name: str) -> str:
+    if name in _OF_COMPLEX:
+        return f"{package} has no {name}: {COMPLEX}"
+    module: Any = import_module(package)
+    message = f"{package} has no {name}, which is not in the array API standard"
+    if name in dir(Tensor):
+        return f"{message}; write x.{name}(...)"
+    close = meant(name, module.__all__)
+    return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"

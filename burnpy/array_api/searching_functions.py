@@ -1,0 +1,120 @@
+"""Searching, sorting and sets."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from burnpy.array_api.arguments import ALL, NUMERIC, array, arrays
+from burnpy.array_api.manipulation_functions import Axes
+from burnpy.array_api.rewording import standard
+from burnpy.backend.errors import ShapeError
+from burnpy.tensor.joining import where as chosen
+from burnpy.tensor.ordering import searchsorted as positions
+
+
+class UniqueAll(NamedTuple):
+    """The result of `unique_all`."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """The result of `unique_counts`."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """The result of `unique_inverse`."""
+
+    values: Any
+    inverse_indices: Any
+
+
+@standard
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the index of the first largest element, of all or along an axis."""
+    return array(x, NUMERIC).argmax(axis, keepdims)
+
+
+@standard
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the index of the first smallest element, of all or along an axis."""
+    return array(x, NUMERIC).argmin(axis, keepdims)
+
+
+@standard
+def count_nonzero(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
+    """Return how many elements are not 0."""
+    return array(x).bool().sum(axis, keepdims)
+
+
+@standard
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """Return the indices of the elements that are not 0, one array for each axis."""
+    if not array(x).ndim:
+        raise ShapeError("array() takes an array of one axis or more, got a 0-d one")
+    return x.nonzero(as_tuple=True)  # type: ignore[no-any-return]  # a tuple
+
+
+@standard
+def searchsorted(x1: Any, x2: Any, /, *, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
+    """Return the indices at which the elements of ``x2`` keep the 1-d ``x1`` sorted."""
+    sequence, values = arrays(x1, x2, kinds=NUMERIC)
+    return positions(sequence, values, side=side, sorter=sorter)
+
+
+@standard
+def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere."""
+    return chosen(array(condition, ("bool",)), *arrays(x1, x2))
+
+
+@standard
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Sort along an axis; the order of equal elements is always kept."""
+    return array(x, NUMERIC).sort(axis, descending).values
+
+
+@standard
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Return the indices that sort along an axis; the order of equal elements is always kept."""
+    return array(x, NUMERIC).argsort(axis, descending)
+
+
+@standard
+def unique_all(x: Any, /) -> UniqueAll:
+    """Return the different elements in ascending order, where each is first, where it is in them, and its count."""
+    values, inverse, counts = array(x).unique(return_inverse=True, return_counts=True)
+    first = inverse.reshape(-1).argsort()[counts.cumsum(0) - counts]
+    return UniqueAll(values, first, inverse, counts)
+
+
+@standard
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """Return the different elements in ascending order, and how often each occurs."""
+    return UniqueCounts(*array(x).unique(return_counts=True))
+
+
+@standard
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """Return the different elements in ascending order, and the index in them of each element."""
+    return UniqueInverse(*array(x).unique(return_inverse=True))
+
+
+@standard
+def unique_values(x: Any, /) -> Any:
+    """Return the different elements in ascending order."""
+    return array(x).unique()
+
+
+@standard
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+    """Return whether each element of ``x1`` is one of ``x2``."""
+    first, second = arrays(x1, x2, kinds=ALL)
+    found = (first.unsqueeze(-1) == second.reshape(-1)).any(-1)
+    return ~found if invert else found

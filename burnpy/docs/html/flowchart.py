@@ -1,0 +1,83 @@
+"""Mermaid's flowcharts as SVG, drawn when the book is built, so that pages need no script.
+
+Boxes and arrows are laid out as `burnpy.autodiff.to_svg` does it. Of Mermaid's language this knows nodes in brackets,
+solid and dotted arrows, and labels of arrows; arrows point up, as in ``flowchart BT``.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from importlib import import_module
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any
+
+from burnpy.autodiff.tools.drawing import HEIGHT, PAD, laid_out
+
+_NODE = re.compile(r'^\s*(\w+)\["(.*)"\]$', re.MULTILINE)
+_ARROW = re.compile(r'^\s*(\w+) (-->|-\. "(.*)" \.->) (\w+)$', re.MULTILINE)
+_HEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
+)
+_LINE = 24
+"""The number of letters in a line of a box."""
+
+
+def svg(source: str) -> str:
+    r"""Return the drawing of a flowchart; the page's style sheet gives it colours.
+
+    >>> print(svg('flowchart BT\n  a["<b>one</b><br>text"]\n  b["two"]\n  a --> b'))
+    <svg class="flowchart" ...
+    </svg>
+    """
+    nodes = {name: re.sub("</?b>", "", text).split("<br>") for name, text in _NODE.findall(source)}
+    arrows = [(start, end, label, line != "-->") for start, line, label, end in _ARROW.findall(source)]
+    order = _from_the_top(list(nodes), [(start, end) for start, end, _, dotted in arrows if not dotted])
+    number = {name: k for k, name in enumerate(order)}
+    ends = [sorted((number[start], number[end])) for start, end, _, _ in arrows]
+    texts = [[title, *wrap(" ".join(lines), _LINE)] for title, *lines in (nodes[name] for name in order)]
+    layout = laid_out(texts, [(a, b) for a, b in ends])
+    parts = [
+        f'<svg class="flowchart" viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" width="{layout.width:.0f}">',
+        _HEAD,
+    ]
+    for (start, end, label, dotted), route in zip(arrows, layout.routes, strict=True):
+        points = route if number[start] < number[end] else route[::-1]
+        path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
+        for (x0, y0), (x1, y1) in pairwise(points):
+            path += f"C{x0:.0f} {(y0 + y1) / 2:.0f} {x1:.0f} {(y0 + y1) / 2:.0f} {x1:.0f} {y1:.0f}"
+        parts.append(f'<path d="{path}" class="{"dotted" if dotted else "arrow"}" marker-end="url(#head)"/>')
+        (x0, y0), (x1, y1) = points[:2]
+        parts.append(f'<text x="{(x0 + x1) / 2:.0f}" y="{(y0 + y1) / 2:.0f}">{escape(label)}</text>' if label else "")
+    for lines, (x, y, width, height) in zip(texts, layout.places, strict=True):
+        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="4"/>')
+        for k, line in enumerate(lines):
+            baseline = y + PAD + (k + 0.75) * HEIGHT
+            weight = "" if k else ' font-weight="bold"'
+            parts.append(f'<text x="{x + width / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(line)}</text>')
+    return "\n".join([*filter(None, parts), "</svg>"])
+
+
+def _from_the_top(names: list[str], arrows: list[tuple[str, str]]) -> list[str]:
+    """Return the nodes so that each comes before those with an arrow to it, in the order of the source otherwise."""
+    order: list[str] = []
+    while len(order) < len(names):
+        waiting = {start for start, end in arrows if end not in order}
+        order.append(next(name for name in names if name not in order and name not in waiting))
+    return order
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the directive ``mermaid``."""
+    nodes, rst = import_module("docutils.nodes"), import_module("docutils.parsers.rst")
+
+    class Flowchart(rst.Directive):  # type: ignore[misc,name-defined]  # docutils has no types
+        has_content = True
+
+        def run(self) -> list[Any]:
+            return [nodes.raw("", f'<div class="wide">{svg(chr(10).join(self.content))}</div>', format="html")]
+
+    app.add_directive("mermaid", Flowchart)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,43 @@
+// Instructions of a whole warp that kernels use by functions of these names, where no compiler of CUDA's defines them: the
+// threads put their operands side by side, and read after all have. Fragments as in NVIDIA, PTX ISA, "Matrix
+// multiply-accumulate operation using mma instruction" and "ldmatrix".
+#pragma once
+static float host_operands[1024][12];
+static const void* host_rows[1024];
+
+// ldmatrix.x4: thread t gives the address of row t % 8 of matrix t / 8, of 16 bytes.
+__attribute__((optimize("O2"))) static void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
+  unsigned thread = host_thread(), lane = thread & 31;
+  host_rows[thread] = row;
+  __syncwarp();
+  for (int m = 0; m < 4; m++) memcpy(&parts[m], (const char*)host_rows[(thread & ~31u) + 8 * m + lane / 4] + lane % 4 * 4, 4);
+  __syncwarp();
+}
+// ldmatrix.x4.trans
+__attribute__((optimize("O2"))) static void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
+  unsigned thread = host_thread(), lane = thread & 31;
+  host_rows[thread] = row;
+  __syncwarp();
+  for (int m = 0; m < 4; m++)
+    for (int e = 0; e < 2; e++)
+      memcpy((char*)&parts[m] + 2 * e, (const char*)host_rows[(thread & ~31u) + 8 * m + lane % 4 * 2 + e] + lane / 4 * 2, 2);
+  __syncwarp();
+}
+// mma.sync.aligned.m16n8k16: c += a b, with sums of float32
+template <class T>
+__attribute__((optimize("O2"))) static void burnpy_multiply_add(T, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
+                                                                unsigned b0, unsigned b1) {
+  unsigned thread = host_thread(), lane = thread & 31, warp = thread & ~31u, words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  T halves[12];
+  memcpy((void*)halves, words, sizeof words);
+  for (int k = 0; k < 12; k++) host_operands[thread][k] = (float)halves[k];
+  __syncwarp();
+  float* sums[] = {&c0, &c1, &c2, &c3};
+  for (int e = 0; e < 4; e++) {
+    unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (int k = 0; k < 16; k++)
+      *sums[e] += host_operands[warp + row % 8 * 4 + k % 8 / 2][(row / 8 + k / 8 * 2) * 2 + k % 2]
+                * host_operands[warp + column * 4 + k % 8 / 2][8 + k / 8 * 2 + k % 2];
+  }
+  __syncwarp();
+}
