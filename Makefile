@@ -40,8 +40,8 @@ test: $(INSTALLED)-test ## run the tests, except those that take minutes or need
 test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
-test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/train
+test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, einops, CuPy's wheel or others
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/einops.py burnpy/interop burnpy/models tests/array_api tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/record tests/tensor tests/train
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
