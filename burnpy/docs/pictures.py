@@ -20,7 +20,7 @@ def pictures(page: Path) -> dict[Path, str]:
         KeyError: the page shows a picture that its code does not make.
     """
     shown = re.findall(r"!\[[^\]]*\]\((pictures/(\w+)\.svg)\)", page.read_text(encoding="utf-8"))
-    names = programs.run(page, shows_output=False)[0] if shown else {}
+    names = programs.run(page)[0] if shown else {}
     return {page.parent / file: f"{names[name]}\n" for file, name in shown}
 
 

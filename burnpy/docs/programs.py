@@ -37,15 +37,10 @@ def comments_of(code: str) -> dict[int, tuple[str, bool]]:
     return {t.start[0]: (t.string.removeprefix("#").removeprefix(" "), not t.line[: t.start[1]].strip()) for t in found}
 
 
-def run(page: Path, *, shows_output: bool) -> tuple[dict[str, Any], list[str]]:
-    """Run a page; return its names, and a line for each output that differs from the comment behind its statement.
-
-    Args:
-        page: a page of Markdown.
-        shows_output: whether comments behind and directly below a statement that prints are to be its output.
-    """
+def run(page: Path) -> tuple[dict[str, Any], list[str]]:
+    """Run a page; return its names, and what its statements print where the comments behind or below them differ."""
     code = program(page)
-    comments = comments_of(code) if shows_output else {}
+    comments = comments_of(code)
     names: dict[str, Any] = {}
     wrong = []
     for statement in ast.parse(code).body:
@@ -55,7 +50,7 @@ def run(page: Path, *, shows_output: bool) -> tuple[dict[str, Any], list[str]]:
         line = statement.end_lineno or 0
         said = "".join(f"{text}\n" for text in shown(comments, line))
         got = output.getvalue()
-        if shows_output and got and not doctest.OutputChecker().check_output(said, got, OPTIONS):
+        if got and not doctest.OutputChecker().check_output(said, got, OPTIONS):
             wrong.append(f"{page.name}:{line} prints\n{got}and the page shows\n{said}")
     return names, wrong
 

@@ -91,6 +91,10 @@ class Classifier(ClassifierMixin, Estimator):
         """Return the probabilities of the labels, of shape (n, classes): the softmax of the logits."""
         return self._outputs(X, lambda logits: logits.softmax(dim=1))
 
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Return the logarithms of the probabilities, finite also where a probability is 0."""
+        return self._outputs(X, lambda logits: logits.log_softmax(dim=1))
+
     def _step(self) -> MeanLoss:
         return MeanLoss(self.loss or class_error, len(self.classes_), True)
 

@@ -230,13 +230,15 @@ class Estimator(BaseEstimator):
         return self
 
     def _train(self, data: Dataset[Any], epochs: int, seed: int) -> None:
-        step, held = self._step(), None
-        if self.validation_fraction:
-            share = 1.0 - self.validation_fraction
+        step, held, fraction = self._step(), None, self.validation_fraction
+        if not 0.0 <= fraction < 1.0:
+            raise ArgumentError(f"validation_fraction={fraction!r}; expected a number from 0 to below 1")
+        if fraction:
+            share = 1.0 - fraction
             data, rest = data.split(share, seed=seed, stratify="y" if step.is_classifier else None)
             if not len(data) or not len(rest):
                 raise ArgumentError(
-                    f"validation_fraction={self.validation_fraction!r} leaves {len(data)} samples for training and "
+                    f"validation_fraction={fraction!r} leaves {len(data)} samples for training and "
                     f"{len(rest)} for validation; expected at least one each"
                 )
             held = Loader(rest, collate(device=self.model_.valid().device), batch_size=self.batch_size)
@@ -329,6 +331,6 @@ class Estimator(BaseEstimator):
         """Return a function of the model's outputs for the samples."""
         checks.check_is_fitted(self, "model_")
         x = checks.validate_data(self, X, reset=False, dtype=self._dtypes(False))
-        model = self.model_.valid()
-        batches = (x[start : start + self.batch_size] for start in range(0, len(x), self.batch_size))
+        model, size = self.model_.valid(), max(self.batch_size, 1024)  # larger batches are faster
+        batches = (x[start : start + size] for start in range(0, len(x), size))
         return np.concatenate([of(model(Tensor.from_data(batch, device=model.device))).to_numpy() for batch in batches])

@@ -21,7 +21,7 @@ def spans(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.name)
 def test_code_of_the_tables_runs(page: Path) -> None:
-    names, _ = programs.run(page, shows_output=False)
+    names, _ = programs.run(page)
     codes, failed = spans(page), []
     for code in codes:
         try:

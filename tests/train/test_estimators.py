@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multioutput import RegressorChain
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -60,6 +65,7 @@ def test_labels_are_of_any_type(labels: Any) -> None:
     assert set(classifier.predict(X)) <= set(labels.tolist())
     assert classifier.score(X, labels) > 0.8
     np.testing.assert_allclose(classifier.predict_proba(X).sum(1), 1.0)
+    np.testing.assert_allclose(np.exp(classifier.predict_log_proba(X)), classifier.predict_proba(X))
 
 
 @every_row(
@@ -85,6 +91,19 @@ def test_estimators_work_in_pipelines_and_searches() -> None:
     search = GridSearchCV(pipeline, {"classifier__model": sizes, "classifier__lr": [0.001, 0.1]}, cv=2).fit(X, NAMES)
     assert search.best_params_["classifier__lr"] == 0.1
     assert cross_val_score(search.best_estimator_, X, NAMES, cv=2).shape == (2,)
+
+
+def test_estimators_work_in_estimators() -> None:
+    classifier, regressor = Classifier(SMALL, epochs=3, random_state=0), Regressor(SMALL, epochs=3, random_state=0)
+    for estimator in (
+        VotingClassifier([("a", classifier), ("b", DummyClassifier())], voting="soft"),
+        StackingClassifier([("a", classifier)], cv=2),
+        BaggingClassifier(classifier, n_estimators=2),
+        CalibratedClassifierCV(classifier, cv=2),
+    ):
+        assert estimator.fit(X, NAMES).predict_proba(X).shape == (60, 3)
+    assert TransformedTargetRegressor(regressor, transformer=StandardScaler()).fit(X, Y).predict(X).shape == (60,)
+    assert RegressorChain(regressor).fit(X, np.stack([Y, -Y], 1)).predict(X).shape == (60, 2)
 
 
 def test_estimators_are_cloned_and_pickled_before_and_after_a_fit() -> None:
@@ -192,6 +211,10 @@ def mean_loss(outputs: Any, targets: Any) -> Tensor[Any]:
         ),
         (lambda: Regressor(device=NumPy).fit(X, Y), "device=NumPy records no graph; write device=Autodiff[NumPy]"),
         (lambda: Regressor(dtype="int32").fit(X, Y), "dtype='int32'; expected 'float32', 'float64', or None"),
+        (
+            lambda: Regressor(validation_fraction=2).fit(X, Y),
+            "validation_fraction=2; expected a number from 0",
+        ),
         (lambda: Regressor(validation_fraction=0.001).fit(X, Y), "leaves 60 samples for training and 0 for validation"),
         (lambda: Regressor(epochs=1, warm_start=True).fit(X, Y).fit(X, np.stack([Y, Y], 1)), "y has 2 targets, but"),
     ],

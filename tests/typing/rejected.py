@@ -106,7 +106,7 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("sub() got a Tensor and 'text'", lambda: x - "text"),  # E
     ("mul() got an IntTensor", lambda: i * 0.5),  # E
     ("bitwise_and()", lambda: b & 2),  # E
-    ("bad operand type for unary ~", lambda: ~x),  # E
+    ("&, |, ^, ~, << and >> take ints or masks", lambda: ~x),  # E
     ("bad operand type for unary -", lambda: -b),  # E
     ("unsupported operand type", lambda: b + b),  # E
     # Functions of several tensors.

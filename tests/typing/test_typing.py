@@ -28,8 +28,8 @@ from tests.rows import every_row
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-BOOK = ROOT / "burnpy" / "docs" / "book"
-PAGES = [ROOT / "README.md", *sorted(page for page in BOOK.glob("*.md") if programs.blocks(page))]
+DOCS = ROOT / "burnpy" / "docs"
+PAGES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("book/*.md")])]
 ACCEPTED = tuple(sorted(HERE.glob("*accepted.py")))
 REJECTED = tuple(sorted(HERE.glob("*rejected.py")))
 ENVIRONMENT = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
@@ -39,11 +39,10 @@ KEPT = ROOT / "out" / "typing"
 NODE = {**os.environ, "NODE_OPTIONS": "--v8-pool-size=0 --max-semi-space-size=64"}
 """For pyright: helper threads that collect garbage early cost more processor time than they save."""
 
+REFUSED_LINES = (DOCS / "book" / "backends.md").read_text(encoding="utf-8").partition("| line | why |")[2]
 MISTAKES = {
     "README.md": ["x.inner().sum().backward()", "error(model, held_out)"],
-    "backends.md": re.findall(
-        r"^\| `(.+?)` \| .* \|$", (BOOK / "backends.md").read_text().split("## What type checkers")[1], re.M
-    ),
+    "backends.md": re.findall(r"^\| `(.+?)` \|", REFUSED_LINES.partition("\n\n")[0], re.MULTILINE),
 }
 """What checkers reject according to a page, at its end."""
 

@@ -175,7 +175,7 @@ class Executor(Protocol):
         """Write an array into memory."""
         ...
 
-    def fill(self, out: Any, value: float) -> None:
+    def fill(self, out: Any, value: float, /) -> None:
         """Write a number into all of memory."""
         ...
 
