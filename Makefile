@@ -40,8 +40,8 @@ test: $(INSTALLED)-test ## run the tests, except those that take minutes or need
 test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
-test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/train
+test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, einops, CuPy's wheel or others
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/einops.py burnpy/interop burnpy/models tests/array_api tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/record tests/tensor tests/train
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
@@ -98,7 +98,7 @@ clean: ## remove the output of the other targets
 # The contents and cost of the large extras.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
-SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx and CuPy: 1 GB more, about a minute
 SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.

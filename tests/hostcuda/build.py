@@ -93,7 +93,7 @@ def build() -> None:
         made = Path(name)
         fetch_sdist(made)
         objects = cythonized(made)
-        make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "threads"], objects)
+        make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "graphs", "threads"], objects)
         module = next((SITE / "cupy_backends" / "cuda" / "libs").glob("cublas.*.so"))
         make_library(made, "libcublas.so.13", ["blas"], [module])
         make_library(made, "libcublasLt.so.13", ["blas_lt"], [])

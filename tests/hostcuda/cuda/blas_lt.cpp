@@ -73,7 +73,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, Operation* operation, Layout*, Layout*
 }
 int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layout* by_a, const void* b, Layout* by_b, const void*,
                    const void* c, Layout* by_c, void* d, Layout* by_d, const Algorithm* algorithm, void* workspace, size_t size,
-                   void*) {
+                   void* stream) {
   const void* memory[4] = {a, b, c, d};
   for (int k = 0; k < 4; k++)
     if (!aligned(memory[k], algorithm->alignment[k])) return INVALID_VALUE;
@@ -82,6 +82,7 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
                   (int)(operation->transposed_a ? by_a->rows : by_a->columns), by_a->type, (int)by_a->line, by_b->type,
                   (int)by_b->line, by_d->type, (int)by_d->line};
   if (!product.valid()) return INVALID_VALUE;
+  if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
   hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
   if (!hostcuda_execute) return SUCCESS;
   memset(workspace, 0xC7, size);
