@@ -98,7 +98,7 @@ clean: ## remove the output of the other targets
 # The contents and cost of the large extras.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
-SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx and CuPy: 1 GB more, about a minute
 SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.

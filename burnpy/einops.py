@@ -28,6 +28,8 @@ from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor_base import TensorBase, describe
 
+__all__ = ["einsum", "pack", "rearrange", "reduce", "repeat", "unpack"]
+
 T = TypeVar("T", bound=TensorBase[Any])
 Reduction: TypeAlias = Literal["min", "max", "sum", "mean", "prod", "any", "all"]
 
