@@ -18,7 +18,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,15 +40,16 @@ test: $(INSTALLED)-test ## run the tests, except those that take minutes or need
 test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
 
-test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, statsmodels or CuPy's wheel
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/interop burnpy/models tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/train
+test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, einops, CuPy's wheel or others
+	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/einops.py burnpy/interop burnpy/models tests/array_api tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/record tests/tensor tests/train
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
 
-test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, and the quick ones on each Python from 3.11 to 3.14
+test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, and the quick ones and the packages on each Python from 3.11 to 3.14
 	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)
 	@$(PY) -m tests.interpreters
+	@$(PY) -m tests.packages
 
 test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARGS="-k softmax" for some tests)
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
@@ -56,6 +57,9 @@ test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARG
 
 test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GPU, the most important checks first, in about ten minutes
 	@$(PY) -m tests.hostcuda.gpu
+
+packages: $(INSTALLED)-test ## build the wheel and the sdist in out/packages, and try both in a clean environment of each Python from 3.11 to 3.14
+	@$(PY) -m tests.packages
 
 check: $(INSTALLED)-check ## check format, lint and types
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync check-format check-lint check-mypy check-pyright
@@ -94,7 +98,7 @@ clean: ## remove the output of the other targets
 # The contents and cost of the large extras.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
 SIZE_check := $(SIZE_test)
-SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels and CuPy: 1 GB more, about a minute
+SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx and CuPy: 1 GB more, about a minute
 SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
 # An extra of pyproject.toml, installed together with the project itself, which stays editable.

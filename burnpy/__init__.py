@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from burnpy import data as data
     from burnpy import distributed as distributed
     from burnpy import distributions as distributions
+    from burnpy import einops as einops
     from burnpy import errors
     from burnpy import fft as fft
     from burnpy import func as func
@@ -175,6 +176,7 @@ _LATER = {
             "data",
             "distributed",
             "distributions",
+            "einops",
             "errors",
             "fft",
             "func",

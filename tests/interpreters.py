@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 ASKED = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -36,8 +37,7 @@ def found(folders: Iterable[str], pyenv: Path) -> dict[str, Path]:
 
 def main() -> int:
     """Run the tests in an environment for each interpreter; the exit status is 1 where one fails."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    programs = found(os.get_exec_path(), pyenv)
+    programs = found(os.get_exec_path(), PYENV)
     failed = []
     for version, program in programs.items():
         print(f"Python {version}, {program}:", flush=True)

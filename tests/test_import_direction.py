@@ -35,7 +35,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fft": (("burnpy.fft",), ("tensor",)),
     "linalg": (("burnpy.linalg",), ("tensor",)),
     "special": (("burnpy.special",), ("tensor",)),
-    "array_api": (("burnpy.array_api",), ("tensor", "fft", "linalg")),
+    "array_api": (("burnpy.array_api", "burnpy.einops"), ("tensor", "fft", "linalg", "special")),
     "metrics": (("burnpy.metrics",), ("tensor",)),
     "batching": (("burnpy.batching",), ("autodiff's core",)),
     "func": (("burnpy.func",), ("autodiff's tools", "batching", "linalg")),

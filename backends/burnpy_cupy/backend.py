@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +19,7 @@ from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
-from burnpy_cupy import availability, exchange, memory_pool, nccl
+from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
 from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
@@ -160,6 +160,24 @@ class CuPy(
 
     def imported(self, data: Any) -> Any:
         return self._call(exchange.copied, self.xp, data) if exchange.is_on_gpu(data) else None
+
+    @staticmethod
+    def graphs(enabled: bool = True) -> AbstractContextManager[None]:
+        """Launch compiled functions as CUDA graphs within a context, in the present thread or coroutine.
+
+        Kernels and products that follow each other in a plan are one call of the driver, from the second call on whose
+        arrays lie at the same addresses, as in training with ``donate=``. They are the same kernels; cuBLAS may choose
+        another algorithm, as it has 8 MiB of the GPU's memory for each graph's products.
+
+        Args:
+            enabled: False launches one by one within an outer ``graphs``.
+
+        ::
+
+            with CuPy.graphs():
+                model, state, loss = step(model, state, batch)
+        """
+        return cuda_graphs.graphs(enabled)
 
     def executor(self) -> CuPyExecutor | None:
         return CuPyExecutor(self) if kernels_enabled() else None

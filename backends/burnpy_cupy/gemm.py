@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -31,7 +31,7 @@ _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 
 _DEFAULT_ALGORITHM = -1
 
-_NO_REDUCED_PRECISION = 16
+NO_REDUCED_PRECISION = 16
 """cublasMath_t: CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, without which cuBLAS may add
 partial sums of a product with a 16-bit result in 16 bits."""
 
@@ -120,13 +120,25 @@ class Product(NamedTuple):
         """False if there is nothing to multiply, or if cuBLAS cannot address an operand."""
         return _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, False) is not None
 
-    def call(self, xp: Any, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
-        """Return cuBLAS's function and its arguments, in this thread and context, given addresses."""
+    def call(self, library: Library, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
+        """Return cuBLAS's function and its arguments, in this context, given addresses."""
         call = _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, uses_tf32())
         assert call is not None  # as it is possible
-        cublas = xp.cuda.cublas
-        gemm = cublas.gemmStridedBatchedEx if call.batched else cublas.gemmEx
-        return gemm, (_handle(xp), *call.sizes, y, *call.y, x, *call.x, out, *call.out)
+        gemm = library.batched if call.batched else library.single
+        return gemm, (library.handle, *call.sizes, y, *call.y, x, *call.x, out, *call.out)
+
+
+class Library(NamedTuple):
+    """A handle of cuBLAS, and the functions `cublasGemmEx` and `cublasGemmStridedBatchedEx` with their C arguments."""
+
+    handle: int
+    single: Callable[..., Any]
+    batched: Callable[..., Any]
+
+
+def library(xp: Any) -> Library:
+    """Return CuPy's binding of cuBLAS, whose products go to CuPy's current stream, in this thread."""
+    return Library(_handle(xp), xp.cuda.cublas.gemmEx, xp.cuda.cublas.gemmStridedBatchedEx)
 
 
 def uses_tf32() -> bool:
@@ -203,7 +215,7 @@ def _handle(xp: Any) -> int:
             raise
         raise xp.cuda.memory.OutOfMemoryError(_HANDLE_BYTES, -1) from error
     if handle not in _handles.set_up:
-        xp.cuda.cublas.setMathMode(handle, _NO_REDUCED_PRECISION)
+        xp.cuda.cublas.setMathMode(handle, NO_REDUCED_PRECISION)
         _handles.set_up.add(handle)
     return handle
 

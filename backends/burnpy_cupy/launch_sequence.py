@@ -14,10 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from burnpy_cupy.gemm import uses_tf32
+from burnpy_cupy.cuda_graphs import Graphs, uses_graphs
+from burnpy_cupy.gemm import Library, Product, library, uses_tf32
 
 _WORD = 8
 """The bytes of an address, and of all numbers that kernels of plans take."""
+
+Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function that launches, and its arguments."""
 
 
 class Table(NamedTuple):
@@ -68,7 +72,7 @@ class KernelCall(NamedTuple):
 class ProductCall(NamedTuple):
     """A product by cuBLAS."""
 
-    product: Any  #: `burnpy_cupy.gemm.Product`
+    product: Product
     x: str
     y: str
     out: str
@@ -154,55 +158,72 @@ class BoundLaunches:
     def __init__(
         self, device: Any, calls: Sequence[KernelCall | ProductCall], given: Sequence[str], space: Mapping[str, Any]
     ) -> None:
-        self._device = device
+        self._device, self._given = device, given
         self._alive = {name: x for name, x in space.items() if hasattr(x, "data")}
-        fixed = {name: x.data.ptr for name, x in self._alive.items()}
+        self._places = {name: x.data.ptr for name, x in self._alive.items()}
         kernels = [call for call in calls if isinstance(call, KernelCall)]
-        self._block = ArgumentBlock(kernels, fixed, given)
-        numbers, launch = iter(range(len(kernels))), _driver().launchKernel
-        self._steps: list[Callable[[Mapping[str, int], int], tuple[Any, tuple[Any, ...]]]] = []
-        for call in calls:
-            if isinstance(call, ProductCall):
-                self._steps.append(partial(_product, device.xp, call, fixed))
-            else:
-                arguments = (call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0)
-                self._steps.append(partial(_kernel, launch, arguments, self._block.pointer(next(numbers))))
-        self._given = given
-        self._addresses: list[int] | None = None
+        self._block = ArgumentBlock(kernels, self._places, given)
+        pointers = iter([self._block.pointer(k) for k in range(len(kernels))])
+        launch = _driver().launchKernel
+        self._steps: list[Callable[[int, Library], Step]] = [
+            partial(_product, call, self._places)
+            if isinstance(call, ProductCall)
+            else partial(_kernel, launch, (call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0), next(pointers))
+            for call in calls
+        ]
+        self._moving = [k for k, call in enumerate(calls) if isinstance(call, ProductCall) and {*call[1:]} & {*given}]
+        self._addresses: tuple[int, ...] | None = None
+        self._moved = True
         self._place: Any = None
-        self._queue: list[tuple[Any, tuple[Any, ...]]] = []
+        self._queue: list[Step] = []
+        self._graphs = Graphs(device.xp)
 
     def run(self, *arrays: Any) -> None:
         """Launch all, for the arrays that are given."""
-        addresses = [x.data.ptr for x in arrays]
+        addresses = tuple([x.data.ptr for x in arrays])
         if addresses != self._addresses:
-            self._addresses, self._place = addresses, None
+            self._addresses, self._moved = addresses, True
+            self._places.update(zip(self._given, addresses, strict=True))
             self._block.move(addresses)
         self._device._call(self._launch)
 
     def _launch(self) -> None:
-        place = (self._device._streams.current().ptr, get_ident(), uses_tf32())  # cuBLAS has a handle for each thread
+        stream, rounded = self._device._streams.current().ptr, uses_tf32()
+        if (
+            len(self._steps) > 1
+            and uses_graphs()
+            and self._graphs.launch((self._addresses, rounded), stream, self._launch_on)
+        ):
+            return
+        place = (stream, get_ident(), rounded)  # cuBLAS has a handle for each thread
         if place != self._place:
-            given = dict(zip(self._given, self._addresses or (), strict=True))
-            self._queue = [step(given, place[0]) for step in self._steps]
+            self._queue = self._queued(stream, library(self._device.xp))
             self._place = place
+        elif self._moved:
+            cublas = library(self._device.xp)
+            for k in self._moving:
+                self._queue[k] = self._steps[k](stream, cublas)
+        self._moved = False
         for function, arguments in self._queue:
             function(*arguments)
 
+    def _launch_on(self, stream: int, cublas: Library) -> None:
+        """Launch all on a stream, with products by a library."""
+        for function, arguments in self._queued(stream, cublas):
+            function(*arguments)
 
-def _kernel(
-    launch: Any, arguments: tuple[Any, ...], pointer: int, given: Mapping[str, int], stream: int
-) -> tuple[Any, tuple[Any, ...]]:
+    def _queued(self, stream: int, cublas: Library) -> list[Step]:
+        return [step(stream, cublas) for step in self._steps]
+
+
+def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
+    """Return cuBLAS's function and its arguments for a product."""
+    return call.product.call(cublas, places[call.x], places[call.y], places[call.out])
+
+
+def _kernel(launch: Any, arguments: tuple[Any, ...], pointer: int, stream: int, cublas: Library) -> Step:
     """Return the driver's function and its arguments for a kernel."""
     return launch, (*arguments, stream, pointer, 0)
-
-
-def _product(
-    xp: Any, call: ProductCall, fixed: Mapping[str, int], given: Mapping[str, int], stream: int
-) -> tuple[Any, tuple[Any, ...]]:
-    """Return cuBLAS's function and its arguments for a product."""
-    x, y, out = (given[name] if name in given else fixed[name] for name in (call.x, call.y, call.out))
-    return call.product.call(xp, x, y, out)  # type: ignore[no-any-return]  # as declared
 
 
 def _driver() -> Any:

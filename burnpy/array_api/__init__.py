@@ -23,7 +23,7 @@ from burnpy.backend.lazy import lazy_attributes
 __array_api_version__ = "2025.12"
 
 _LATER = {
-    "burnpy.array_api": ("fft", "linalg"),
+    "burnpy.array_api": ("fft", "linalg", "special"),
     "burnpy.array_api.constants": (
         "bool",
         "e",

@@ -1,6 +1,6 @@
 """The names of `burnpy.array_api`, made from its table by ``python -m burnpy.docs.stubs``."""
 
-from burnpy.array_api import fft, linalg
+from burnpy.array_api import fft, linalg, special
 from burnpy.array_api.constants import (
     bool,
     e,
@@ -283,6 +283,7 @@ __all__ = [
     "sin",
     "sinh",
     "sort",
+    "special",
     "sqrt",
     "square",
     "squeeze",

@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.array_api.arguments import array, arrays
 from burnpy.array_api.data_types import COMPLEX, astype, dtype_from, number_kind
 from burnpy.array_api.rewording import standard
+from burnpy.array_api.updates import copied
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of
 from burnpy.backend.errors import ArgumentError, KindError
@@ -38,7 +39,7 @@ def _class_of(dtype: Any) -> Any:
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
     """Make an array of an array, a number, nested sequences of numbers and arrays, or a buffer.
 
-    Tensors are immutable, so ``copy=True`` returns the tensor itself, on its device and with its gradient.
+    Memory of tensors never changes, so with ``copy=True``, too, the result for a tensor shares its memory.
 
     Raises:
         ArgumentError: ``copy=False``, and the dtype or device differs or ``obj`` is not a tensor.
@@ -54,11 +55,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, (list, tuple)) and _has_tensors(obj):
         obj = stack(arrays(*[asarray(each, device=device) for each in obj]))
     if isinstance(obj, TensorBase):
-        out = astype(obj, obj.dtype if target is None else target, device=device)
+        out = astype(obj, obj.dtype if target is None else target, copy=False, device=device)
         if copy is False and out is not obj:
             raise ArgumentError(f"array() with copy=False got {describe(obj)}, whose dtype or device would change")
-        return out
-    if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
+        return copied(out) if copy else out
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):
         return astype(from_dlpack(obj, device=_placed(device)), target or _dtype_name(obj))
     try:
         values = np.asarray(obj)
@@ -103,6 +104,9 @@ def _dtype_name(x: Any) -> str:
 @standard
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Make an array of one value; the dtype is by default the default one of the value's kind."""
+    if getattr(fill_value, "shape", None) == () and isinstance(fill_value, TensorBase):  # SciPy passes these too
+        scalar = astype(fill_value, fill_value.dtype if dtype is None else dtype, device=device)
+        return scalar.broadcast_to((shape,) if isinstance(shape, int) else shape)
     kind = number_kind(fill_value)
     if kind is None:
         raise KindError(f"array() takes a number, got {describe(fill_value)}; of an array use broadcast_to(x, shape)")

@@ -131,9 +131,21 @@ greater: Comparison = binary("greater", NUMERIC, "gt")
 greater_equal: Comparison = binary("greater_equal", NUMERIC, "ge")
 less: Comparison = binary("less", NUMERIC, "lt")
 less_equal: Comparison = binary("less_equal", NUMERIC, "le")
-logical_and: Comparison = binary("logical_and", BOOL)
-logical_or: Comparison = binary("logical_or", BOOL)
-logical_xor: Comparison = binary("logical_xor", BOOL)
+
+
+def _logical(name: str) -> Any:
+    """Make a function of two truth values; numbers, which scikit-learn passes too, are true unless they are 0."""
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        first, second = (x.bool() for x in arrays(x1, x2))
+        return getattr(first, name)(second)
+
+    return _named(function, name, name, ALL)
+
+
+logical_and: Comparison = _logical("logical_and")
+logical_or: Comparison = _logical("logical_or")
+logical_xor: Comparison = _logical("logical_xor")
 
 
 def _rounding(name: str) -> Any:

@@ -6,7 +6,9 @@ writes ``xp.zeros(shape)`` gets arrays that can be combined with x.
 
 from __future__ import annotations
 
-from functools import cache, wraps
+import sys
+from collections.abc import Callable
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,7 @@ from burnpy import array_api
 from burnpy.array_api import fft
 from burnpy.array_api.creation_functions import default_device
 from burnpy.array_api.inspection import Info
+from burnpy.array_api.updates import asked_whether_writeable
 from burnpy.backend.errors import ArgumentError
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -21,6 +24,17 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 _CREATING = ("arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros")
 _CREATING_FREQUENCIES = ("fftfreq", "rfftfreq")
+
+
+def method_of(x: Any) -> Callable[..., ModuleType]:
+    """Return the method ``x.__array_namespace__``.
+
+    Raises:
+        AttributeError: the caller would conclude that x is writeable; see `burnpy.array_api.updates`.
+    """
+    if asked_whether_writeable(x, sys._getframe(2)):
+        raise AttributeError("tensors are not writeable")
+    return partial(namespace_of, x.device)
 
 
 def namespace_of(device: Any, api_version: str | None = None) -> ModuleType:

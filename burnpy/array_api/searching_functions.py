@@ -69,8 +69,13 @@ def searchsorted(x1: Any, x2: Any, /, *, side: Literal["left", "right"] = "left"
 
 
 @standard
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
-    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere."""
+def where(condition: Any, x1: Any = None, x2: Any = None, /) -> Any:
+    """Return the elements of ``x1`` where the condition is True, and of ``x2`` elsewhere.
+
+    Without both, return ``nonzero(condition)``: scikit-learn relies on it, although the standard has no such form.
+    """
+    if x1 is None and x2 is None:
+        return nonzero(condition)
     return chosen(array(condition, ("bool",)), *arrays(x1, x2))
 
 

@@ -82,8 +82,11 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
 
 
 @standard
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Return the differences between neighbours along an axis, taken n times."""
+def diff(x: Any, /, n: int = 1, *, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Return the differences between neighbours along an axis, taken n times.
+
+    The standard takes ``n`` by name only; scikit-learn passes it by position.
+    """
     given = {name: value for name, value in (("prepend", prepend), ("append", append)) if value is not None}
     first, *others = arrays(array(x, NUMERIC), *given.values(), kinds=NUMERIC)
     return first.diff(n, axis, **dict(zip(given, others, strict=True)))

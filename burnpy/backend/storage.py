@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from burnpy.backend.errors import (
+    ArgumentError,
     MissingPackageError,
     RecordFileError,
     RecordNotFoundError,
@@ -30,6 +31,16 @@ def is_url(path: str) -> bool:
     (True, True, False, False)
     """
     return _URL.match(path) is not None
+
+
+def refuse_url(path: str | os.PathLike[str], owner: str) -> None:
+    """Check that a path is a local one.
+
+    Raises:
+        ArgumentError: it is a URL.
+    """
+    if is_url(os.fspath(path)):
+        raise ArgumentError(f"{owner} writes to the local disk, and got {path_shown(path)}")
 
 
 def inside(folder: str, name: str) -> str:

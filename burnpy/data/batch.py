@@ -13,6 +13,7 @@ import numpy as np
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
+from burnpy.tensor.frames import frame_array
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I
@@ -63,7 +64,10 @@ class Batch(Subscriptable, Generic[B]):
             ShapeError: the columns have different numbers of rows.
             KindError: the class declares other columns.
         """
-        arrays = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
+        arrays: dict[str, Any] = {}
+        for name, x in columns.items():
+            array = np.array(x) if isinstance(x, np.ndarray) else frame_array(x, f"Batch.of() got {name},")
+            arrays[name] = x if array is None else array
         out: Batch[B2] = made(getattr(cls, "__origin__", cls), arrays, device_of(device))
         return out
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeError, a
-from burnpy.data.frames import array_of, columns_of, is_frame
 from burnpy.data.sample_source import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.frames import columns_of, frame_array, is_frame
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ class ArrayDataset(Dataset[Sample]):
         for name, column in columns.items():
             if name in arrays:
                 raise ArgumentError(f"{owner} got {name}, which is also a column of the frame; rename one of them")
-            arrays[name] = array_of(column, name, owner)
+            array = frame_array(column, f"{owner} got {name},")
+            arrays[name] = np.asanyarray(column) if array is None else array
         if not arrays:
             raise ArgumentError(f"{owner} got no column; write ArrayDataset(x=images, y=labels)")
         for name, array in arrays.items():

@@ -18,17 +18,17 @@ _HEAD = """\
 
 Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.docs.reference`.
 
-There are {total} operations, {required} of them required: a backend must write those, and has a default for every
+There are {total} operations, {required} of them **required**: a backend must write those, and has a default for every
 other one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own;
-**default**, the rules of the operations its default calls; –, none, since the result carries no gradient.
-*Checked* says which derivatives the conformance suite compares with differences, at the examples of
-`burnpy.testing.cases`: **1**, the first, in reverse and in forward mode (`Autodiff`, `Forward`); **2**, the second, in
+**default**, the rules of the operations its default calls; –, none, since the result carries no gradient. The numbers
+behind it are the derivatives that the conformance suite compares with differences, at the examples of
+`burnpy.testing.cases`: 1, the first, in reverse and in forward mode (`Autodiff`, `Forward`); 2, the second, in
 reverse over reverse and forward over reverse. The kinds of arguments and results are *Float*, *Int*, *Bool*, *Number*
-(Float or Int), *Discrete* (Int or Bool) and *Value* (any). The last columns have the names of PyTorch (`F` is
+(Float or Int), *Discrete* (Int or Bool) and *Value* (any). The last column has the names of PyTorch (`F` is
 `torch.nn.functional`, `x` a tensor), NumPy and Burn for the same, if they have one; arguments may differ.
 """
 
-_COLUMNS = ("operation", "", "algebra", "gradient", "checked", "what", "PyTorch", "NumPy", "Burn")
+_COLUMNS = ("operation", "algebra", "gradient", "elsewhere")
 
 
 def page() -> str:
@@ -47,21 +47,20 @@ def page() -> str:
 def _row(op: Operation) -> str:
     arguments = ", ".join(_argument(a) for a in op.arguments)
     results = ", ".join(f"{'list of ' if op.lists else ''}{kind or 'value'}" for kind in op.results)
-    need = "required" if op.required else "derived"
-    if op.algebra is Algebra.NONDIFFERENTIABLE:
-        gradient = "–"
-    else:
-        gradient = "rule" if op.name in RULES else "default"
     signature = f"`{op.name}({arguments}) -> {results}`".replace("|", "\\|")
-    names = [f"`{name}`" if name else "" for name in (in_pytorch(op.name), in_numpy(op.name), in_burn(op.name))]
-    return f"| {' | '.join((signature, need, op.algebra.value, gradient, _checked(op), op.summary, *names))} |"
+    algebra = op.algebra.value + ", **required**" * op.required
+    names = (in_pytorch(op.name), in_numpy(op.name), in_burn(op.name))
+    elsewhere = [f"{library}`{name}`" for library, name in zip(("", "", "Burn: "), names, strict=True) if name]
+    return f"| {signature}<br>{op.summary} | {algebra} | {_gradient(op)} | {'<br>'.join(elsewhere)} |"
 
 
-def _checked(op: Operation) -> str:
-    """Return the orders of the derivatives that the conformance suite compares with differences."""
+def _gradient(op: Operation) -> str:
+    """Return where the gradient comes from, and the orders of the derivatives that the conformance suite checks."""
+    if op.algebra is Algebra.NONDIFFERENTIABLE:
+        return "–"
     row = ROWS.get(op.name)
     smooth = row is not None and any(row.smooth(example) for example in row.examples.values())
-    return "1, 2" if smooth else "–" if op.algebra is Algebra.NONDIFFERENTIABLE else "no"
+    return f"{'rule' if op.name in RULES else 'default'}{': 1, 2' if smooth else ''}"
 
 
 def _argument(a: Argument) -> str:

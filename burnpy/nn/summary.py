@@ -199,7 +199,8 @@ def _folding(shown: _Shown, depth: int) -> str:
     """Return a part as HTML, in which the parts of its parts are folded."""
     from burnpy.backend import html
 
-    title = f"<b>{escape(shown.name)}</b> {escape(shown.text)}"
+    name = f"<b>{escape(shown.name)}</b> " if shown.name else ""
+    title = name + escape(shown.text)
     if not shown.parts:
         return f"<div>{title}</div>"
     inside = html.indented(*(_folding(part, depth + 1) for part in shown.parts))

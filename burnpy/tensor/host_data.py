@@ -63,6 +63,12 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             f"{_OWNER[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
             "fill them first, as with array.filled(0)"
         )
+    if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
+        from burnpy.tensor.frames import frame_array  # rare, and imports stay cheap
+
+        table = frame_array(data, f"{_OWNER[kind]}.from_data() got")
+        if table is not None:
+            data = first = table
     try:
         array = np.asarray(data)
     except BurnpyError:

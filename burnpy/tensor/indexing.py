@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -104,6 +105,9 @@ class Indexing(TensorBase[B]):
     if not TYPE_CHECKING:  # hidden from type checkers, so that they reject assignments too
 
         def __setitem__(self, key, value):
+            updates = sys.modules.get("burnpy.array_api.updates")
+            if updates is not None and updates.assign(self, key, value):
+                return
             raise ImmutableError(
                 "x[...] = v would change the tensor, and tensors are immutable; write x = x.at[...].set(v), "
                 "or .add, .mul, .min or .max in place of .set"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Self
 
@@ -42,11 +42,12 @@ class Protocols(Conversion[B]):
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
         return applied(self, ufunc, method, inputs, options)
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return the functions of the array API standard for this tensor: `burnpy.array_api`, on the tensor's device.
+    @property
+    def __array_namespace__(self) -> Callable[..., Any]:
+        """``x.__array_namespace__()``: the functions of the array API standard, `burnpy.array_api`, on x's device.
 
         Raises:
-            ArgumentError: there is no such version of the standard.
+            ArgumentError: there is no ``api_version`` of that name.
 
         >>> from burnpy import Tensor
         >>> from burnpy.backend import NumPy
@@ -54,8 +55,8 @@ class Protocols(Conversion[B]):
         >>> x.__array_namespace__().sort(x).tolist()
         [1.0, 3.0]
         """
-        namespaces = import_module("burnpy.array_api.namespace")  # by name: it is made of tensors, and above them
-        return namespaces.namespace_of(self._device, api_version)
+        namespaces: Any = import_module("burnpy.array_api.namespace")  # by name: it is made of tensors, and above them
+        return namespaces.method_of(self)  # type: ignore[no-any-return]  # of a module by name
 
     def __len__(self) -> int:
         return self._length("len()")

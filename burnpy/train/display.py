@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 READ_EVERY = 0.1
 """Seconds between two readings of the loss of a batch, for which a GPU has to be waited for."""
+MOST_READ = 2000
+"""The losses of batches that are kept of a run; when there are more, every other one is dropped."""
 
 
 class History:
@@ -29,7 +31,7 @@ class History:
         self.better: dict[str, str] = {}  #: "min" or "max", by name
         self.steps: dict[str, list[int]] = {}  #: of these values
         self.losses: list[float] = []  #: of batches of this epoch, as far as they were read
-        self.read: list[tuple[float, float]] = []  #: all losses of batches that were read, with their steps
+        self.read: list[tuple[float, float]] = []  #: losses of batches of the whole run, with their steps
         self.samples = 0.0  #: trained on in this epoch
         self.began = time.perf_counter()  #: of this epoch
         self.ended: str | None = None
@@ -50,6 +52,8 @@ class History:
                 self._read = now
                 self.losses.append(event.loss.item())
                 self.read.append((event.step, self.losses[-1]))
+                if len(self.read) > MOST_READ:
+                    del self.read[1::2]
         elif isinstance(event, (ValidEnd, EpochEnd)):
             self._add(event)
         elif isinstance(event, FitEnd):

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from burnpy.backend.errors import ArgumentError, RecordFileError, path_shown
 from burnpy.backend.extras import needed
+from burnpy.backend.storage import refuse_url
 from burnpy.metrics.accuracy import ConfusionMatrix
 from burnpy.metrics.metric import Metric
 from burnpy.record.checkpoint_file import save
@@ -48,6 +49,7 @@ class Jsonl:
         settings: Mapping[str, bool | int | float | str | None] | None = None,
     ) -> None:
         check_interval("Jsonl", every)
+        refuse_url(path, "Jsonl()")
         self.path = Path(path)
         self.every = every
         self.settings = dict(settings or {})
@@ -124,7 +126,7 @@ class TensorBoard:
 
     def __init__(self, folder: str | Path = "runs/tensorboard", every: int | None = 50) -> None:
         check_interval("TensorBoard", every)
-        self.folder = Path(folder)
+        self.folder = os.fspath(folder)
         self.every = every
         self._writer: Any = None
         self._class: Any = needed("tensorboardX", "TensorBoard()", "tensorboardX", "train").SummaryWriter
@@ -133,7 +135,7 @@ class TensorBoard:
         """Write the values of an event."""
         step, values = scalars(event, self.every)
         if values and self._writer is None:
-            self._writer = self._class(str(self.folder))
+            self._writer = self._class(self.folder)
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
 

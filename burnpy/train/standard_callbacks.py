@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError, path_shown
-from burnpy.backend.storage import is_url
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.storage import refuse_url
 from burnpy.train.callback import (
     EACH_EPOCH,
     Callback,
@@ -59,10 +59,7 @@ class Checkpoints(Callback):
     def __post_init__(self) -> None:
         check_mode("Checkpoints", self.mode)
         check_every("Checkpoints", "every", self.every)
-        if is_url(str(self.folder)):
-            raise ArgumentError(
-                f"Checkpoints({path_shown(str(self.folder))!r}) takes a local folder; burnpy.record.save writes URLs"
-            )
+        refuse_url(self.folder, "Checkpoints()")
         if self.keep is not None and self.keep < 1:
             raise ArgumentError(
                 f"Checkpoints(keep={self.keep}) would delete the file it saves; keep is 1 or more, or None"

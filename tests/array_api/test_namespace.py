@@ -88,7 +88,7 @@ def test_all_names_of_the_standard_are_here() -> None:
     for name in xp.__all__:
         function, theirs = getattr(xp, name), getattr(strict, name, None)
         if inspect.isfunction(function) and inspect.isfunction(theirs):
-            assert [*inspect.signature(function).parameters] == [*inspect.signature(theirs).parameters], name
+            assert {*inspect.signature(function).parameters} == {*inspect.signature(theirs).parameters}, name
             assert function.__doc__, name
 
 
@@ -100,7 +100,7 @@ def test_all_names_of_the_standard_are_here() -> None:
             KindError,
             "sin() takes arrays of real floating-point dtype, got an IntTensor of shape (2,)",
         ),
-        (lambda: xp.logical_and(F, F), KindError, "logical_and() takes arrays of boolean dtype, got a Tensor of shape"),
+        (lambda: xp.logical_not(F), KindError, "logical_not() takes arrays of boolean dtype, got a Tensor of shape"),
         (lambda: xp.bitwise_or(I, F), KindError, "bitwise_or() takes arrays of boolean or integer dtype"),
         (lambda: xp.mean(I), KindError, "mean() takes arrays of real floating-point dtype"),
         (lambda: xp.add(1, 2), KindError, "add() got numbers only; one argument at least must be an array"),

@@ -10,8 +10,8 @@ import pytest
 
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Dataset, from_sequence
-from burnpy.errors import ArgumentError, CallError, IndexRangeError, KindError, ShapeError
+from burnpy.data import ArrayDataset, Batch, Dataset, from_sequence
+from burnpy.errors import ArgumentError, CallError, DTypeError, IndexRangeError, KindError, ShapeError
 
 
 def numbers(n: int = 6) -> ArrayDataset:
@@ -99,7 +99,7 @@ def test_array_dataset_of_frames() -> None:
         (pl.DataFrame({"age": [1, None, 2]}), {}, "a frame whose column age has 1 missing values"),
         (pl.DataFrame({"v": hole}), {}, "a frame whose column v has 1 missing values"),
         (None, {"x": pd.DataFrame({"age": [1, None]})}, "got x, a frame whose column age has 1 missing values"),
-        (None, {"y": pl.Series([1, None])}, "got y, which has 1 missing values"),
+        (None, {"y": pl.Series([1, None])}, "got y, a series that has 1 missing values"),
         (
             pd.DataFrame({"kind": ["a", "b"]}),
             {},
@@ -111,7 +111,7 @@ def test_array_dataset_of_frames() -> None:
             {},
             "a frame whose column day has the dtype datetime64",
         ),
-        (None, {"y": pd.Series(["a"], dtype="category")}, "got y, which has the dtype category"),
+        (None, {"y": pd.Series(["a"], dtype="category")}, "got y, a series that has the dtype category"),
         (pd.DataFrame(np.zeros((2, 2))), {}, "the column 0, which is not a string; rename it, or name all columns"),
         (twice, {}, "a frame with 2 columns called a; rename them"),
         (pd.DataFrame(), {}, "a frame without columns"),
@@ -124,6 +124,10 @@ def test_array_dataset_of_frames() -> None:
         with pytest.raises((ValueError, TypeError)) as caught:
             ArrayDataset(frame, **columns_by_name)
         assert said in str(caught.value)
+    batch = Batch.of({"x": pd.DataFrame(columns), "y": pl.Series([1, 2, 3])}, device=NumPy)
+    assert (batch.x[1].tolist(), batch.y.tolist()) == ([2.0, 1.5, 0.0], [1, 2, 3])
+    with pytest.raises(DTypeError, match="got y, a series that has 1 missing values"):
+        Batch.of({"y": pl.Series([1, None])}, device=NumPy)
     with pytest.raises(CallError, match=r"of a frame write ArrayDataset\(frame\)"):
         from_sequence(twice)
 

@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = reference.PAGE.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
-HEAVY = {"onnx.md": pytest.mark.heavy("onnx", "onnxruntime")}
+HEAVY = {
+    "array_api.md": pytest.mark.heavy("beartype", "einops", "jaxtyping"),
+    "onnx.md": pytest.mark.heavy("onnx", "onnxruntime"),
+}
 """The pages whose code needs what is heavy to install."""
 
 

@@ -40,7 +40,7 @@ STEPS = [
     Step("one gradient", 60, ["-c", SMOKE], ["-c", REHEARSED + SMOKE]),
     *(
         Step(name.replace("_", " "), 60, [*CHECKS, name], [*CHECKS, name, "--rehearse"])
-        for name in ("streams", "order", "loading", "late_checks", "full_memory", "dlpack")
+        for name in ("streams", "order", "loading", "late_checks", "full_memory", "dlpack", "graphs")
     ),
     Step(
         "values, CuPy's own reductions",

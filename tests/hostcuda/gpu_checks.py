@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -22,7 +23,7 @@ from burnpy.backend import CuPy, Mixed
 from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
 from burnpy.nn import Linear
-from burnpy.optim import Adam
+from burnpy.optim import Adam, GradientsParams
 
 STEPS = 10_000
 
@@ -43,6 +44,34 @@ def flat_memory(steps: int) -> None:
                 used.append(CuPy().memory().used)
         print(f"{device}: {used[0]:,} bytes after {steps // 10} steps, {used[1]:,} after {steps}")
         assert used[0] == used[1]
+
+
+def graphs(steps: int) -> None:
+    """A compiled step as CUDA graphs, products among them, has the losses of single launches."""
+    rng = np.random.default_rng(0)
+    data, labels = rng.standard_normal((64, 32)).astype(np.float32), rng.integers(0, 10, 64)
+    optim = Adam()
+
+    def step(model: Any, state: Any, lr: float, x: Any, y: Any) -> Any:
+        loss = burnpy.cross_entropy(model(x), y)
+        grads = GradientsParams.from_grads(loss.backward(), model)
+        return (*optim.pure_step(lr, model, grads, state), loss.detach())
+
+    for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
+        x, y = Tensor.from_data(data, device=device), IntTensor.from_data(labels, device=device)
+        losses: list[list[float]] = []
+        for enabled in (False, True):
+            burnpy.manual_seed(0)
+            planned: Any = burnpy.compiled(step, donate=("model", "state"))
+            model = Linear(32, 10, device=device)
+            carried: list[Any] = [model, optim.init(model)]
+            losses.append([])
+            with CuPy.graphs(enabled), warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # a refusal to capture
+                for k in range(min(steps, 200)):
+                    *carried, loss = planned(*carried, 0.01 / (k + 1), x, y)
+                    losses[-1].append(loss.item())
+        np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
 
 
 def streams(steps: int) -> None:
@@ -169,7 +198,7 @@ def scatters(steps: int) -> None:
 
 CHECKS: dict[str, Callable[[int], None]] = {
     check.__name__: check
-    for check in (flat_memory, streams, order, loading, late_checks, full_memory, dlpack, scatters)
+    for check in (flat_memory, graphs, streams, order, loading, late_checks, full_memory, dlpack, scatters)
 }
 
 

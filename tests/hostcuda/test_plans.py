@@ -12,6 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors,
 from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
+from burnpy_cupy import cuda_graphs
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -129,6 +130,81 @@ def test_a_step_waits_for_nothing() -> None:
     counts = journal.counts
     assert (counts["waits"], counts["to_host"], counts["to_device"], counts["on_device"]) == (0, 0, 0, 0), journal.lines
     assert "burnpy_numbers" in journal.launches
+
+
+def test_a_step_is_one_graph() -> None:
+    """The same bits as by single launches, with a rate and batches that change."""
+    optim, labels = Adam(), IntTensor.from_data([0, 1, 2, 0, 1, 2], device=Train)
+
+    def step(model: Any, state: Any, lr: float, x: Any) -> Any:
+        loss = cross_entropy(model(x), labels)
+        grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), 1.0)
+        return (*optim.pure_step(lr, model, grads, state), loss.detach())
+
+    batches = [Tensor.from_inner(drawn(6, 4) * scale, device=Train) for scale in (1.0, 2.0)]
+    losses, launches = list[list[float]](), list[list[str]]()
+    for enabled in (False, True):
+        manual_seed(0)
+        planned: Any = compiled(step, donate=("model", "state"))
+        model = Linear(4, 3, device=Train)
+        carried: list[Any] = [model, optim.init(model)]
+        losses.append([])
+        with CuPy.graphs(enabled):
+            for k in range(20):
+                with simulator.watched() as journal:
+                    *carried, loss = planned(*carried, 0.1 / (k + 1), batches[k % 2])
+                losses[-1].append(loss.item())
+        launches.append(journal.launches)
+    assert losses[0] == losses[1]
+    outside = [
+        "cupy_fill",
+        "cupy_not_equal__int64_int_bool",
+        "burnpy_bounded",
+        "cupy_fill",
+        "cupy_add__int64_int_int64",
+    ]
+    assert launches[1] == [*outside, "cudaGraph"]
+    assert launches[0][:5] == outside
+    assert len(launches[0]) > 15
+
+
+def test_graphs_round_products_as_their_context() -> None:
+    """TF32 is an argument of cuBLAS, so that there are two graphs; other threads and contexts launch one by one."""
+    x = drawn(5, 5)
+    planned = compiled(lambda x: (x @ x).exp() @ x)
+    wanted = planned(x).tolist()
+
+    def launched() -> list[str]:
+        for _ in range(3):
+            with simulator.watched() as journal:
+                assert planned(x).tolist() == wanted
+        return journal.launches
+
+    with CuPy.graphs():
+        assert launched() == ["cudaGraph"]
+        with CuPy.tf32():
+            assert launched() == ["cudaGraph"]
+        with CuPy.graphs(False):
+            assert len(launched()) == 3
+        with CuPy().stream():
+            assert launched() == ["cudaGraph"]
+        with ThreadPoolExecutor(1) as pool:
+            assert len(pool.submit(launched).result()) == 3
+
+
+def test_without_capture_of_products_launches_stay_single(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise RuntimeError("cuBLAS returned the status 15")
+
+    monkeypatch.setattr(cuda_graphs, "_library_for", refused)
+    x = drawn(5, 5)
+    planned = compiled(lambda x: (x @ x).exp())
+    wanted = planned(x).tolist()
+    with CuPy.graphs():
+        assert planned(x).tolist() == wanted
+        with pytest.warns(RuntimeWarning, match="one by one, as cuBLAS returned the status 15"):
+            found = [planned(x).tolist() for _ in range(3)]  # a second warning would be an error
+    assert found == [wanted] * 3
 
 
 def flat(result: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import IntTensor, Tensor
+from burnpy import IntTensor, Tensor, func
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ExportError, KindError, MissingPackageError, RecordingError
@@ -49,6 +49,16 @@ def floats(*shape: int) -> Tensor[NumPy]:
 
 def ints(high: int, *shape: int) -> IntTensor[NumPy]:
     return IntTensor.from_data(np.random.default_rng(0).integers(0, high, shape), device=NumPy)
+
+
+def rolled_out(x: Tensor[NumPy]) -> Any:
+    """Run a recurrence with a branch over a time series of shape (time, batch, 3)."""
+
+    def step(h: Tensor[NumPy], xt: Tensor[NumPy]) -> tuple[Tensor[NumPy], Tensor[NumPy]]:
+        h = func.cond(xt.sum() > 0.0, lambda h: (h + xt).tanh(), lambda h: h - 1.0, h)
+        return h, h.amax()
+
+    return func.scan(step, x[0] * 0.5, x)
 
 
 class Language(Module[B]):
@@ -125,14 +135,49 @@ MODELS: dict[str, tuple[Any, Make, Mapping[str, Mapping[int, str]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+LOOPS: dict[str, tuple[Any, Make, Mapping[str, Mapping[int, str]]]] = {
+    "scan": (rolled_out, lambda n: (floats(n + 1, n, 3),), {"x": {0: "time", 1: "batch"}}),
+    "scan without slices": (
+        lambda x: func.scan(
+            lambda c, _: (c * 1.5 + 1.0, c.sum() / x.shape[0]), x, None, length=x.shape[0], reverse=True
+        ),
+        lambda n: (floats(n, 3),),
+        {"x": {0: "batch"}},
+    ),
+    "cond": (
+        lambda x: func.cond(x.sum() > 1.0, lambda x: (x * 2.0, x), lambda x: (x - x.mean(0), x), x),
+        lambda n: (floats(n, 3),),
+        {"x": {0: "batch"}},
+    ),
+    "while": (
+        lambda x: func.while_loop(lambda s: s.abs().sum() < 100.0, lambda s: s * 2.0 + x, x),
+        lambda n: (floats(n, 3),),
+        {"x": {0: "batch"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*MODELS, *LOOPS])
 def test_a_file_gives_the_results_of_its_model_for_all_sizes(name: str, tmp_path: Path) -> None:
-    model, make, dynamic = MODELS[name]
+    model, make, dynamic = (MODELS | LOOPS)[name]
     path = tmp_path / "model.onnx"
     onnx.export(model, make(2), path, dynamic=dynamic)
     for size in (1, 2, 3, 7):
         for found in onnx.verify(path, model, make(size)):
             assert found.relative < 5e-6, (size, found)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+    model, make, dynamic = LOOPS[name]
+    onnx.export(model, make(2), tmp_path / "model.onnx", dynamic=dynamic)
+    read = onnx.load(tmp_path / "model.onnx", NumPy)
+    for size in (1, 3):
+        wanted = model(*make(size))
+        for found in (read(*make(size)), burnpy.compiled(read)(*make(size))):
+            assert type(found) is type(wanted)
+            for x, y in zip(*[tree if type(tree) is tuple else (tree,) for tree in (found, wanted)], strict=True):
+                assert x.allclose(y, rtol=1e-5)
 
 
 @pytest.mark.parametrize("opset", [18, 20, 23])
@@ -229,6 +274,13 @@ def test_what_depends_on_values_or_sizes_is_refused_with_its_line(tmp_path: Path
     x = (floats(2, 3),)
     batch = {"x": {0: "batch"}}
     refused(RecordingError, "cannot read a tensor's value", lambda x: x if x.sum() > 0 else -x, x, tmp_path)
+    refused(
+        ExportError,
+        "draws random numbers in a loop",
+        lambda x: func.scan(lambda c, y: (c.sigmoid().bernoulli(), y), x[0], x),
+        x,
+        tmp_path,
+    )
     refused(ExportError, "svd.*\n.*in <lambda>|svd", lambda x: burnpy.linalg.svdvals(x), x, tmp_path)
     refused(
         ExportError,

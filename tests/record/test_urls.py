@@ -20,7 +20,7 @@ from burnpy.data.sources import ImageFolder, ParquetStream, read_csv, read_parqu
 from burnpy.models import Gpt2, Gpt2Config
 from burnpy.nn import Linear, Sequential, add_lora
 from burnpy.record import from_peft, from_torch, load, save, save_torch, to_peft, to_torch
-from burnpy.train import Checkpoints
+from burnpy.train import Checkpoints, Jsonl
 from tests.record.nets import mlp, same
 from tests.rows import every_row
 
@@ -96,6 +96,20 @@ def test_tables(memory: Any) -> None:
     assert read_csv("memory://tables/a.csv.gz")[1] == {"x": 3, "y": 4}
 
 
+class Forbidden(fsspec.spec.AbstractFileSystem):  # type: ignore[misc]  # which has no types
+    """A storage that refuses everything, with an error of its own."""
+
+    protocol = "forbidden"
+
+    def info(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("403")
+
+    open = put_file = get_file = info
+
+
+fsspec.register_implementation("forbidden", Forbidden)
+
+
 @every_row(
     "call, message",
     [
@@ -104,11 +118,14 @@ def test_tables(memory: Any) -> None:
         (lambda: load("nowhere://a"), "nowhere://a cannot be reached: Protocol not known: nowhere"),
         (lambda: from_torch(mlp(), "nowhere://a"), "nowhere://a cannot be reached: Protocol not known: nowhere"),
         (lambda: save("nowhere://a", step=1), "nowhere://a cannot be reached: Protocol not known: nowhere"),
+        (lambda: load("forbidden://a"), "forbidden://a cannot be reached: 403"),
+        (lambda: save("forbidden://a", step=1), "forbidden://a cannot be reached: 403"),
         (lambda: to_peft(add_lora(mlp(), rank=1), "nowhere://a"), "nowhere://a cannot be reached"),
         (lambda: Gpt2.from_pretrained("memory://a", device=NumPy), "cannot read memory://a/config.json"),
         (lambda: ImageFolder("memory://a"), "memory://a, which is not a folder"),
         (lambda: read_csv("memory://a.csv"), "memory://a.csv, which is not a file"),
-        (lambda: Checkpoints("s3://a/b"), "Checkpoints('s3://a/b') takes a local folder"),
+        (lambda: Checkpoints("s3://a/b"), "Checkpoints() writes to the local disk, and got s3://a/b"),
+        (lambda: Jsonl("s3://a/b"), "Jsonl() writes to the local disk, and got s3://a/b"),
     ],
 )
 def test_a_mistake_is_one_sentence(call: Callable[[], Any], message: str) -> None:

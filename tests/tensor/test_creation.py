@@ -237,3 +237,20 @@ def test_a_tensor_is_on_one_backend() -> None:
     wrong: Any = Tensor
     with pytest.raises(DeviceError, match=r"Tensor\[...\] got 2 backends"):
         wrong[NumPy, Autodiff[NumPy]].zeros((2,))
+
+
+@pytest.mark.heavy("pandas", "polars")
+def test_frames_and_series_keep_their_dtype() -> None:
+    import pandas as pd
+    import polars as pl
+
+    for make in (pd.DataFrame, pl.DataFrame):
+        frame = make({"a": [1, 2], "b": [0.5, 1.5], "c": [True, False], "d": ["x", "y"]})
+        x = Tensor[NumPy].from_data(frame[["b", "c", "a"]])
+        assert (x.tolist(), str(x.dtype)) == ([[0.5, 1.0, 1.0], [1.5, 0.0, 2.0]], "float64")
+        assert IntTensor[NumPy].from_data(frame["a"]).tolist() == [1, 2]
+        assert BoolTensor[NumPy].from_data(frame[["c"]]).tolist() == [[True], [False]]
+        with pytest.raises(KindError, match=r"Tensor.from_data\(\) got a frame whose column d has the dtype"):
+            Tensor[NumPy].from_data(frame)
+        with pytest.raises(DTypeError, match=r"a series that has 1 missing values, .* or pass .to_numpy\(\)"):
+            Tensor[NumPy].from_data(make({"e": [1.0, None]})["e"])

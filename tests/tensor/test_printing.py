@@ -120,7 +120,7 @@ def test_models_fold_and_gradients_have_norms() -> None:
     model = Sequential(Linear(2, 3, device=Train), Relu(), inner).no_grad("0")
     shown = list(parsed(model).iter("details"))
     assert [part.get("open") for part in shown] == ["", None, None, None, None]
-    assert "".join(shown[0][0].itertext()) == " Sequential()  23 parameters, 9 of them frozen".replace(
+    assert "".join(shown[0][0].itertext()) == "Sequential()  23 parameters, 9 of them frozen".replace(
         "23", str(model.num_params)
     )
     assert "0 Linear(2, 3)  9 parameters, 9 of them frozen" in text(model)

@@ -114,6 +114,33 @@ def test_the_result_shows_its_curves_and_values() -> None:
     assert sum(math.isfinite(float(cell.text or "nan")) for cell in shown.iter("td")) == 2 * 6
 
 
+@pytest.mark.parametrize("lacking", ["rich", "a terminal that moves its cursor"])
+def test_a_terminal_without_rich_or_a_cursor_gets_lines(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("TERM", "xterm" if lacking == "rich" else "dumb")
+    if lacking == "rich":
+        monkeypatch.setitem(sys.modules, "rich", None)  # which cannot be imported then
+    fit(Dashboard(), epochs=1)
+    assert list(Progress(title="files").over("a")) == ["a"]
+    assert re.sub(r":.*", "", out.getvalue()).splitlines() == [
+        "1 epochs of 4 batches",
+        "epoch 1/1, step 4",
+        "done",
+        "files 1/1",
+    ]
+
+
+def test_few_losses_of_a_long_run_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnpy.train.display.READ_EVERY", 0.0)
+    monkeypatch.setattr("burnpy.train.display.MOST_READ", 4)
+    history = History()
+    for event in learner().events(net(), Batches(), valid_batches(), epochs=2):
+        history.note(event)
+    assert [step for step, _ in history.read] == [1, 5, 7, 8]
+
+
 def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1.0
     monkeypatch.setattr("burnpy.train.display.time", SimpleNamespace(perf_counter=lambda: now))

@@ -11,8 +11,21 @@ from burnpy.backend import Backend, NumPy
 from burnpy.data import ArrayDataset, Batch, Loader, collate
 from burnpy.metrics import Accuracy, ConfusionMatrix, Mean
 from burnpy.nn import Flatten, Linear, Module, Sequential, rebound
-from burnpy.optim import AdamW, CosineLr
-from burnpy.train import BatchEnd, ByGlobalNorm, Callback, EpochEnd, Learner, Result, Step, Steps, Stop, find_lr
+from burnpy.optim import AdamW, CosineLr, Sgd
+from burnpy.train import (
+    BatchEnd,
+    ByGlobalNorm,
+    Callback,
+    Classifier,
+    EpochEnd,
+    Learner,
+    Regressor,
+    Result,
+    Step,
+    Steps,
+    Stop,
+    find_lr,
+)
 
 B = TypeVar("B", bound=Backend)
 I = TypeVar("I", bound=Backend)  # noqa: E741  # the design's name for an inner backend
@@ -92,3 +105,9 @@ plain = Learner(alone, optim=AdamW(), lr=0.1).fit(
     Sequential(Flatten(), Linear(4, 1, device=Train)), [(x, x[:, :1])], epochs=2
 )
 assert_type(plain, Result[Sequential[Train]])
+
+samples = np.eye(4)
+classifier = Classifier(Linear, optim=Sgd(), lr=CosineLr(0.1, 4), device=Train, epochs=1).fit(samples, [*"abab"])
+assert_type(classifier, Classifier)
+assert_type(classifier.score(samples, [*"abab"]), float)
+assert_type(Regressor(epochs=1).set_params(lr=0.1).fit(samples, samples[:, 0]), Regressor)

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType
-from burnpy_cupy import gemm
+from burnpy_cupy import epilogues, gemm
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Elementwise, Kernels
 from burnpy_cupy.kernels.row_geometry import along, flat
@@ -72,6 +72,9 @@ class CuPyDense(CuPyPrograms):
         return self._linear_as(x, weight, bias, x.dtype)
 
     def _linear_as(self, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
+        out = self._call(epilogues.biased_product, self.xp, x, weight, bias, dtype)
+        if out is not None:
+            return out
         return self._biased(self._matmul_as(x, weight, float32 if dtype.itemsize == 2 else dtype), bias, dtype)
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
+from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.fusing import (
     Step,
     column_splits,
@@ -275,7 +276,11 @@ class Grouping:
         del self.units[id(other)]
 
     def ordered(self) -> list[Unit]:
-        """Return the units in an order in which each follows those whose results it uses, near the recorded one."""
+        """Return the units in an order in which each follows those whose results it uses, near the recorded one.
+
+        Ints and numbers that depend on inputs alone come first, such as counts of updates and checks of indices. Many
+        are computed by calls of operations, which would divide the launches of kernels and products.
+        """
         after: dict[int, list[Unit]] = {}
         waiting: dict[int, int] = {}
         effect: Unit | None = None
@@ -293,14 +298,25 @@ class Grouping:
             waiting[id(unit)] = len(before)
             for source in before.values():
                 after.setdefault(id(source), []).append(unit)
-        ready = [(unit.last, key, unit) for key, unit in self.units.items() if not waiting[key]]
+        early = {id(unit) for unit in self.units.values() if isinstance(unit, Single) and _counts(unit.node)}
+        late = [key for key in self.units if key not in early]
+        while late:
+            reached = [id(unit) for key in late for unit in after.get(key, ()) if id(unit) in early]
+            early.difference_update(reached)
+            late = reached
+        ready = [(key not in early, unit.last, key, unit) for key, unit in self.units.items() if not waiting[key]]
         heapify(ready)
         order: list[Unit] = []
         while ready:
-            unit = heappop(ready)[2]
+            unit = heappop(ready)[-1]
             order.append(unit)
             for later in after.get(id(unit), ()):
                 waiting[id(later)] -= 1
                 if not waiting[id(later)]:
-                    heappush(ready, (later.last, id(later), later))
+                    heappush(ready, (id(later) not in early, later.last, id(later), later))
         return order
+
+
+def _counts(node: Node) -> bool:
+    """Return whether a node computes ints, bools, or numbers by arithmetic in Python."""
+    return node.name == "on_host" or all(kind_of(ref.dtype) != "float" for ref in refs_in(node.results))

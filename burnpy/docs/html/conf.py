@@ -32,6 +32,8 @@ suppress_warnings = ["ref.python"]  # a type that two packages have, in a module
 
 html_theme = "furo"
 html_title = f"burnpy {release}"
+html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
+html_copy_source = False
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_math_renderer = "mathml"

@@ -1,4 +1,5 @@
-"""Docstrings for Sphinx: names become links, and operations get their names elsewhere and their gradients at kinks.
+"""Docstrings for Sphinx: names become links, and operations get examples, their names elsewhere
+and their gradients at kinks.
 
 Docstrings are plain text with sections as of Google's style, which napoleon reads afterwards.
 """
@@ -13,10 +14,12 @@ from typing import Any
 
 from burnpy.docs import public_api
 from burnpy.docs.html.api import tensor_methods
+from burnpy.docs.html.examples import example
 from burnpy.docs.names_elsewhere import Names, of_function, of_method
 
 _CODE = re.compile(r"(``.*?``|`[^`]+`)")
 _NAME = re.compile(r"`([A-Za-z_][\w.]*)`")
+_TENSORS = ("burnpy.Tensor", "burnpy.IntTensor", "burnpy.BoolTensor")
 _GRADIENTS = Path(__file__).parents[1] / "gradients.md"
 
 
@@ -94,7 +97,7 @@ def _operations(case: str) -> Iterator[str]:
 def remarks(full_name: str) -> list[str]:
     """Return the fields below the docstring of an operation: its names elsewhere, and its gradients at kinks."""
     package, _, name = full_name.rpartition(".")
-    is_method = package in ("burnpy.Tensor", "burnpy.IntTensor", "burnpy.BoolTensor")
+    is_method = package in _TENSORS
     if is_method and name not in tensor_methods():
         return []
     names: Names = of_method(name) if is_method else of_function(package, name)
@@ -117,6 +120,9 @@ def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
 
 
 def _complete(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    if not any(line.lstrip().startswith(">>>") for line in lines) and name.rpartition(".")[0] in _TENSORS:
+        session = example(name.rpartition(".")[2])
+        lines += ["", ".. code-block:: pycon", "", *(f"   {line}" for line in session), ""] if session else []
     added = remarks(name)
     lines += ["", *added, ""] if added else []
 

@@ -21,7 +21,7 @@ _HEAD = (
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
 )
-_LINE = 24
+_LINE = 20
 """The number of letters in a line of a box."""
 
 
@@ -37,12 +37,10 @@ def svg(source: str) -> str:
     order = _from_the_top(list(nodes), [(start, end) for start, end, _, dotted in arrows if not dotted])
     number = {name: k for k, name in enumerate(order)}
     ends = [sorted((number[start], number[end])) for start, end, _, _ in arrows]
-    texts = [[title, *wrap(" ".join(lines), _LINE)] for title, *lines in (nodes[name] for name in order)]
+    texts = [[*wrap(nodes[name][0], _LINE), *wrap(" ".join(nodes[name][1:]), _LINE)] for name in order]
     layout = laid_out(texts, [(a, b) for a, b in ends])
-    parts = [
-        f'<svg class="flowchart" viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" width="{layout.width:.0f}">',
-        _HEAD,
-    ]
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    parts = [f'<svg class="flowchart" viewBox="0 0 {width} {height}" style="max-width: {width}px">', _HEAD]
     for (start, end, label, dotted), route in zip(arrows, layout.routes, strict=True):
         points = route if number[start] < number[end] else route[::-1]
         path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
@@ -51,12 +49,12 @@ def svg(source: str) -> str:
         parts.append(f'<path d="{path}" class="{"dotted" if dotted else "arrow"}" marker-end="url(#head)"/>')
         (x0, y0), (x1, y1) = points[:2]
         parts.append(f'<text x="{(x0 + x1) / 2:.0f}" y="{(y0 + y1) / 2:.0f}">{escape(label)}</text>' if label else "")
-    for lines, (x, y, width, height) in zip(texts, layout.places, strict=True):
-        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="4"/>')
+    for lines, (x, y, across, down) in zip(texts, layout.places, strict=True):
+        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{across:.0f}" height="{down:.0f}" rx="4"/>')
         for k, line in enumerate(lines):
             baseline = y + PAD + (k + 0.75) * HEIGHT
             weight = "" if k else ' font-weight="bold"'
-            parts.append(f'<text x="{x + width / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(line)}</text>')
+            parts.append(f'<text x="{x + across / 2:.0f}" y="{baseline:.0f}"{weight}>{escape(line)}</text>')
     return "\n".join([*filter(None, parts), "</svg>"])
 
 

@@ -12,8 +12,9 @@ from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
-from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType
+from burnpy.interop.onnx.control_flow import blocks_written, names_read, rename
 from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace
@@ -57,8 +58,8 @@ class Writer:
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self._traces = traces
-        self._first = traces[0].recording
-        self._names: dict[int, str] = dict(names)
+        self._recordings: Sequence[Recording] = [trace.recording for trace in traces]  # of the graph, or of a body
+        self._names: dict[int, str] = dict(names)  # of the values of these recordings
         self._taken = set(names.values())
         self._known: dict[Any, Any] = {}  # nodes, constants and sizes that were written
         self._dims: dict[tuple[int, ...], tuple[str, int]] = {}  # the dimensions that vary: a value and the number
@@ -66,9 +67,9 @@ class Writer:
         self._line = ""
         for number, value in parameters.items():
             self._initializer(self._names[number], value)
-        for ref in self._first.inputs:
+        for ref in self._recordings[0].inputs:
             self._note_dims(ref)
-        self._write()
+        self._write({ref.number for ref in traces[0].outputs.values()})
 
     def _merged_shapes(self) -> dict[int, tuple[Any, ...]]:
         """Return the shape of each value, whose sizes may vary.
@@ -76,30 +77,26 @@ class Writer:
         Raises:
             ExportError: the recordings have other operations.
         """
-        nodes = [trace.recording.nodes for trace in self._traces]
+        nodes = [recording.nodes for recording in self._recordings]
         for row in zip(*nodes, strict=False):
             if any(node.name != row[0].name for node in row):
                 self._at(row[0])
-                raise self._error(
+                raise self.error(
                     f"it calls {row[0].name}() for some sizes of its inputs and {row[-1].name}() for others"
                 )
         if any(len(other) != len(nodes[0]) for other in nodes):
-            raise self._error("it calls more operations for some sizes of its inputs than for others")
+            raise self.error("it calls more operations for some sizes of its inputs than for others")
         shapes: dict[int, tuple[Any, ...]] = {}
         columns = [
             [*r.inputs, *[x for node in r.nodes for x in refs_in((node.args, node.results))]] for r in self._recordings
         ]
         for row in zip(*columns, strict=True):
             if len({len(ref.shape) for ref in row}) != 1:
-                raise self._error("a tensor has more dimensions for some sizes of its inputs than for others")
+                raise self.error("a tensor has more dimensions for some sizes of its inputs than for others")
             shapes[row[0].number] = tuple(
                 [merged_size(sizes) for sizes in zip(*[ref.shape for ref in row], strict=True)]
             )
         return shapes
-
-    @property
-    def _recordings(self) -> list[Any]:
-        return [trace.recording for trace in self._traces]
 
     # What rules call
 
@@ -171,10 +168,11 @@ class Writer:
         Raises:
             ExportError: it differs between them.
         """
-        arrays = [np.asarray(trace.device.to_numpy(trace.recording.constants[ref.number])) for trace in self._traces]
+        both = zip(self._traces, self._recordings, strict=True)
+        arrays = [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
         first = arrays[0]
         if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
-            raise self._error(
+            raise self.error(
                 "it computes with an array of NumPy that differs with the sizes of its inputs; compute it from "
                 "tensors, as with IntTensor.arange(x.shape[0], device=x.device)"
             )
@@ -216,7 +214,7 @@ class Writer:
             return str(self.node("Shape", name, start=axis, end=axis + 1))
         found = expression_of(values, list(self._dims))
         if found is None:
-            raise self._error(
+            raise self.error(
                 f"a size is {Size(values)} for inputs of sizes {self._tried()}, which export() cannot express by them; "
                 "make that dimension static"
             )
@@ -242,7 +240,7 @@ class Writer:
         found = power_of(values, list(self._dims))
         if found is None:
             shown = " / ".join(map(repr, values))
-            raise self._error(
+            raise self.error(
                 f"a number is {shown} for inputs of sizes {self._tried()}, which export() cannot express by them; "
                 "compute it with tensors, or make that dimension static"
             )
@@ -267,14 +265,57 @@ class Writer:
             return self._onnx.helper.np_dtype_to_tensor_dtype(value)
         members = value if isinstance(value, list) else [value]
         if any(isinstance(member, (Size, Varying)) for member in members):
-            raise self._error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
+            raise self.error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
         return value
 
     # The recordings
 
-    def _write(self) -> None:
+    def body(self, recordings: Sequence[Recording], inputs: Sequence[str]) -> list[Operand]:
+        """Write the recordings of a loop's body or of a branch into the current graph, and return their outputs.
+
+        Args:
+            recordings: one for each recording of the model.
+            inputs: the names of their inputs.
+        """
+        outside = self._recordings, self._names, self._shapes
+        self._recordings = recordings
+        try:
+            self._names = {ref.number: name for ref, name in zip(recordings[0].inputs, inputs, strict=True)}
+            self._shapes = self._merged_shapes()
+            for ref in recordings[0].inputs:
+                self._note_dims(ref)
+            self._write({ref.number for ref in recordings[0].outputs})
+            return [self.operand(ref) for ref in recordings[0].outputs]
+        finally:
+            self._recordings, self._names, self._shapes = outside
+
+    def graph(self, name: str, inputs: Sequence[Operand], write: Callable[[], Sequence[Operand]]) -> Any:
+        """Return a graph inside of this one, which may read the values outside of it.
+
+        Args:
+            name: its name.
+            inputs: its inputs, under new names.
+            write: writes its nodes, and returns its outputs.
+        """
+        outside = self.nodes, self._known, self._dims
+        self.nodes, self._known, self._dims = [], dict(self._known), dict(self._dims)
+        try:
+            outputs = []
+            for x in write():
+                outputs.append(Operand(self._name("output"), x.shape, x.dtype))
+                self.nodes.append(self._onnx.helper.make_node("Identity", [x.name], [outputs[-1].name]))
+            infos = [[self.info(x.name, x.shape, x.dtype, lambda size: None) for x in row] for row in (inputs, outputs)]
+            return self._onnx.helper.make_graph(self.nodes, name, *infos)
+        finally:
+            self.nodes, self._known, self._dims = outside
+
+    def inside(self, x: Operand, sliced: bool = False) -> Operand:
+        """Return an operand under a new name, as the input of a graph; with ``sliced``, a slice of its first dim."""
+        return Operand(self._name("input"), x.shape[1:] if sliced else x.shape, x.dtype)
+
+    def _write(self, live: set[int]) -> None:
+        """Write the nodes of the recordings on which the values ``live``, by number, depend."""
         known = operations()
-        live = {ref.number for ref in self._traces[0].outputs.values()}
         rows: list[tuple[Node, ...]] = []
         for row in reversed(list(zip(*[recording.nodes for recording in self._recordings], strict=True))):
             if any(ref.number in live for ref in refs_in(row[0].results)):
@@ -285,10 +326,14 @@ class Writer:
             try:
                 args = [merged(column, self.operand) for column in zip(*[node.args for node in row], strict=True)]
             except DifferError:
-                raise self._error(
+                raise self.error(
                     f"it calls {row[0].name}() otherwise for some sizes of its inputs than for others"
                 ) from None
-            results = self._written(known.get(row[0].name), row[0].name, args)
+            results: Sequence[Any]
+            if row[0].name == "nested":
+                results = blocks_written(self, [node.args[0] for node in row], args[1])
+            else:
+                results = self._written(known.get(row[0].name), row[0].name, args)
             for ref, name in zip(refs_in(row[0].results), results, strict=True):
                 if name is None:
                     if ref.number in live:
@@ -301,7 +346,7 @@ class Writer:
         """Write one operation, and return the names of its results."""
         rule = None if op is None else rule_of(op)
         if op is None or rule is None or rule == REFUSED:
-            raise self._error(f"it calls {name}(), which ONNX cannot express")
+            raise self.error(f"it calls {name}(), which ONNX cannot express")
         write = rule.write if isinstance(rule, Conditional) else rule
         if isinstance(write, str):
             operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
@@ -311,7 +356,7 @@ class Writer:
         except TypeError as error:
             if "Size" not in str(error):
                 raise
-            raise self._error(
+            raise self.error(
                 f"the arguments of {name}() vary with the sizes of its inputs; make the dimension static"
             ) from None
         alone = isinstance(results, (str, Operand))
@@ -329,7 +374,8 @@ class Writer:
         lines = format_lines(lines_of(node.line))
         self._line = f"\n{lines}" if lines else ""
 
-    def _error(self, why: str) -> ExportError:
+    def error(self, why: str) -> ExportError:
+        """Return the error that says why the model cannot be written, with the line of the current operation."""
         return ExportError(f"export() cannot write the model: {why}{self._line}")
 
     # The whole
@@ -351,10 +397,7 @@ class Writer:
             else:
                 renamed[value] = name
                 for node in self.nodes:
-                    for names in (node.input, node.output):
-                        for k, old in enumerate(names):
-                            if old == value:
-                                names[k] = name
+                    rename(node, value, name)
             infos.append(self.info(name, self.operand(ref).shape, ref.dtype, symbols))
         return infos
 
@@ -373,9 +416,10 @@ class Writer:
         kept: list[Any] = []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
-                while node.output[-1] not in needed:
+                read = names_read(node)
+                while node.output[-1] not in needed and len(read) == len(node.input):  # it has no graphs inside
                     del node.output[-1]
                 kept.append(node)
-                needed.update(node.input)
+                needed.update(read)
         self.nodes = kept[::-1]
         self.initializers = {name: tensor for name, tensor in self.initializers.items() if name in needed}

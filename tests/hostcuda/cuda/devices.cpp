@@ -71,9 +71,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) { return free(s), cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return waited("wait for a stream"); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* s) {
-  return *s = cudaStreamCaptureStatusNone, cudaSuccess;
-}
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t f, void* data) { return f(data), cudaSuccess; }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {

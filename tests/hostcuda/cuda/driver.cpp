@@ -2,8 +2,11 @@
 #include <cuda.h>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 #include "host.h"
 
 struct Kernel {
@@ -15,6 +18,32 @@ struct Kernel {
 static const unsigned SHARED = 49152, SHARED_AT_MOST = 232448;  // of an H100; the latter once it was allowed
 typedef void* (*Find)(const char* source, const char* name);
 static Find find = nullptr;
+
+static std::mutex one_at_a_time;  // CuPy launches without the GIL, and kernels share the indices of blocks and threads
+
+static void run(Kernel* kernel, HostDim grid, HostDim block, unsigned shared, void** arguments) {
+  std::lock_guard<std::mutex> running(one_at_a_time);
+  if (hostcuda_execute) hostcuda_run(kernel->entry, kernel->has_barriers, grid, block, shared, arguments);
+}
+
+struct Arguments {
+  std::vector<std::unique_ptr<char[]>> values;
+  std::vector<void*> pointers;
+};
+// As a graph holds them.
+static std::shared_ptr<Arguments> copied(HostEntry entry, void** arguments) {
+  void* sizes[64] = {};
+  {
+    std::lock_guard<std::mutex> running(one_at_a_time);
+    entry(nullptr, sizes);
+  }
+  auto held = std::make_shared<Arguments>();
+  for (int k = 0; sizes[k]; k++) {
+    held->values.emplace_back(new char[(size_t)sizes[k]]);
+    held->pointers.push_back(memcpy(held->values.back().get(), arguments[k], (size_t)sizes[k]));
+  }
+  return held;
+}
 
 extern "C" {
 void hostcuda_compile_with(Find f) { find = f; }
@@ -44,16 +73,21 @@ CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
 CUresult cuModuleGetGlobal_v2(CUdeviceptr*, size_t*, CUmodule, const char*) { return CUDA_ERROR_NOT_FOUND; }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        CUstream, void** arguments, void**) {
+                        CUstream stream, void** arguments, void**) {
   Kernel* kernel = (Kernel*)f;
   if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
-  hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
+  bool is_captured = hostcuda_capturing(stream);
+  if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
   if (!hostcuda_execute) return CUDA_SUCCESS;
   if (!kernel->entry) kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
   if (!kernel->entry) return hostcuda_execute ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;  // off: the test is postponed
-  static std::mutex one_at_a_time;  // CuPy launches without the GIL, and kernels share the indices of blocks and threads
-  std::lock_guard<std::mutex> running(one_at_a_time);
-  hostcuda_run(kernel->entry, kernel->has_barriers, {gx, gy, gz}, {bx, by, bz}, shared, arguments);
+  HostDim grid{gx, gy, gz}, block{bx, by, bz};
+  if (is_captured) {
+    auto held = copied(kernel->entry, arguments);
+    hostcuda_capture(stream, [=] { run(kernel, grid, block, shared, held->pointers.data()); });
+  } else {
+    run(kernel, grid, block, shared, arguments);
+  }
   return CUDA_SUCCESS;
 }
 CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**) {

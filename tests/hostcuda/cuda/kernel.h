@@ -190,9 +190,13 @@ static inline int __syncthreads_or(int any) {
 }
 #include "tensor_cores.h"
 
-// Calls a kernel with the arguments of a launch, which are pointers to them.
+// Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
 template <class... A>
 static void host_call(void (*kernel)(A...), void** p) {
+  if (!here) {
+    for (std::size_t size : {sizeof(A)...}) *p++ = (void*)size;
+    return;
+  }
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     kernel(*(typename std::remove_const<A>::type*)p[I]...);
   }(std::index_sequence_for<A...>{});

@@ -1,5 +1,5 @@
 """ONNX's operators as functions of tensors, which imported models call: inputs by position, attributes by keyword.
 
 An annotation says how an input is passed: `Ints` and `Scalar` are read from a tensor, as tuples and numbers of Python,
-all others are tensors on one device.
+`Kept` stays where it is, all others are tensors on one device.
 """

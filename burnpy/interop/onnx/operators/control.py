@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.interop.onnx.operators.table import HOST, Value, operator, tensor
+from burnpy.func.nested_calls import recorder_of
+from burnpy.interop.onnx.operators.table import HOST, Kept, Scalar, Value, operator, tensor
 from burnpy.tensor.joining import stack
 
 Body = Callable[..., list[Value]]
@@ -22,18 +23,41 @@ def branch(condition: Value, *, then_branch: Body, else_branch: Body, outputs: i
 
 
 @operator("Loop")
-def loop(trips: Value = None, condition: Value = None, *carried: Value, body: Body, outputs: int = 1) -> Any:
-    """Repeat a graph; the results are the last carried values, and the others of all steps, stacked."""
-    count = None if trips is None else int(trips.item())
-    going = condition is None or bool(condition.item())
+def loop(trips: Scalar = None, condition: Kept = None, *carried: Value, body: Body, outputs: int = 1) -> Any:
+    """Repeat a graph; the results are the last carried values, and the others of all steps, stacked.
+
+    Python reads the bool that ends the loop. In a compiled function, where one that depends on inputs cannot be read,
+    the steps from there on are a `burnpy.func.while_loop`.
+    """
+    flag = tensor(True) if condition is None else condition
     state, rows, k = list(carried), [], 0
-    while going and (count is None or k < count):
+    while trips is None or k < trips:
+        if recorder_of(flag.device) is not None and len(state) == outputs:
+            return _recorded(k, trips, flag, state, body)
+        if not flag.item():
+            break
         flag, *results = body(tensor(k), tensor(True), *state)
-        state = results[: len(state)]
+        state, k = results[: len(state)], k + 1
         rows.append(results[len(state) :])
-        going, k = bool(flag.item()), k + 1
     stacked = [stack(list(column), dim=0) for column in zip(*rows, strict=True)]
     return (*state, *stacked)
+
+
+def _recorded(first: int, trips: int | None, flag: Value, state: list[Value], body: Body) -> tuple[Value, ...]:
+    """Return the carried values after the steps from a number on, as one operation of a recording."""
+    from burnpy.func import while_loop
+
+    def goes_on(values: tuple[Value, ...]) -> Value:
+        k, flag, *_ = values
+        return flag if trips is None else flag & (k < trips)
+
+    def step(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        k, flag, *old = values
+        flag, *new = body(k, flag, *old)
+        return k + 1, flag.reshape(()), *new
+
+    begin = (tensor(first, flag.device), flag.reshape(()), *[x.to_device(flag.device) for x in state])
+    return while_loop(goes_on, step, begin)[2:]
 
 
 @operator("Scan")

@@ -21,6 +21,8 @@ Ints: TypeAlias = tuple[int, ...]
 """An input whose ints are read, such as a shape."""
 Scalar: TypeAlias = Any
 """An input whose number is read."""
+Kept: TypeAlias = Any
+"""An input that stays on its device, so that a constant can be read."""
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 
@@ -94,7 +96,7 @@ class Bound:
         found = OPERATORS[kind]
         self.function = found.function
         annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
-        self.read = {k: name for k, name in annotations.items() if name.startswith(("Ints", "Scalar"))}
+        self.read = {k: name for k, name in annotations.items() if name.startswith(("Ints", "Scalar", "Kept"))}
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Compute the operator."""
@@ -111,16 +113,19 @@ class Bound:
 
 
 def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
-    """Return inputs on one device, but for those that are read: the device of floats, as ints may be beneath it."""
+    """Return inputs, with those on the host moved to the device of floats, as ints may be beneath it.
+
+    Those in ``read`` stay.
+    """
     away = [x for x in inputs if x is not None and x.device is not HOST]
     floats = [x for x in away if isinstance(x, Tensor)]
     place = (floats or away)[0].device
-    return [x if x is None or k in read or x.device is place else x.to_device(place) for k, x in enumerate(inputs)]
+    return [x if x is None or k in read or x.device is not HOST else x.to_device(place) for k, x in enumerate(inputs)]
 
 
 def _read(x: Any, annotation: str) -> Any:
     """Return an input as a function takes it: ints and numbers are read."""
-    if x is None or not annotation:
+    if x is None or not annotation or annotation.startswith("Kept"):
         return x
     values = x.to_numpy().reshape(-1)
     return tuple([int(n) for n in values]) if annotation.startswith("Ints") else values[0].item()

@@ -38,17 +38,22 @@ def columns_of(frame: Any, owner: str) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def array_of(column: Any, name: str, owner: str) -> NDArray[Any]:
-    """Return a series as an array of shape (n,), a frame as one of shape (n, columns), and another value as it is.
+def frame_array(value: Any, described: str) -> NDArray[Any] | None:
+    """Return a frame as an array of shape (n, columns), a series as one of shape (n,), and None of another value.
+
+    Args:
+        value: any value.
+        described: the begin of messages, as in "ArrayDataset() got x,".
 
     Raises:
         As `columns_of`, but names may be of any type.
     """
-    if is_frame(column):
-        return np.stack(list(_columns(column, f"{owner} got {name}, a frame").values()), axis=1)
-    if hasattr(type(column), "isna") or hasattr(type(column), "null_count"):
-        return _numbers(column, f"{owner} got {name}, which")
-    return np.asanyarray(column)
+    if is_frame(value):
+        return np.stack(list(_columns(value, f"{described} a frame").values()), axis=1)
+    kind = type(value)
+    if hasattr(kind, "isna") or hasattr(kind, "null_count"):
+        return _numbers(value, f"{described} a series that")
+    return None
 
 
 def _columns(frame: Any, described: str) -> dict[Any, NDArray[Any]]:
@@ -57,9 +62,9 @@ def _columns(frame: Any, described: str) -> dict[Any, NDArray[Any]]:
     names = list(frame.columns)
     if not names:
         raise ArgumentError(f"{described} without columns")
-    for name in names:
-        if names.count(name) > 1:
-            raise ArgumentError(f"{described} with {names.count(name)} columns called {name}; rename them")
+    if len({*names}) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ArgumentError(f"{described} with {names.count(name)} columns called {name}; rename them")
     return {name: _numbers(frame[name], f"{described} whose column {name}") for name in names}
 
 
@@ -67,7 +72,10 @@ def _numbers(series: Any, described: str) -> NDArray[Any]:
     """Return the numbers or bools of a series."""
     missing = int(series.isna().sum()) if hasattr(series, "isna") else _nulls(series)
     if missing:
-        raise DTypeError(f"{described} has {missing} missing values, and tensors have none; fill or drop them")
+        raise DTypeError(
+            f"{described} has {missing} missing values, and tensors have none; fill or drop them, or "
+            "pass .to_numpy() for NaN"
+        )
     array: NDArray[Any] = series.to_numpy()
     if array.dtype.kind == "O" and hasattr(series.dtype, "numpy_dtype"):  # of nullable dtypes, before pandas 2.2
         array = array.astype(series.dtype.numpy_dtype)

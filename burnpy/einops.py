@@ -1,0 +1,174 @@
+"""einops for tensors: its functions, typed, whose errors are one sentence. It needs the package einops.
+
+Importing this module makes tensors known to einops, so that its own functions and libraries that call them take tensors
+from then on. Gradients flow through all of them.
+
+>>> from burnpy import Tensor
+>>> from burnpy.backend import NumPy
+>>> from burnpy.einops import rearrange, reduce
+>>> images = Tensor[NumPy].zeros((8, 3, 32, 32))
+>>> rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=16, q=16).shape
+(8, 4, 768)
+>>> reduce(images, "b c h w -> b c", "mean").shape
+(8, 3)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from burnpy.backend.errors import BurnpyError
+from burnpy.backend.extras import needed
+from burnpy.backend.primitives import Shape
+from burnpy.tensor.einsum import einsum as sum_of_products
+from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor_base import TensorBase, describe
+
+__all__ = ["einsum", "pack", "rearrange", "reduce", "repeat", "unpack"]
+
+T = TypeVar("T", bound=TensorBase[Any])
+Reduction: TypeAlias = Literal["min", "max", "sum", "mean", "prod", "any", "all"]
+
+
+class Computation:
+    """The part of einops' class ``AbstractBackend`` that computes, with tensors."""
+
+    framework_name = "burnpy"
+
+    def is_appropriate_type(self, tensor: object) -> bool:
+        """Return whether it is a tensor."""
+        return isinstance(tensor, TensorBase)
+
+    def to_numpy(self, x: Any) -> Any:
+        """Return a read-only array."""
+        return x.to_numpy()
+
+    def transpose(self, x: Any, axes: Sequence[int]) -> Any:
+        """Reorder all axes."""
+        return x.permute(tuple(axes))
+
+    def reduce(self, x: Any, operation: Reduction, axes: Sequence[int]) -> Any:
+        """Reduce axes; ``any`` and ``all`` of numbers ask whether they are 0."""
+        if operation in ("any", "all"):
+            return getattr(x.bool(), operation)(tuple(axes))
+        return getattr(x, {"min": "amin", "max": "amax"}.get(operation, operation))(tuple(axes))
+
+    def stack_on_zeroth_dimension(self, tensors: Sequence[Any]) -> Any:
+        """Join along a new first axis."""
+        return stack(tensors)
+
+    def add_axis(self, x: Any, new_position: int) -> Any:
+        """Insert an axis of size 1."""
+        return x.unsqueeze(new_position)
+
+    def add_axes(self, x: Any, n_axes: int, pos2len: dict[int, int]) -> Any:
+        """Insert axes of given sizes, without a copy."""
+        for position in pos2len:
+            x = x.unsqueeze(position)
+        return x.expand([pos2len.get(axis, -1) for axis in range(n_axes)])
+
+    def concat(self, tensors: Sequence[Any], axis: int) -> Any:
+        """Join along an axis."""
+        return cat(tensors, axis)
+
+    def is_float_type(self, x: Any) -> bool:
+        """Return whether the elements are floats."""
+        return bool(x.kind == "float")
+
+    def einsum(self, pattern: str, *x: Any) -> Any:
+        """Compute sums of products."""
+        return sum_of_products(pattern, *x)
+
+
+def rearrange(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
+    """Reorder, split and merge axes, as `einops.rearrange`.
+
+    Raises:
+        EinopsError: the pattern does not fit the shape.
+    """
+    return _transformed("rearrange", x, pattern, (), sizes)  # type: ignore[no-any-return]  # of x's class
+
+
+def reduce(
+    x: T | Sequence[T], pattern: str, reduction: Reduction | Callable[[T, tuple[int, ...]], T], **sizes: int
+) -> T:
+    """Reduce the axes that the right side lacks, as `einops.reduce`; "any" and "all" give a `BoolTensor`.
+
+    Raises:
+        EinopsError: the pattern does not fit the shape.
+    """
+    return _transformed("reduce", x, pattern, (reduction,), sizes)  # type: ignore[no-any-return]  # of x's class
+
+
+def repeat(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
+    """Repeat elements along new axes, as `einops.repeat`.
+
+    Raises:
+        EinopsError: the pattern does not fit the shape.
+    """
+    return _transformed("repeat", x, pattern, (), sizes)  # type: ignore[no-any-return]  # of x's class
+
+
+def einsum(*tensors_and_pattern: T | str) -> T:
+    """Compute sums of products over named axes, as `einops.einsum`: tensors first, then the pattern.
+
+    Raises:
+        EinopsError: the pattern does not fit the shapes.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x, weight = Tensor[NumPy].ones((4, 3)), Tensor[NumPy].ones((2, 3))
+    >>> einsum(x, weight, "batch inputs, outputs inputs -> batch outputs").shape
+    (4, 2)
+    """
+    einops = package()
+    try:
+        return einops.einsum(*tensors_and_pattern)  # type: ignore[no-any-return]  # of the tensors' class
+    except BurnpyError as error:
+        *tensors, pattern = tensors_and_pattern
+        got = " and ".join(describe(x) for x in tensors)
+        raise einops.EinopsError(f"einsum(): cannot apply {pattern!r} to {got}") from error
+
+
+def pack(xs: Sequence[T], pattern: str) -> tuple[T, list[Shape]]:
+    """Join tensors along one axis, ``*`` of the pattern, as `einops.pack`; also return what each had in its place."""
+    return package().pack(xs, pattern)  # type: ignore[no-any-return]  # einops may be absent
+
+
+def unpack(x: T, shapes: Sequence[Shape], pattern: str) -> list[T]:
+    """Split what `pack` joined."""
+    return package().unpack(x, shapes, pattern)  # type: ignore[no-any-return]  # einops may be absent
+
+
+def _transformed(name: str, x: Any, pattern: str, reduction: tuple[Any, ...], sizes: dict[str, int]) -> Any:
+    einops = package()
+    try:
+        if pattern.count("->") != 1:
+            raise einops.EinopsError("A pattern has one '->'")
+        return getattr(einops, name)([*x] if isinstance(x, tuple) else x, pattern, *reduction, **sizes)
+    except einops.EinopsError as error:
+        cause = re.sub(r"\. (\w)", lambda match: f", {match[1].lower()}", str(error).rpartition("\n ")[2].rstrip("."))
+        raise einops.EinopsError(
+            f"{name}(): cannot apply {pattern!r} to {describe(x)}: {cause[:1].lower()}{cause[1:]}"
+        ) from None
+
+
+@cache
+def package() -> Any:
+    """Return the package einops, to which tensors are known.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    einops = needed("einops", "burnpy.einops", "einops", "einops")
+    base = needed("einops._backends", "burnpy.einops", "einops", "einops").AbstractBackend
+    einops.burnpy_tensors = type("Tensors", (Computation, base), {})  # einops looks among the subclasses, held weakly
+    return einops
+
+
+if find_spec("einops") is not None:
+    package()

@@ -1,0 +1,47 @@
+// Graphs: the work of a stream while it is captured, which a launch of the graph does.
+#include <cuda_runtime.h>
+#include <map>
+#include <mutex>
+#include <vector>
+#include "host.h"
+
+typedef std::vector<std::function<void()>> Work;
+static std::mutex mutex;
+static std::map<void*, Work> capturing;  // by stream
+
+bool hostcuda_capturing(void* stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return capturing.count(stream);
+}
+void hostcuda_capture(void* stream, std::function<void()> work) {
+  std::lock_guard<std::mutex> lock(mutex);
+  capturing.at(stream).push_back(work);
+}
+
+extern "C" {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return capturing.emplace(stream, Work()).second ? cudaSuccess : cudaErrorIllegalState;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return *status = hostcuda_capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = capturing.find(stream);
+  if (found == capturing.end()) return cudaErrorIllegalState;
+  *graph = (cudaGraph_t) new Work(found->second);
+  capturing.erase(found);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  return *exec = (cudaGraphExec_t) new Work(*(Work*)graph), cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  hostcuda_count(LAUNCHES, "launch cudaGraph");
+  for (auto& work : *(Work*)exec) work();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete (Work*)graph, cudaSuccess; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete (Work*)exec, cudaSuccess; }
+}
