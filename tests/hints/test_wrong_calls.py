@@ -84,7 +84,10 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
         lambda x, i, b: func.hessian(lambda x: x, 0, "forward"),
         "hessian() takes f, argnums by position, but got 3 values",
     ),
-    (lambda x, i, b: burnpy.compiled(lambda x: x, donate_argnums=0), 'it takes the names of arguments: donate=("x",)'),
+    (
+        lambda x, i, b: functions.compiled(lambda x: x, donate_argnums=0),
+        'it takes the names of arguments: donate=("x",)',
+    ),
     (lambda x, i, b: optim.Adam().step(x, x), "the rate comes first: model = optim.step(1e-3, model, grads)"),
     (lambda x, i, b: optim.Adam().step(x, x, learning_rate=0.1), "the rate comes first"),
 ]
