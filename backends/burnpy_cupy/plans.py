@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64, kind_of
-from burnpy.backend.operations.foreach import div_each, mul_each
-from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
+from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch, as_formula
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.unrolling import Place
@@ -39,10 +38,6 @@ def _matrices(ref: Ref, turned: bool = False) -> tuple[Shape, Shape]:
     if turned:
         shape, strides = (*shape[:-2], *shape[:-3:-1]), [*strides[:-2], *strides[:-3:-1]]
     return shape, tuple(strides)
-
-
-_FORMULAS = {"foreach_mul": mul_each, "foreach_div": div_each}
-"""Operations on lists by their formulas."""
 
 
 class CuPyExecutor:
@@ -75,11 +70,7 @@ class CuPyExecutor:
             return self._numbers(node)
         if node.name == "total_norm":
             return self._norm(node)
-        if node.name in _FORMULAS:
-            xs, number = node.args
-            node = Node(
-                "foreach", (_FORMULAS[node.name], (xs,), (number,), (), False, None), (node.results,), False, node.line
-            )
+        node = as_formula(node)
         return self._lists(node) if node.name == "foreach" else None
 
     def _product(self, node: Node) -> NodeLaunch | None:

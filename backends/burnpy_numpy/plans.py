@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
-from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch
+from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch, as_formula
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.unrolling import Place
@@ -160,6 +160,7 @@ class NumPyExecutor:
             return _rows(node, bounds)
         if node.name in _NORMS:
             return _planes(node)
+        node = as_formula(node)
         return _lists(node) if node.name == "foreach" else None
 
     def unrolled(

@@ -168,13 +168,6 @@ class Structure:
                 raise MismatchError
         return [leaf for child, member in zip(self.children, members, strict=True) for leaf in child.leaves_of(member)]
 
-    def without_values(self) -> Structure:
-        """Return an equal structure that keeps no tensor of the tree alive, as the structure of a module does."""
-        rest = self.rest.without_values() if hasattr(self.rest, "without_values") else self.rest
-        if self.children is _leaves(len(self.children)):
-            return Structure(self.handler, rest, self.children)
-        return Structure(self.handler, rest, tuple([child.without_values() for child in self.children]))
-
     def sharing(self, known: Structure) -> Structure:
         """Return an equal structure with the static data of another one where it is equal, to be compared faster."""
         rests: dict[int, list[Any]] = {}

@@ -111,11 +111,11 @@ class RecordedCall:
         donated: Set[int],
     ) -> None:
         self.plan, self.inputs = plan, inputs
-        self.structure = call.structure.without_values()  #: of the arguments
+        self.structure = call.structure  #: of the arguments
         self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
         self.captured = Captured(())  #: what the function reads besides its arguments
         self._results, self._gone = results, Donated(name)
-        self._result_structure = structure.without_values().sharing(self.structure)
+        self._result_structure = structure.sharing(self.structure)
         kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]

@@ -65,16 +65,15 @@ def _with_values(module: ModuleBase[Any], variables: Iterable[Variable[Any]], va
 
 
 class WholeStructure:
-    """A module without the values of its parameters and buffers.
+    """A module without the values of its parameters and buffers, none of which it keeps alive.
 
     Two are equal if their modules have the same classes, ids, settings and modes, so that one may have the other's
     values. Settings are compared with ``==``, and where that gives no bool, by identity.
     """
 
-    __slots__ = ("_key", "_recipe", "_settings", "module")
+    __slots__ = ("_key", "_settings", "recipe")
 
     def __init__(self, module: ModuleBase[Any], variables: dict[str, Variable[Any]]) -> None:
-        self.module: ModuleBase[Any] | None = module
         parts = module.named_modules()
         self._key = (
             tuple([(path, type(part), part._override) for path, part in parts.items()]),
@@ -83,32 +82,13 @@ class WholeStructure:
         self._settings = [
             {name: value for name, value in vars(part).items() if name not in part._parts} for part in parts.values()
         ]
-        self._recipe: Recipe | None = None
-
-    @property
-    def recipe(self) -> Recipe:
-        """How to rebuild the module with other values. It keeps no value of the module alive."""
-        if self._recipe is None:
-            recipe = Recipe(self.module)
-            self._recipe = Recipe(recipe([None] * len(self._key[1])))
-        return self._recipe
-
-    def without_values(self) -> WholeStructure:
-        """Return an equal structure that keeps no value of the module alive."""
-        assert self.recipe is not None
-        return self.of(None)
-
-    def of(self, module: ModuleBase[Any] | None) -> WholeStructure:
-        """Return the structure of a module that is equal to this one's."""
-        other = object.__new__(WholeStructure)
-        other.module, other._key, other._settings, other._recipe = module, self._key, self._settings, self._recipe
-        return other
+        empty = Recipe(module)([None] * len(variables))
+        self.recipe = Recipe(empty)  #: how to rebuild the module with other values
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WholeStructure):
             return False
-        same = self._key is other._key and self._settings is other._settings
-        return same or (self._key == other._key and all(map(_same, self._settings, other._settings)))
+        return self is other or (self._key == other._key and all(map(_same, self._settings, other._settings)))
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -135,7 +115,7 @@ def flatten_whole(module: ModuleBase[Any]) -> tuple[list[Any], WholeStructure]:
 def unflatten_whole(values: Sequence[Any], structure: WholeStructure) -> Any:
     """Rebuild a module from the values of its parameters and buffers, unchecked."""
     module = structure.recipe(values)
-    object.__setattr__(module, "_whole", ([*values], structure.of(module)))
+    object.__setattr__(module, "_whole", ([*values], structure))
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, final
 
@@ -14,7 +15,7 @@ from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.mixed import Mixed
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.foreach import Formula, one_position
 from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref
 from burnpy.backend.primitives import Bool, Float, Value
 from burnpy.typevars import I
@@ -172,11 +173,15 @@ class Recorded(Decorator[I], Generic[I]):
         owned: bool = False,
         skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
-        """Record a formula of lists as one call, which leaves the lists as they are."""
+        """Record a formula of lists as one call, which leaves the lists as they are.
+
+        It is computed in replays alone: until then, an update's results are the values before it, so that recording
+        takes no memory for a second model and state.
+        """
         if self.decomposes is not None:
             return Backend.foreach(self, formula, lists, numbers, flags, owned, skipped)
         args = (formula, tuple([[*column] for column in lists]), numbers, flags, False, skipped)
-        return self._noted("foreach", self.inner.foreach, args)  # type: ignore[no-any-return]  # of the operation
+        return self._noted("foreach", partial(_not_updated, self.inner), args)  # type: ignore[no-any-return]  # of the operation
 
     def fuses(self, xs: Sequence[Float]) -> bool:
         """As of the inner backend for an array of one element beside others, which the kernels of plans do not take.
@@ -302,6 +307,28 @@ class Recorded(Decorator[I], Generic[I]):
         """Return the user's line for a message."""
         lines = format_lines(lines_of(user_stack(1)))
         return f"\n{lines}" if lines else ""
+
+
+def _not_updated(
+    device: Any,
+    formula: Formula,
+    lists: Sequence[Sequence[Float]],
+    numbers: tuple[Any, ...],
+    flags: tuple[bool, ...],
+    owned: bool,
+    skipped: Bool | None,
+) -> tuple[list[Float], ...]:
+    """Return what `Backend.foreach` does, for an update that is skipped: the lists without the gradients.
+
+    Other formulas, those whose results have other dtypes or shapes than these lists, are computed.
+    """
+    before = [[*column] for column in (*lists[:1], *lists[2:])]
+    if lists[0] and all(x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)):
+        ones = [device.full((), 1.0, column[0].dtype) for column in lists]
+        count = len(one_position(device, formula, 0, ones, numbers, flags))
+        if count <= len(before):
+            return tuple(before[:count])
+    return device.foreach(formula, lists, numbers, flags, owned, skipped)  # type: ignore[no-any-return]  # as declared
 
 
 class RecordedDevices:

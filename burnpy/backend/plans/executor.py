@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.recording import Node, Ref
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape
@@ -58,6 +59,19 @@ class NodeLaunch(Launch, Protocol):
     def overwrites(self, number: int) -> Ref | None:
         """Return the operand whose memory a result may have; None if it must be new memory."""
         ...
+
+
+_FORMULAS = {"foreach_mul": mul_each, "foreach_div": div_each}
+"""Operations on lists by their formulas."""
+
+
+def as_formula(node: Node) -> Node:
+    """Return an operation on a list and a number as the formula that it is; other nodes as they are."""
+    formula = _FORMULAS.get(node.name)
+    if formula is None:
+        return node
+    xs, number = node.args
+    return Node("foreach", (formula, (xs,), (number,), (), False, None), (node.results,), False, node.line)
 
 
 class Number(NamedTuple):

@@ -85,15 +85,16 @@ class Sharing:
         """For each group, the position of the last node that uses it; len(nodes) for an output."""
         self.overwritten: set[int] = set()
         """The positions of the nodes that may overwrite the argument that they consume, as nothing uses it later."""
-        own: dict[int, int] = {}  # for each value, the position of the last node that uses it
+        self.own: dict[int, int] = {}
+        """For each value, the position of the last node that uses the value itself, and no view of it."""
         for position, node in enumerate(nodes):
             shared = {} if id(node) in fused else _shared(node)
             for number, source in shared.items():
                 self._root[number] = self.root(source)
             for ref in refs_in((node.args, node.results)):
-                self.last[self.root(ref)] = own[ref.number] = position
+                self.last[self.root(ref)] = self.own[ref.number] = position
         for ref in outputs:
-            self.last[self.root(ref)] = own[ref.number] = len(nodes)
+            self.last[self.root(ref)] = self.own[ref.number] = len(nodes)
         made: dict[int, int] = {}  # for each group that a node made, the last use of its values so far
         for position, node in enumerate(nodes):
             consumed = None if id(node) in fused else _consumed(node)
@@ -103,7 +104,7 @@ class Sharing:
             for ref in refs_in(node.results):
                 root = self.root(ref)
                 if fresh or root in made:
-                    made[root] = max(made.get(root, 0), own[ref.number])
+                    made[root] = max(made.get(root, 0), self.own[ref.number])
 
     def root(self, ref: Ref) -> int:
         """Return the number of the value in whose memory a value may be."""

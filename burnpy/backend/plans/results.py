@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from burnpy.backend.plans.graph import Sharing
+from burnpy.backend.plans.memory import Place
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.source import Source
 from burnpy.backend.plans.storage import Storage
@@ -39,9 +40,9 @@ class Results:
         self.kept: dict[int, str] = {}  #: the names of values in the plan's memory
         self.donated = [inputs[k] for k in sorted(donated)]  #: those that nothing overwrites yet
         self._positions = {ref.number: k for k, ref in enumerate(inputs) if k in donated}
-        self._places: dict[int, tuple[int, int]] = {}  # of values
-        self._ends: dict[int, list[tuple[int, int]]] = {}  # the places that are free after a node, by its position
-        self._scratch: list[tuple[int, int]] = []  # the places that are free after the unit
+        self._places: dict[int, Place] = {}  # of values
+        self._ends: dict[int, list[Place]] = {}  # the places that are free after a node, by its position
+        self._scratch: list[Place] = []  # the places that are free after the unit
 
     def new(self, ref: Ref, before: int, stop: int, only: Ref | None = None, operands: Sequence[Ref] = ()) -> str:
         """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
@@ -110,7 +111,7 @@ class Results:
         """Return the expression that tells whether the replay may overwrite a donated input."""
         return f"{self._positions[given.number]} in free"
 
-    def _overwritten(self, ref: Ref, stop: int, operands: Sequence[Ref]) -> tuple[int, int] | None:
+    def _overwritten(self, ref: Ref, stop: int, operands: Sequence[Ref]) -> Place | None:
         """Return the place of an operand of a result's shape and dtype that nothing needs after the unit, if any."""
         for given in operands:
             place, root = self._places.get(given.number), self._sharing.root(given)

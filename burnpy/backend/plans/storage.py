@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor, Joined
-from burnpy.backend.plans.memory import Arena
+from burnpy.backend.plans.memory import Arena, Place
 from burnpy.backend.primitives import DType, Shape
 
 
@@ -19,9 +19,10 @@ class Storage:
 
     def __init__(self, executor: Executor | None) -> None:
         self.arena = Arena()
-        self.models: dict[str, Any] = {}  #: arrays as those of an instance will be
+        self.models: dict[str, Any] = {}  #: arrays as those of an instance will be, but all in the same memory
+        self._room: tuple[int, Any] | None = None  # its size, and the memory of the models
         self._executor = executor
-        self._recipes: list[tuple[str, int, Shape, DType]] = []  # name, start, shape and dtype
+        self._recipes: list[tuple[str, Place, Shape, DType]] = []
         self._views: list[tuple[str, Callable[..., Any], str, tuple[Any, ...]]] = []  # name, function, array, arguments
         self._joined: list[tuple[str, Joined]] = []
 
@@ -36,12 +37,14 @@ class Storage:
         """The names of all that an instance has of its own."""
         return [*self.models, *[name for name, _ in self._joined]]
 
-    def array(self, name: str, place: tuple[int, int], shape: Shape, dtype: DType) -> None:
+    def array(self, name: str, place: Place, shape: Shape, dtype: DType) -> None:
         """Add an array, at a place of the arena."""
-        self._recipes.append((name, place[0], shape, dtype))
-        self.models[name] = self.executor.empty(shape, dtype)
+        self._recipes.append((name, place, shape, dtype))
+        if self._room is None or place.size > self._room[0]:
+            self._room = place.size, self.executor.memory(place.size)
+        self.models[name] = self.executor.array(self._room[1], 0, shape, dtype)
 
-    def scratch(self, shape: Shape, dtype: DType, scratch: list[tuple[int, int]]) -> str:
+    def scratch(self, shape: Shape, dtype: DType, scratch: list[Place]) -> str:
         """Return the name of memory that only one unit uses, and add its place to a list."""
         place = self.arena.take(shape, dtype)
         scratch.append(place)
@@ -67,6 +70,11 @@ class Storage:
         """The joined calls, if there are no others."""
         return self._joined[0][1] if len(self._joined) == 1 else None
 
+    def complete(self) -> None:
+        """Assign the places in memory. All arrays are known, and the models no longer needed."""
+        self.arena.assign()
+        self.models, self._room = dict.fromkeys(self.models), None
+
     def instance(self, objects: Mapping[str, Any]) -> dict[str, Any]:
         """Return all, in new memory; ``objects`` are others that joined calls may use."""
         made = self.arrays()
@@ -78,8 +86,8 @@ class Storage:
         made: dict[str, Any] = {}
         if self._recipes:
             memory = self.executor.memory(self.arena.size)
-            for name, start, shape, dtype in self._recipes:
-                made[name] = self.executor.array(memory, start, shape, dtype)
+            for name, place, shape, dtype in self._recipes:
+                made[name] = self.executor.array(memory, place.start, shape, dtype)
             for name, method, array, args in self._views:
                 made[name] = method(made[array], *args)
         return made

@@ -8,6 +8,7 @@ made by each replay.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -178,7 +179,7 @@ class Writer:
             for node in nodes:
                 for ref in refs_in(node.results):
                     if ref.number in self._made:
-                        ends.setdefault(self.sharing.last[self.sharing.root(ref)], []).append(f"v{ref.number}")
+                        ends.setdefault(self.sharing.own[ref.number], []).append(f"v{ref.number}")
             for at in range(position, stop):
                 if ends.get(at):
                     self._run.drop(ends.pop(at))
@@ -275,9 +276,13 @@ class Writer:
         arrays = [self._operand(ref) for ref in launch.operands]
         numbers = [Number(self._operand(ref), ref.dtype) for ref in launch.numbers]
         results = []
+        uses = Counter(map(self.sharing.root, launch.operands))
         for k, ref in enumerate(outputs):
             given = launch.overwrites(k)
-            results.append(self._result(ref, position if given is None else stop, stop, given))
+            if given is not None and uses[self.sharing.root(given)] > 1:  # a later position may read it
+                given = None
+            before = position if given is None else stop
+            results.append(self._result(ref, before, stop, given, () if given is None else (given,)))
         rooms = [self._results.scratch(shape, dtype) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
 
@@ -360,7 +365,7 @@ class Writer:
         parameters = [f"v{ref.number}" for ref in self.inputs] + ["free"] * self._takes_free
         result = f"[{', '.join(self.name(ref) for ref in self.outputs)}]"
         define = self.source.definition(parameters, result, name, self.storage.names)
-        self.storage.models = dict.fromkeys(self.storage.models)  # their memory is needed no longer
+        self.storage.complete()
 
         def instance() -> Callable[..., Any]:
             replay = define(self.storage.instance(self.source.objects))

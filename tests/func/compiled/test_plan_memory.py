@@ -1,0 +1,87 @@
+"""The memory of plans: places that are used again, and what recording and replaying take beside arguments."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Autodiff, Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.decorators.recorded import Recorded
+from burnpy.backend.plans import memory
+from burnpy.backend.plans.memory import ALIGNMENT, Arena, Place
+from burnpy.backend.plans.plan import Plan
+from burnpy.nn import Linear
+from burnpy.optim import Adam, GradientsParams
+
+BYTES = np.dtype("uint8")
+
+
+@pytest.mark.parametrize("by_size", [0, 20, 512])
+def test_places_overlap_in_memory_or_in_time_and_not_in_both(by_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_BY_SIZE", by_size)
+    rng, arena = random.Random(0), Arena()
+    places: list[Place] = []
+    alive: list[Place] = []
+    for _ in range(200):
+        alive.append(arena.take((rng.randrange(1000),), BYTES))
+        places.append(alive[-1])
+        if rng.random() < 0.7:
+            arena.free(alive.pop(rng.randrange(len(alive))))
+    arena.assign()
+    assert all(place.start % ALIGNMENT == 0 and place.start + place.size <= arena.size for place in places)
+    for k, one in enumerate(places):
+        for two in places[:k]:
+            apart = one.start + one.size <= two.start or two.start + two.size <= one.start
+            assert apart or not one.meets(two)
+    assert arena.size < arena.total / 2
+
+
+def test_small_values_that_are_needed_for_long_split_no_gap() -> None:
+    arena = Arena()
+    for size in (1000, 2000, 4000):  # gradients of layers, each with that of a bias, which the optimizer needs
+        large = arena.take((size * ALIGNMENT,), BYTES)
+        arena.take((1,), BYTES)
+        arena.free(large)
+    arena.assign()
+    assert arena.size == 4003 * ALIGNMENT
+
+
+def test_a_position_of_a_list_is_not_overwritten_before_another_one_reads_it() -> None:
+    recorder = Recorded.unregistered(NumPy())
+    one = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    x = recorder.input(one)
+    for k, shape in enumerate([(2, 2), (4,)]):
+        y = recorder.matmul(x, recorder.add(x, float(k)))
+        left, right = recorder.foreach_mul([recorder.reshape(y, shape), y], 0.5)
+        recorder.recording.outputs.append(recorder.matmul(recorder.reshape(left, (2, 2)), right).ref)
+    for k, got in enumerate(Plan(recorder.recording, NumPy())([one])):
+        y = one @ (one + k)
+        np.testing.assert_allclose(got, y @ y / 4)
+
+
+def test_a_step_takes_no_second_model_and_state() -> None:
+    optim, device = Adam(), Autodiff[NumPy]
+
+    @burnpy.compiled(donate=("model", "state"))
+    def step(model: Any, state: Any, x: Any) -> Any:
+        grads = GradientsParams.from_grads(model(x).sum().backward(), model)
+        return optim.pure_step(0.1, model, grads, state)
+
+    for features in (4, 1024):  # the first one imports and compiles
+        model = Linear(features, features, device=device)
+        state, x = optim.init(model), Tensor[device].ones((64, features))
+        size = model.weight.value.numel() * 4
+        for _ in range(2):  # records and replays, and replays
+            tracemalloc.start()
+            try:
+                model, state = step(model, state, x)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert features == 4 or peak < 2 * size  # the gradient, and what is smaller
