@@ -323,7 +323,9 @@ def _not_updated(
     Other formulas, those whose results have other dtypes or shapes than these lists, are computed.
     """
     before = [[*column] for column in (*lists[:1], *lists[2:])]
-    if lists[0] and all(x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)):
+    if lists[0] and all(
+        x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)
+    ):
         ones = [device.full((), 1.0, column[0].dtype) for column in lists]
         count = len(one_position(device, formula, 0, ones, numbers, flags))
         if count <= len(before):
