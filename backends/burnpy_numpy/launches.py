@@ -1,4 +1,4 @@
-"""The launches of plans on NumPy: programs, products, linear layers and formulas of lists into given memory."""
+"""The launches of plans on NumPy: programs, products, norms, pooling and formulas of lists into given memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.foreach import ForeachKernel
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.normalization import PlaneGroups
+    from burnpy_numpy.kernels.pooling import Pool
     from burnpy_numpy.kernels.sequence import KernelCall
 
 _SHARED = 1 << 18
@@ -238,6 +239,34 @@ class PlanesLaunch(_NodeLaunch):
 
     def _run(self, arrays: tuple[Any, ...]) -> None:
         self._groups.run(self._kernel, arrays)
+
+
+class MaxPoolLaunch(_NodeLaunch):
+    """Max pooling over windows that cover all elements, each once, or its gradient."""
+
+    def __init__(self, node: Node, kernel: TemplateKernel, pool: Pool) -> None:
+        super().__init__(node)
+        self._kernel, self._pool = kernel, pool
+        if len(self.operands) == 3:  # as the kernel takes them
+            grad, x, out = self.operands
+            self.operands = [grad, out, x]
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel; None on several threads."""
+        from burnpy_numpy.kernels.sequence import template_call
+
+        pool = self._pool
+        work = pool.planes * pool.elements
+        if threads.COUNT > 1 and work >= _SHARED:
+            return None
+        return [template_call(self._kernel.function, arrays, pool.sizes, 0, pool.planes, work)]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the kernel on several threads."""
+        run, kernel = source.bind(self._pool.run, "f"), source.bind(self._kernel)
+        source.write(f"{run}({kernel}, {', '.join(arrays)})")
 
 
 class _ProductLaunch(_NodeLaunch):

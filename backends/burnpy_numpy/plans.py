@@ -22,6 +22,7 @@ from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kerne
 from burnpy_numpy.launches import (
     LinearLaunch,
     ListsLaunch,
+    MaxPoolLaunch,
     PickedLaunch,
     PlanesLaunch,
     ProductLaunch,
@@ -99,6 +100,20 @@ def _planes(node: Node) -> NodeLaunch | None:
     return None if kernel is None else PlanesLaunch(node, kernel, groups)
 
 
+_POOLING = ("max_pool2d", "max_pool2d_backward")
+
+
+def _pooling(node: Node) -> NodeLaunch | None:
+    """Return the launch of max pooling, or of its gradient, over windows that cover all elements; None for others."""
+    kernels, backward = family_kernels("pooling"), node.name == "max_pool2d_backward"
+    x, out, *windows = [*node.args[1:]] if backward else [node.args[0], node.results, *node.args[1:5]]
+    if kernels is None or any(ref.dtype != x.dtype for ref in refs_in(node.args)) or 0 in x.shape:
+        return None
+    pool = kernels.pool_of(x.shape, dtype_of(x.dtype.name), out.shape[2:], *windows)
+    kernel = pool.max_kernel(backward) if pool.covers else None
+    return None if kernel is None else MaxPoolLaunch(node, kernel, pool)
+
+
 def _lists(node: Node) -> NodeLaunch | None:
     """Return the launch of a formula of lists of one dtype."""
     formula, lists, numbers, flags, _, skipped = node.args
@@ -153,13 +168,15 @@ class NumPyExecutor:
         return None if kernel is None else ProgramLaunch(kernel, rows, columns)
 
     def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
-        """Return the launch of a product with a matrix, of cross entropy, or of a formula of lists; None for others."""
+        """Return the launch of a node for which there is a kernel that writes into given memory; None for others."""
         if node.name in _PRODUCTS:
             return _product(node)
         if node.name in _INDEXED:
             return _rows(node, bounds)
         if node.name in _NORMS:
             return _planes(node)
+        if node.name in _POOLING:
+            return _pooling(node)
         node = as_formula(node)
         return _lists(node) if node.name == "foreach" else None
 

@@ -43,8 +43,8 @@ Template: TypeAlias = Callable[..., str]
 
 def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
     """Return the maxima of ``counts`` windows; None without a kernel for them."""
-    pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
-    compiled = pool.kernel(None, tiled_max_pool)
+    pool = pool_of(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
+    compiled = pool.max_kernel(backward=False)
     if compiled is None:
         return None
     out = pool.new_windows()
@@ -54,7 +54,7 @@ def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair
 
 def run_max_pool_indices(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
     """Return the indices, within their planes, of the maxima of windows; None without a kernel for them."""
-    return _pool(x.shape, x.dtype, counts, kernel, stride, padding, dilation).max_pool_indices(x)
+    return pool_of(x.shape, x.dtype, counts, kernel, stride, padding, dilation).max_pool_indices(x)
 
 
 def run_max_pool_backward(
@@ -63,10 +63,10 @@ def run_max_pool_backward(
     """Return the gradient of max pooling; None without a kernel for such windows."""
     if not grad.dtype is out.dtype is x.dtype:
         return None
-    pool = _pool(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
+    pool = pool_of(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
     if not pool.tiled:
         return pool.max_pool_backward(grad, out, x)
-    compiled = pool.kernel(None, tiled_max_pool_backward)
+    compiled = pool.max_kernel(backward=True)
     if compiled is None:
         return None
     total = pool.new_gradient()
@@ -78,7 +78,7 @@ def run_avg_pool(
     x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
 ) -> Any:
     """Return the averages of ``counts`` windows; None without a kernel for them."""
-    pool = _pool(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
+    pool = pool_of(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
     compiled = pool.kernel(avg_pool, tiled_avg_pool)
     if compiled is None:
         return None
@@ -91,7 +91,7 @@ def run_avg_pool_backward(
     grad: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
 ) -> Any:
     """Return the gradient of average pooling; None without a kernel for such windows."""
-    pool = _pool(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
+    pool = pool_of(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
     compiled = pool.kernel(avg_pool_backward, tiled_avg_pool_backward)
     if compiled is None:
         return None
@@ -100,7 +100,7 @@ def run_avg_pool_backward(
     return total
 
 
-class _Pool:
+class Pool:
     """The windows of a pooling operation, and how its kernels are called.
 
     Args:
@@ -123,18 +123,18 @@ class _Pool:
         # windows that touch, do not overlap, and lie within x
         inside = covered[0] <= shape[2] and covered[1] <= shape[3]
         self.tiled = stride == kernel and padding == (0, 0) and dilation == (1, 1) and inside
-        self._empty = np.empty if self.tiled and covered == shape[2:] else np.zeros
-        self._planes, self._elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
+        self.covers = self.tiled and covered == shape[2:]  #: whether each element of x is in one of them
+        self.planes, self.elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
         self._padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
         self._places = (*shape[2:], *counts, *stride, *padding, *dilation)
         if self.tiled:
             width = block_width(counts[1], _BYTES // dtype.itemsize)
             self._parameters = (dtype.name, *kernel, width)
-            self._sizes = (*shape[2:], *counts)
-            self._elements *= _TILED_COST
+            self.sizes = (*shape[2:], *counts)
+            self.elements *= _TILED_COST
         else:
             self._parameters = (dtype.name, *kernel, self._padded)
-            self._sizes = self._places
+            self.sizes = self._places
 
     def kernel(self, template: Template | None, tiled: Template) -> TemplateKernel | None:
         """Return the kernel of an operation.
@@ -148,9 +148,16 @@ class _Pool:
         chosen = tiled if self.tiled else template
         return template_kernel(chosen, *self._parameters) if chosen is not None and self._suits else None
 
+    def max_kernel(self, backward: bool) -> TemplateKernel | None:
+        """Return the kernel of the maxima of windows that touch, or of their gradient; None if there is none.
+
+        Its table is x and the result, or the gradient by the maxima, the maxima, x, and the result.
+        """
+        return self.kernel(None, tiled_max_pool_backward if backward else tiled_max_pool)
+
     def run(self, kernel: TemplateKernel, *arrays: Any) -> None:
         """Run a kernel for all planes; the last array is the result."""
-        kernel.run([*map(np.ascontiguousarray, arrays)], self._sizes, self._planes, self._elements)
+        kernel.run([*map(np.ascontiguousarray, arrays)], self.sizes, self.planes, self.elements)
 
     def max_pool_indices(self, x: Any) -> Any:
         """Return the indices of maxima, within their planes; None without a kernel for them."""
@@ -161,7 +168,7 @@ class _Pool:
             return None
         out, blocks = np.empty((*self._shape[:2], *self._counts), int64), -(-self._counts[1] // width)
         sizes = (*self._places, blocks)
-        kernel.run([np.ascontiguousarray(x), out], sizes, self._planes, float(math.prod(self._shape[2:])))
+        kernel.run([np.ascontiguousarray(x), out], sizes, self.planes, float(math.prod(self._shape[2:])))
         return out
 
     def max_pool_backward(self, grad: Any, out: Any, x: Any) -> Any:
@@ -179,7 +186,7 @@ class _Pool:
 
     def new_gradient(self) -> Any:
         """Return memory for the gradient by x: zeros, unless a kernel writes all of it."""
-        return self._empty(self._shape, self._dtype)
+        return (np.empty if self.covers else np.zeros)(self._shape, self._dtype)
 
     def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
         """Return the factors of the windows of a plane in average pooling."""
@@ -188,7 +195,7 @@ class _Pool:
         return out
 
 
-_pool = lru_cache(256)(_Pool)
+pool_of = lru_cache(256)(Pool)
 
 
 class _Window(NamedTuple):

@@ -16,7 +16,7 @@ from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.grouping import Grouping
 from burnpy.func.pytree import flatten
-from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh
+from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh, functional
 from burnpy.optim import Adam, GradientsParams, Sgd
 from burnpy_numpy.kernels import sequence_text
 from burnpy_numpy.kernels.kernel import kernels_enabled
@@ -50,6 +50,22 @@ def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> N
     x = data(*shape, dtype="float64")
     for got, expected in zip(compiled(f)(x), f(x), strict=True):
         same(got, expected, 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 2, 5, 7), (40, 8, 32, 32)])
+def test_max_pooling_has_the_bits_of_eager_mode(shape: tuple[int, ...], dtype: str, each_way: None) -> None:
+    values = rng.integers(-1, 2, shape).astype(dtype)  # ties
+    values[rng.random(shape) < 0.1], values[rng.random(shape) < 0.1] = np.nan, -np.inf
+
+    def f(x: Any) -> Any:
+        out = functional.max_pool2d(x * 2.0, kernel, stride=stride)
+        return out.detach(), (out * out).sum().backward()[x]
+
+    x = Tensor[Train].from_data(values).require_grad()
+    for kernel, stride in ((2, 2), (2, 1), ((1, 3), (1, 3))):
+        for got, expected in zip(compiled(f)(x), f(x), strict=True):
+            np.testing.assert_array_equal(got.to_numpy(), expected.to_numpy())
 
 
 @joins
