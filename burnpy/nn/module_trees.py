@@ -65,7 +65,7 @@ def _with_values(module: ModuleBase[Any], variables: Iterable[Variable[Any]], va
 
 
 class WholeStructure:
-    """A module without the values of its parameters and buffers, none of which it keeps alive.
+    """A module without the values of its parameters and buffers. It keeps neither them nor the module alive.
 
     Two are equal if their modules have the same classes, ids, settings and modes, so that one may have the other's
     values. Settings are compared with ``==``, and where that gives no bool, by identity.

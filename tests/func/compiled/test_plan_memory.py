@@ -45,7 +45,7 @@ def test_places_overlap_in_memory_or_in_time_and_not_in_both(by_size: int, monke
 
 def test_small_values_that_are_needed_for_long_split_no_gap() -> None:
     arena = Arena()
-    for size in (1000, 2000, 4000):  # gradients of layers, each with that of a bias, which the optimizer needs
+    for size in (1000, 2000, 4000):  # of layers, each followed by the gradient of a bias
         large = arena.take((size * ALIGNMENT,), BYTES)
         arena.take((1,), BYTES)
         arena.free(large)
