@@ -175,7 +175,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
         return None
     if not bias.flags.c_contiguous:
         return None
-    out = xp.empty((*rows, columns), dtype)
+    out = xp.ndarray((*rows, columns), dtype)
     # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
     addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
