@@ -20,6 +20,7 @@ from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
 from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
+from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
@@ -85,11 +86,13 @@ class CuPy(
         super().__init__()
         self.index = index
         self.xp = availability.load()
+        note_times(self.xp)
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp, ELEMENTWISE, RAW)
         self._programs = {}
         self._finished = {}
         self._host_values = HostValues()
+        self._compilations = Compilations(self._call)
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
