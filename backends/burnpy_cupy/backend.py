@@ -206,7 +206,7 @@ class CuPy(
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
     def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Any:
-        slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
+        slot, inside = self._late.slot(), self._call(self.xp.ndarray, index.shape, int64)
         ignored = low if ignored is None else ignored  # the kernel makes low of it
         self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
