@@ -71,6 +71,18 @@ def blas() -> str:
     return f"{library['name']} {library['version']}"
 
 
+def gpu() -> str:
+    """Return the name of the GPU that CuPy computes on, and the versions of CUDA and CuPy."""
+    cupy: Any = import_module("cupy")
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(runtime.getDevice())
+    driver, cuda = (f"{v // 1000}.{v % 1000 // 10}" for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
+    return (
+        f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
+        f"driver of CUDA {driver}, CUDA {cuda}, CuPy {cupy.__version__}"
+    )
+
+
 def report() -> str:
     """Return the report as Markdown that reads as well as plain text.
 
@@ -113,7 +125,9 @@ def _backend(name: str) -> str:
     backend: Any = registry.load(name)
     device = backend()
     total = device.to_numpy(device.sum(device.from_numpy(np.arange(4.0)), (0,), False))
-    return "works" if float(total) == 6.0 else f"computes 0 + 1 + 2 + 3 = {total}"
+    if float(total) != 6.0:
+        return f"computes 0 + 1 + 2 + 3 = {total}"
+    return f"works, on {gpu()}" if name == "CuPy" else "works"
 
 
 def _cpu() -> str:

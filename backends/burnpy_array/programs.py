@@ -91,9 +91,11 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
     return b.sum(b.cast(mask, dtype), (1,), True)
 
 
-def moved_average(b: Any, average: Any, total: Any, number: Any, keep: Any, share: Any) -> Any:
-    """Return a running average, see `burnpy.backend.operations.normalization.Normalization.average_update`."""
-    return b.add(b.mul(average, keep), b.mul(b.div(total, number), share))
+def moved_averages(b: Any, *args: Any) -> tuple[Any, ...]:
+    """Compute running averages, of averages, totals and numbers in turn, see `Normalization.average_update`."""
+    *parts, keep, share = args
+    groups = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return tuple([b.add(b.mul(x, keep), b.mul(b.div(total, number), share)) for x, total, number in groups])
 
 
 def amax_of_rows(b: Any, x: Any) -> Any:

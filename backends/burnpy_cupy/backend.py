@@ -20,6 +20,7 @@ from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
 from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
+from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
@@ -85,11 +86,13 @@ class CuPy(
         super().__init__()
         self.index = index
         self.xp = availability.load()
+        note_times(self.xp)
         self._current = self.xp.cuda.runtime.getDevice
         self._kernels = Kernels(self.xp, ELEMENTWISE, RAW)
         self._programs = {}
         self._finished = {}
         self._host_values = HostValues()
+        self._compilations = Compilations(self._call)
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
         self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
@@ -203,7 +206,7 @@ class CuPy(
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
     def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Any:
-        slot, inside = self._late.slot(), self._call(self.xp.empty, index.shape, int64)
+        slot, inside = self._late.slot(), self._call(self.xp.ndarray, index.shape, int64)
         ignored = low if ignored is None else ignored  # the kernel makes low of it
         self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))

@@ -226,7 +226,7 @@ def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
         return product(xp, x.reshape((1, -1)), y, dtype).squeeze(-1 if y.ndim == 1 else -2)
     if y.ndim == 1:
         return product(xp, x, y.reshape((-1, 1)), dtype).squeeze(-1)
-    return multiply(xp, x, y, xp.empty(_product_shape(x.shape, y.shape), dtype))
+    return multiply(xp, x, y, xp.ndarray(_product_shape(x.shape, y.shape), dtype))
 
 
 @lru_cache(4096)

@@ -89,6 +89,7 @@ class LaunchSequence:
 
     def __init__(self, device: Any, calls: Sequence[KernelCall | ProductCall], given: Sequence[str]) -> None:
         self._device, self._calls, self._given = device, calls, given
+        device._compilations.begin([call.kernel for call in calls if isinstance(call, KernelCall)])
 
     def bind(self, space: Mapping[str, Any]) -> Callable[..., None]:
         """Return the function that launches them for the arrays that it is given, with others by name."""
@@ -164,11 +165,11 @@ class BoundLaunches:
         kernels = [call for call in calls if isinstance(call, KernelCall)]
         self._block = ArgumentBlock(kernels, self._places, given)
         pointers = iter([self._block.pointer(k) for k in range(len(kernels))])
-        launch = _driver().launchKernel
+        launch, function = _driver().launchKernel, device._compilations.function
         self._steps: list[Callable[[int, Library], Step]] = [
             partial(_product, call, self._places)
             if isinstance(call, ProductCall)
-            else partial(_kernel, launch, (call.kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0), next(pointers))
+            else partial(_kernel, launch, (function(call.kernel).ptr, *call.grid, 1, *call.block, 1, 0), next(pointers))
             for call in calls
         ]
         self._moving = [k for k, call in enumerate(calls) if isinstance(call, ProductCall) and {*call[1:]} & {*given}]

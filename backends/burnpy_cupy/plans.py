@@ -116,9 +116,9 @@ class CuPyExecutor:
             return None
         if any(0 in ref.shape for ref in members):
             return None
-        held = tuple([x.dtype.name if x.__class__ is Ref else "" for x in numbers])
-        names = (members[0].dtype.name,) * len(lists)
-        kernel = foreach_kernel(self._device.xp, formula, names, held, flags, False)
+        held = tuple([x.dtype if x.__class__ is Ref else None for x in numbers])
+        dtypes_of_lists = (members[0].dtype,) * len(lists)
+        kernel = foreach_kernel(self._device.xp, formula, dtypes_of_lists, held, flags, False)
         return None if kernel is None else ListsLaunch(self._device, node, kernel)
 
     def _norm(self, node: Node) -> NodeLaunch | None:
@@ -127,9 +127,7 @@ class CuPyExecutor:
         dtypes = {x.dtype for x in xs}
         if p not in (1, 2, math.inf) or dtypes not in ({float32}, {float64}) or any(0 in x.shape for x in xs):
             return None
-        return NormLaunch(
-            self._device, node, norm_kernels(self._device.xp, float(p), xs[0].dtype.name, node.results.dtype.name)
-        )
+        return NormLaunch(self._device, node, norm_kernels(self._device.xp, float(p), xs[0].dtype, node.results.dtype))
 
     def _numbers(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of numbers that arithmetic alone computes."""

@@ -170,7 +170,7 @@ def main() -> int:
     start = perf_counter()
     for dtype in DTYPES:
         run(dtype)
-    seconds, count = perf_counter() - start, len(kernel.compiled)
+    seconds, count = perf_counter() - start, len(kernel.times.seconds)
     kept = sum(path.name[0] != "." for path in place.iterdir())
     sys.stdout.write(f"Compiled {count} kernels in {seconds:.1f} s. There are {kept} in {place}.\n")
     return 0 if kernel.failure() is None else 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import CuPy, Mixed
+from burnpy.environment import gpu
 
 PRECISIONS: dict[str, tuple[Any, Callable[[], AbstractContextManager[Any]]]] = {
     "float32": (Autodiff[CuPy], nullcontext),
@@ -84,18 +85,6 @@ def torch_precision(precision: str) -> AbstractContextManager[Any]:
 
 def machine() -> list[str]:
     """Return what was measured on: the GPU, its driver and the versions."""
-    module, index = cupy(), 0
-    runtime = module.cuda.runtime
-    properties = runtime.getDeviceProperties(index)
-    driver, cuda = (f"{v // 1000}.{v % 1000 // 10}" for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
     compared = f", torch {torch().__version__}" if torch() is not None else ""
-    return [
-        (
-            f"{properties['name'].decode()}, compute capability {properties['major']}.{properties['minor']}, "
-            f"{CuPy().memory()}"
-        ),
-        (
-            f"driver of CUDA {driver}, CUDA {cuda}, Python {sys.version.split()[0]}, NumPy {version('numpy')}, "
-            f"CuPy {module.__version__}{compared}"
-        ),
-    ]
+    versions = f"Python {sys.version.split()[0]}, NumPy {version('numpy')}{compared}"
+    return [f"{gpu()}, {CuPy().memory()}", versions]

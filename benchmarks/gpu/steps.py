@@ -19,6 +19,7 @@ from benchmarks.peers.ours import OurTraining
 from benchmarks.report import Cell, Line, Section
 from benchmarks.tasks import CLASSES, Task, linear_weights, task
 from burnpy.backend import CuPy
+from burnpy_cupy.compilation import times as times_of_nvrtc
 
 LAUNCHES, PRODUCTS = 1.3, 1.1
 """The budgets of a step over PyTorch's: where launches dominate, and where products do."""
@@ -56,7 +57,8 @@ def sections(effort: Effort) -> list[Section]:
             times.append(line)
             memory.append((work, ours, theirs))
     peaks = [_peak(*each) for each in memory]  # once all times are measured, as measuring slows allocations down
-    how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {why_no_torch()}"
+    compiled = f"NVRTC compiled {len(times_of_nvrtc.seconds)} kernels in {sum(times_of_nvrtc.seconds):.1f} s."
+    how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {compiled} {why_no_torch()}"
     return [
         Section("Training steps", how, "ms", columns, times),
         Section(

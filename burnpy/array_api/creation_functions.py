@@ -59,7 +59,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         if copy is False and out is not obj:
             raise ArgumentError(f"array() with copy=False got {describe(obj)}, whose dtype or device would change")
         return copied(out) if copy else out
-    if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):
         return astype(from_dlpack(obj, device=_placed(device)), target or _dtype_name(obj))
     try:
         values = np.asarray(obj)

@@ -18,6 +18,7 @@ from burnpy.func.captured import captured
 from burnpy.func.loop_trees import paths
 from burnpy.func.pytree import Structure, describe_tree, is_registered
 from burnpy.func.recorded_calls import Call, RecordedCall, compare, recorded
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import open_levels
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -234,6 +235,7 @@ def compiled(f: Callable[P, T], *, donate: tuple[str, ...] = (), check: bool = F
 def compiled(
     f: None = None, *, donate: tuple[str, ...] = (), check: bool = False
 ) -> Callable[[Callable[P, T]], Compiled[P, T]]: ...
+@explained
 def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
     """Return a function that does what ``f`` does, by a plan of its operations.
 

@@ -24,6 +24,7 @@ from burnpy.func.user_functions import (
     single_output,
 )
 from burnpy.func.vjps import apply_vjp, record
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, T, U
@@ -94,6 +95,7 @@ def grad(
 def grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Any: ...
+@explained
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``f``.
 
@@ -197,6 +199,7 @@ def value_and_grad(
 def value_and_grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Any: ...
+@explained
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes both the value of ``f`` and its gradient.
 

@@ -11,6 +11,7 @@ from burnpy.func.jacobians import jacobian_by
 from burnpy.func.jvps import pushed
 from burnpy.func.user_functions import Argnums, Derivative, OfOne, checked_function, matching, select_arguments, several
 from burnpy.func.vjps import vjp
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -32,6 +33,7 @@ def hessian(
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
 @overload
 def hessian(f: Callable[P, Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse") -> Any: ...
+@explained
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse"
 ) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from burnpy.func.user_functions import (
     checked_function,
     select_arguments,
 )
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -70,6 +71,7 @@ def jacobian(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Any: ...
+@explained
 def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -147,6 +149,7 @@ def jacrev(
 def jacrev(
     f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Any: ...
+@explained
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
@@ -196,6 +199,7 @@ def jacfwd(
 def jacfwd(
     f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Any: ...
+@explained
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from burnpy.func.batch_dims import BatchDims, batch_of
 from burnpy.func.derivative_levels import base_for
 from burnpy.func.pytree import tensors_in
 from burnpy.func.user_functions import Derivative, DerivativeByOne, OfOne, OfTwo, checked_function
+from burnpy.tensor.call_errors import explained
 from burnpy.typevars import T
 
 P = ParamSpec("P")
@@ -60,6 +61,7 @@ def vmap(  # pyright: ignore[reportOverlappingOverload]  # as above
     randomness: Randomness = "error",
     chunk_size: int | None = None,
 ) -> DerivativeByOne: ...
+@explained
 def vmap(
     f: Callable[..., Any],
     in_dims: BatchDims = 0,

@@ -1,6 +1,6 @@
 """Errors for calls: of arguments that a function, a method or a class does not accept, and of tensors on two devices.
 
-The tables have the names of arguments in PyTorch and NumPy, with the corresponding names in burnpy.
+The tables have the names of arguments in PyTorch, NumPy and JAX, with the corresponding names in burnpy.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "train_loader": ("train",),
     "valid_loader": ("valid",),
     "val_loader": ("valid",),
+    "in_axes": ("in_dims",),
+    "out_axes": ("out_dims",),
 }
 """For each name: the names here. The first that the function accepts is suggested."""
 
@@ -102,6 +104,11 @@ METHODS: dict[str, dict[str, str]] = {
         "batch_sampler": "sampler= gives the order, and batch_size the number of samples",
     },
     "Generator": dict.fromkeys(("", "device"), "it takes a seed, and draws for the device of the call that uses it"),
+    "compiled": {
+        "static_argnums": "ints, bools, strings and other objects are constants of a plan already",
+        "static_argnames": "ints, bools, strings and other objects are constants of a plan already",
+        "donate_argnums": 'it takes the names of arguments: donate=("x",)',
+    },
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""

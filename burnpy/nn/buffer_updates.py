@@ -9,7 +9,7 @@ micro-batches, over forks of a model, or over several calls of a layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -116,10 +116,38 @@ def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> 
             raise ShapeError(f"record_update() got a value of shape {value.shape} for a buffer of shape {shape}")
         flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
         parts += [flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)]
-    vectors, out, start = inner.cat(parts, 0), output._primitive, 0
-    for buffer, _ in live:
+    return _carrying(output, [buffer for buffer, _ in live], inner.cat(parts, 0))
+
+
+def record_moments(
+    output: Tensor[B], mean: Buffer[B], var: Buffer[B], batch_mean: Tensor[B], batch_var: Tensor[B], factor: float
+) -> Tensor[B]:
+    """Attach the updates of running statistics by those of a batch, as `record_updates` does, in one operation.
+
+    Args:
+        output: the output of a layer.
+        mean: the running mean.
+        var: the running variance.
+        batch_mean: the mean of the batch, with the elements of the buffer.
+        batch_var: its variance, which is multiplied by the factor.
+        factor: the factor.
+    """
+    device: Any = output.device
+    plain = isinstance(device, Autodiff) and not (mean.frozen or var.frozen)
+    if not plain or mean.dtype != batch_mean.dtype or differs_between_examples(batch_mean):
+        flat = batch_mean.detach().reshape(mean.shape), batch_var.detach().reshape(var.shape) * factor
+        return record_updates(output, (mean, flat[0]), (var, flat[1]))
+    moments = device.lower(batch_mean._primitive), device.lower(batch_var._primitive)
+    return _carrying(output, [mean, var], device.inner.batch_totals(*moments, factor))
+
+
+def _carrying(output: Tensor[B], buffers: Sequence[Buffer[B]], totals: Any) -> Tensor[B]:
+    """Return the output with an update for each buffer, which are parts of one vector."""
+    device: Any = output.device
+    inner, out, start = device.inner, output._primitive, 0
+    for buffer in buffers:
         stop = start + math.prod(buffer.shape) + 1
-        out = carrying(device, out, buffer.id, inner.slice(vectors, (slice(start, stop, 1),)))
+        out = carrying(device, out, buffer.id, inner.slice(totals, (slice(start, stop, 1),)))
         start = stop
     return output._like(out)
 

@@ -96,6 +96,8 @@ def _edges(x: TensorBase[Any]) -> NDArray[Any]:
 def _read(x: TensorBase[Any], key: Key = ()) -> NDArray[Any]:
     """Return a part of a tensor on the host, of a dtype that NumPy formats: of bfloat16, it would format objects."""
     backend: Any = x._backend
-    kept = backend.detach(x._primitive) if x.kind == "float" else x._primitive
-    array: NDArray[Any] = backend.to_numpy(backend.slice(kept, key) if key else kept)
+    kept = x._primitive
+    if key:
+        kept = backend.slice(backend.detach(kept) if x.kind == "float" else kept, key)
+    array: NDArray[Any] = backend.to_numpy(kept)
     return array.astype(float32) if array.dtype.kind == "V" else array

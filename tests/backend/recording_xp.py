@@ -163,6 +163,12 @@ def _cat(*args: Any) -> Any:
     return out
 
 
+def _batch_totals(mean: Any, var: Any, size: int, factor: float, out: Any) -> Any:
+    assert mean.size == var.size == size
+    out[...] = np.concatenate([mean.reshape(-1), [1], var.reshape(-1) * factor, [1]])
+    return out
+
+
 KERNELS: dict[str, Any] = {
     **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
     **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
@@ -175,6 +181,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_arange": _arange,
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
+    "burnpy_batch_totals": _batch_totals,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
 """References in NumPy for the kernels of `burnpy_cupy.kernels.library`, by name."""

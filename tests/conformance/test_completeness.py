@@ -121,6 +121,7 @@ INTERNAL = {
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses with ignored elements; a check for them would wait for the device",
     "average_update": "the running statistics of batch norm",
+    "batch_totals": "the updates of batch norm's running statistics",
     "count_update": "the number of batches that batch norm has seen",
     "gamma_quantile_slope": "the gradient of random numbers of the gamma distribution",
     "beta_quantile_slope": "the gradient of random numbers of the beta and Dirichlet distribution",

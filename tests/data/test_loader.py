@@ -443,7 +443,7 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
         (lambda: WRONG.epoch(loader()), "epoch() is missing the argument epoch"),
         (
             lambda: COLUMNS([1.0], [2.0]),
-            "ArrayDataset() takes nothing by position, but got 2 values; columns have",
+            "ArrayDataset() takes frame by position, but got 2 values; columns have",
         ),
         (lambda: COLUMNS(x=[1.0]).split(0.5), "split() is missing the argument seed"),
         (lambda: COLLATE(devise=NumPy), "collate() does not take devise; did you mean device?"),

@@ -36,6 +36,14 @@ def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
     assert not wrong, "\n".join(["", *wrong])
 
 
+def test_an_output_that_a_page_does_not_show_is_named(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\nprint(1)  # 1\nprint(2)\n# 3\nx = 4  # no output\n```\n", encoding="utf-8")
+    names, wrong = programs.run(page)
+    assert names["x"] == 4
+    assert wrong == ["page.md:5 prints\n2\nand the page shows\n3\n"]
+
+
 def test_pictures_are_those_that_the_code_beside_them_makes() -> None:
     made = {path: svg for page in PAGES for path, svg in pictures.pictures(page).items()}
     stale = [path.name for path, svg in made.items() if path.read_text(encoding="utf-8") != svg]

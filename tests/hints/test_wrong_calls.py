@@ -26,6 +26,7 @@ QUICK = {"round"}
 functions: Any = burnpy
 optim: Any = burnpy.optim
 F: Any = functional
+func: Any = burnpy.func
 
 CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
@@ -77,6 +78,16 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),
     (lambda x, i, b: F.layer_norm(x), "layer_norm() is missing the argument normalized_shape"),
     (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "did you mean max_norm?"),
+    (lambda x, i, b: func.vmap(lambda x: x, in_axes=0), "vmap() does not take in_axes; it is called in_dims here"),
+    (lambda x, i, b: func.grad(lambda x: x, argnum=0), "grad() does not take argnum; did you mean argnums?"),
+    (
+        lambda x, i, b: func.hessian(lambda x: x, 0, "forward"),
+        "hessian() takes f, argnums by position, but got 3 values",
+    ),
+    (
+        lambda x, i, b: functions.compiled(lambda x: x, donate_argnums=0),
+        'it takes the names of arguments: donate=("x",)',
+    ),
     (lambda x, i, b: optim.Adam().step(x, x), "the rate comes first: model = optim.step(1e-3, model, grads)"),
     (lambda x, i, b: optim.Adam().step(x, x, learning_rate=0.1), "the rate comes first"),
 ]

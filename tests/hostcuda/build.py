@@ -96,8 +96,9 @@ def build() -> None:
         make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "graphs", "threads"], objects)
         module = next((SITE / "cupy_backends" / "cuda" / "libs").glob("cublas.*.so"))
         make_library(made, "libcublas.so.13", ["blas"], [module])
+        make_library(made, "libcublasLt.so.13", ["blas_lt"], [])
         step("runtime", [*CXX, *SHARED, *map(str, objects), str(made / "libcuda.so.1"), "-o", str(made / RUNTIME)])
-        for library in ("libcuda.so.1", "libcublas.so.13", RUNTIME):
+        for library in ("libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", RUNTIME):
             (made / library).replace(BUILT / library)
     compute = "import tests.hostcuda.simulator as s; s.load(); import cupy; x = cupy.arange(5.0); print((x * x).sum())"
     if step("a first sum", [sys.executable, "-c", compute]).strip() != "30.0":

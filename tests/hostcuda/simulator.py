@@ -69,7 +69,8 @@ def load() -> None:
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB is device code
     sys.meta_path.insert(0, _Runtime)
     _library().hostcuda_compile_with(_found)
-    ctypes.CDLL(str(BUILT / "libcublas.so.13"), mode=ctypes.RTLD_GLOBAL)
+    for library in ("libcublas.so.13", "libcublasLt.so.13"):
+        ctypes.CDLL(str(BUILT / library), mode=ctypes.RTLD_GLOBAL)
     import cupy
     from cupy.cuda import compiler, thrust
 

@@ -12,12 +12,17 @@ simulator.require()
 
 from benchmarks.gpu.__main__ import PARTS  # noqa: E402  # they load CuPy
 from benchmarks.gpu.timing import REHEARSAL  # noqa: E402
+from burnpy.environment import report  # noqa: E402
 from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_checks(name: str) -> None:
     CHECKS[name](20)
+
+
+def test_the_report_of_the_environment_names_the_gpu() -> None:
+    assert "- backend CuPy: works, on hostcuda, compute capability 9.0, driver of CUDA" in report()
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -15,7 +15,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from burnpy.backend import NumPy, explain
+from burnpy.backend import NumPy, compile_times, explain
+from burnpy.backend.compile_times import CompileTimes
 from burnpy_numpy import warm
 from burnpy_numpy.kernels import compiler, emitter, foreach, kernel, scans
 
@@ -32,7 +33,7 @@ for model in TASKS:
     training.forward(0)
     training.backward()
     training.update()
-print(len(kernel.compiled), len(compiler._engines) > 20)
+print(len(kernel.times.seconds), len(compiler._engines) > 20)
 """
 
 
@@ -106,20 +107,18 @@ def test_long_compiling_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(kernel, "PATIENCE", patience)
-    monkeypatch.setattr(kernel, "_untold", [True])
-    monkeypatch.setattr(kernel, "compiled", [])
+    monkeypatch.setattr(compile_times, "PATIENCE", patience)
+    monkeypatch.setattr(kernel, "times", CompileTimes("burnpy: compiling"))
     monkeypatch.setenv("BURNPY_PROGRESS", setting)
     use()
-    assert len(kernel.compiled) == 3
+    assert len(kernel.times.seconds) == 3
     captured = capsys.readouterr()
-    assert captured.err == f"{kernel.MESSAGE}\n" * lines
+    assert captured.err == "burnpy: compiling\n" * lines
     assert captured.out == ""
-    monkeypatch.setattr(kernel, "_untold", [True])
-    monkeypatch.setattr(kernel, "compiled", [])
+    monkeypatch.setattr(kernel, "times", CompileTimes("burnpy: compiling"))
     use()
     assert capsys.readouterr().err == ""  # nothing was compiled
-    assert kernel.compiled == []
+    assert kernel.times.seconds == []
 
 
 @pytest.mark.long

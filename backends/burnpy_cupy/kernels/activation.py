@@ -12,6 +12,7 @@ from burnpy_cupy.kernels.row_geometry import along
 class CuPyActivation(CuPyPrograms):
     """Activation functions, and softmax along any dimension, in one launch each."""
 
+    relu = elementwise_method("relu")
     sigmoid, gelu, silu = elementwise_method("sigmoid"), elementwise_method("gelu"), elementwise_method("silu")
     mish, elu, softplus = elementwise_method("mish"), elementwise_method("elu"), elementwise_method("softplus")
     hardswish, hardtanh = elementwise_method("hardswish"), elementwise_method("hardtanh")

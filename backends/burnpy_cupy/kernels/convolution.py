@@ -257,7 +257,7 @@ class _Windows:
         """Return the columns of a block of images, and gradients (members, o, positions) as (o, members, positions)."""
         members, outputs, _ = grads.shape
         matrix = self.memory(members, images.dtype)
-        turned = self._xp.empty((outputs, members, self.positions), grads.dtype)
+        turned = self._xp.ndarray((outputs, members, self.positions), grads.dtype)
         kernel = self._kernels.counting("burnpy_im2col_and_turn", images, matrix, turned)
         size = max(images.shape[1], outputs) * members * self.positions
         kernel(images, *self._geometry(members), grads, outputs, matrix, turned, size=size)
@@ -265,7 +265,7 @@ class _Windows:
 
     def memory(self, members: int, dtype: DType) -> Any:
         """Allocate memory for the columns of a block."""
-        return self._xp.empty((self.rows, members, self.positions), dtype)
+        return self._xp.ndarray((self.rows, members, self.positions), dtype)
 
     def add_up(self, matrix: Any, images: Any) -> None:
         """Write the sums of the columns to a block of images."""
@@ -309,14 +309,14 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
     xp, n, o = b.xp, x.shape[0], weight.shape[0]
     w = _Windows(b, x.shape, weight.shape[2:], where, x.itemsize)
     if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(w.rows // groups, o // groups):
-        return w.direct(x, weight, bias, xp.empty((n, o, *w.counts), dtype), groups)
+        return w.direct(x, weight, bias, xp.ndarray((n, o, *w.counts), dtype), groups)
     rows = _matrices(weight, groups)
-    out = xp.empty((n, o, w.positions), dtype)
+    out = xp.ndarray((n, o, w.positions), dtype)
     wide = float32 if dtype.itemsize == 2 else dtype
     added = None if bias is None else bias.reshape((1, o, 1))
     product = out if added is None or wide is dtype else None  # else rounded once, with the bias
     if _is_trivial(weight.shape[2:], where, groups):
-        product = xp.empty(out.shape, wide) if product is None else product
+        product = xp.ndarray(out.shape, wide) if product is None else product
         multiply(xp, rows, x.reshape((n, x.shape[1], w.positions)), product)
         if added is not None:
             b._kernels["burnpy_bias"](product, added, out)
@@ -325,13 +325,13 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
         columns, part = w.lay_out(x[block]), out[block]
         count = part.shape[0]
         if groups == 1:
-            target = part if product is out else xp.empty(part.shape, wide)
+            target = part if product is out else xp.ndarray(part.shape, wide)
             multiply(xp, rows, columns.transpose(1, 0, 2), target)
             if added is not None:
                 b._kernels["burnpy_bias"](target, added, part)
             continue
         grouped = columns.reshape((groups, w.rows // groups, count * w.positions))
-        flat = multiply(xp, rows, grouped, xp.empty((groups, o // groups, grouped.shape[2]), wide))
+        flat = multiply(xp, rows, grouped, xp.ndarray((groups, o // groups, grouped.shape[2]), wide))
         ordered = flat.reshape((o, count, w.positions)).transpose(1, 0, 2)
         if added is None:
             part[...] = ordered
@@ -347,10 +347,10 @@ def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: W
     if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(
         o // groups * math.prod(weight.shape[2:]), weight.shape[1]
     ):
-        return w.direct_input(grad, weight, xp.empty(shape, dtype), groups)
+        return w.direct_input(grad, weight, xp.ndarray(shape, dtype), groups)
     rows = _matrices(weight, groups).swapaxes(-1, -2)
     grads = grad.reshape((n, o, w.positions))
-    out = xp.empty(shape, dtype)
+    out = xp.ndarray(shape, dtype)
     if _is_trivial(weight.shape[2:], where, groups):
         multiply(xp, rows, grads, out.reshape((n, shape[1], w.positions)))
         return out
@@ -378,7 +378,7 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
         columns, turned = w.lay_out_with(x[block], grads[block])
         length = columns.shape[1] * w.positions
         columns = columns.reshape((groups, w.rows // groups, length))
-        part = xp.empty((groups, o // groups, w.rows // groups), wide)
+        part = xp.ndarray((groups, o // groups, w.rows // groups), wide)
         multiply(xp, turned.reshape((groups, o // groups, length)), columns.swapaxes(1, 2), part)
         total = part if total is None else xp.add(total, part, total)
     if total is None:

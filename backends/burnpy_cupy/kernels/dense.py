@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType
-from burnpy_cupy import gemm
+from burnpy.backend.programs import Extent, Input, Program, trace
+from burnpy_cupy import epilogues, gemm
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Elementwise, Kernels
-from burnpy_cupy.kernels.row_geometry import along, flat
+from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 
 DENSE = {
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
 }
+"""For biases of other dimensions than the last."""
 _FULL, _COLUMN = "full", "column"
+
+
+@cache
+def _bias(product: DType, bias: DType, out: DType) -> Program:
+    """Return the program of the sum of a product and a bias, rounded once."""
+
+    def added(b: Any, x: Any, row: Any) -> Any:
+        return b.cast(b.add(x, b.cast(row, product)), out)
+
+    return trace(added, (Input(Extent.FULL, product.name), Input(Extent.ROW, bias.name)), name="bias")
 
 
 class CuPyDense(CuPyPrograms):
@@ -72,13 +85,21 @@ class CuPyDense(CuPyPrograms):
         return self._linear_as(x, weight, bias, x.dtype)
 
     def _linear_as(self, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
+        out = self._call(epilogues.biased_product, self.xp, x, weight, bias, dtype)
+        if out is not None:
+            return out
         return self._biased(self._matmul_as(x, weight, float32 if dtype.itemsize == 2 else dtype), bias, dtype)
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
         """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""
-        out = product if product.dtype is dtype else self._call(self.xp.empty, product.shape, dtype)
-        self._call(self._kernels["burnpy_bias"], product, bias, out)
-        return out
+        if not product.size:
+            return self.cast(product, dtype)
+        kernel = self._program_kernel(_bias(product.dtype, bias.dtype, dtype))
+        if kernel is None:
+            return self.cast(self.add(product, self.cast(bias, product.dtype)), dtype)
+        out = product if product.dtype is dtype else None
+        size = bias.shape[0]
+        return self._call(kernel, (product, bias), (), matrix(product.size // size, size), product.shape, (), out)[0]
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
         kernel = None

@@ -49,18 +49,17 @@ class CuPyForeach(ArrayBackend):
         if not groups:
             return no_results(lists)
         gated = skipped is not None
-        held = tuple(["" if isinstance(number, (int, float)) else number.dtype.name for number in numbers])
+        held = tuple([None if isinstance(number, (int, float)) else number.dtype for number in numbers])
         columns: list[list[Any]] = []
         for dtypes, positions in groups.items():
             kernel = None
             if not is_half(dtypes[0]) or len(set(dtypes)) == 1:
-                names = tuple([dtype.name for dtype in dtypes])
-                kernel = foreach_kernel(self.xp, formula, names, held, flags, gated)
+                kernel = foreach_kernel(self.xp, formula, dtypes, held, flags, gated)
             part = [[xs[k] for k in positions] for xs in lists]
             if kernel is None:
                 values = tuple(
                     [
-                        x if not h or not x.ndim else self._call(getitem, x, positions)
+                        x if h is None or not x.ndim else self._call(getitem, x, positions)
                         for h, x in zip(held, numbers, strict=True)
                     ]
                 )
@@ -118,7 +117,7 @@ def _run_foreach(
     for k, dtype in enumerate([dtype_of(program.instructions[k].dtype) for k in program.outputs]):
         at = k + 1 if owned and 0 < k < len(lists) - 1 else 0  # of the list whose memory may be used; 0 if of none
         pairs = zip(lists[at], arrays[at], strict=True)
-        outs.append([y if at and x is y and x.dtype is dtype else xp.empty(x.shape, dtype) for x, y in pairs])
+        outs.append([y if at and x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
     values: list[Any] = [] if skipped is None else [skipped]
     for number in numbers:
         if isinstance(number, (int, float)):
@@ -145,7 +144,12 @@ class ForeachKernel(NamedTuple):
 
 @cache
 def foreach_kernel(
-    xp: Any, formula: Formula, dtypes: tuple[str, ...], numbers: tuple[str, ...], flags: tuple[bool, ...], gated: bool
+    xp: Any,
+    formula: Formula,
+    dtypes: tuple[DType, ...],
+    numbers: tuple[DType | None, ...],
+    flags: tuple[bool, ...],
+    gated: bool,
 ) -> ForeachKernel | None:
     """Return the kernel of a formula; None if it is not elementwise, or has instructions that kernels have not.
 
@@ -153,12 +157,12 @@ def foreach_kernel(
         xp: the module cupy.
         formula: the formula.
         dtypes: the dtype of the arrays of each list; all but the first are converted to the first dtype.
-        numbers: for each number "" if it is Python's, else the dtype of the array that holds it.
+        numbers: for each number the dtype of the array that holds it, None if it is Python's.
         flags: its flags.
         gated: whether the kernel takes a bool by which it copies parameters and states instead.
     """
-    first, arrays = dtype_of(dtypes[0]), len(dtypes)
-    inputs = [Input(Extent.FULL, dtype) for dtype in dtypes] + [Input(Extent.SCALAR, dtypes[0])] * len(numbers)
+    first, arrays = dtypes[0], len(dtypes)
+    inputs = [Input(Extent.FULL, dtype.name) for dtype in dtypes] + [Input(Extent.SCALAR, first.name)] * len(numbers)
 
     def converted(b: Any, *args: Any) -> tuple[Any, ...]:
         return formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])
@@ -168,13 +172,13 @@ def foreach_kernel(
         if not program.elementwise:
             return None
         name = f"burnpy_each_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
-        text = _text(program, name, arrays, numbers, gated)
+        text = _text(program, name, arrays, [None if held is None else held.name for held in numbers], gated)
     except ProgramError:
         return None
     return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS))
 
 
-def _text(program: Program, name: str, arrays: int, numbers: tuple[str, ...], gated: bool) -> str:
+def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool) -> str:
     """Return the source of an elementwise program for all arrays of lists."""
     steps = program.instructions
     columns = arrays + len(program.outputs)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.foreach import widest
+from burnpy.backend.primitives import DType
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
 from burnpy_cupy.kernels.foreach_tables import THREADS, TableBatch, batches, contiguous, table_source
 from burnpy_cupy.kernels.launch import OPTIONS
@@ -91,7 +92,7 @@ class NormKernels(NamedTuple):
 
 
 @cache
-def norm_kernels(xp: Any, p: float, dtype: str, result: str) -> NormKernels:
+def norm_kernels(xp: Any, p: float, dtype: DType, result: DType) -> NormKernels:
     """Return the kernels of the norms of arrays of a dtype, in another.
 
     Args:
@@ -101,12 +102,12 @@ def norm_kernels(xp: Any, p: float, dtype: str, result: str) -> NormKernels:
         result: the dtype of the norms: float32 or float64.
     """
     kind = {1.0: 1, 2.0: 2}.get(p, 0)
-    head = (
-        f"{''.join(f'#include <{HEADERS[name]}>' for name in HEADERS if name == dtype)}\n{FUNCTIONS}{table_source(1)}"
-    )
+    header = f"#include <{HEADERS[dtype.name]}>\n" if dtype.name in HEADERS else ""
+    head = f"{header}{FUNCTIONS}{table_source(1)}"
 
-    def kernel(body: str, name: str, of: str) -> Any:
-        text = f"{head}\n#define KIND {kind}\ntypedef {MEMORY[of]} T;\ntypedef {REGISTER[of]} R;\n{_REDUCE}{body}"
+    def kernel(body: str, name: str, of: DType) -> Any:
+        types = f"typedef {MEMORY[of.name]} T;\ntypedef {REGISTER[of.name]} R;"
+        text = f"{head}\n#define KIND {kind}\n{types}\n{_REDUCE}{body}"
         return xp.RawKernel(text, name, OPTIONS)
 
     each, total = kernel(_ROOT, "burnpy_each_norm", result), kernel(_ROOT, "burnpy_total_norm", result)
@@ -144,11 +145,11 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     arrays = contiguous(xp, xs)
     launches = []
     for dtype, positions in groups.items():
-        kernels = norm_kernels(xp, p, dtype.name, result.name)
+        kernels = norm_kernels(xp, p, dtype, result)
         launches.append((kernels, batches([[arrays[k] for k in positions]], positions)))
     counts = [sum([batch.parts for batch in tables]) for _, tables in launches]
-    parts = xp.empty((3 * sum(counts),), float64)
-    out = xp.zeros((len(xs),), result) if each or not groups else xp.empty((), result)
+    parts = xp.ndarray((3 * sum(counts),), float64)
+    out = xp.zeros((len(xs),), result) if each or not groups else xp.ndarray((), result)
     start = 0
     for (kernels, tables), count in zip(launches, counts, strict=True):
         own = parts[3 * start : 3 * (start + count)]

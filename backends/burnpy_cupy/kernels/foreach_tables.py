@@ -8,7 +8,7 @@ blocks find their array by bisection.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -55,15 +55,28 @@ def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[
         columns: lists of arrays, which are C-contiguous. Those that are empty are left out.
         positions: the position of each array in the lists that the operation got.
     """
-    full = [(k, rows[0].size, rows) for k, *rows in zip(positions, *columns, strict=True) if rows[0].size]
-    count, dtype = capacity(len(columns)), _table_dtype(len(columns))
+    sizes = tuple([x.size for x in columns[0]])
+    rows = [row for row, size in zip(zip(*columns, strict=True), sizes, strict=True) if size]
     tables = []
+    for table, begin, end, parts in _without_addresses(len(columns), sizes, tuple(positions)):
+        filled = table.copy()
+        filled["arrays"][: (end - begin) * len(columns)] = [x.data.ptr for row in rows[begin:end] for x in row]
+        tables.append(TableBatch(filled[()], parts))
+    return tables
+
+
+@lru_cache(256)
+def _without_addresses(
+    columns: int, sizes: tuple[int, ...], positions: tuple[int, ...]
+) -> list[tuple[Any, int, int, int]]:
+    """Return the tables of arrays of some sizes, each with the range of its rows and the number of their parts."""
+    full = [(k, size) for k, size in zip(positions, sizes, strict=True) if size]
+    count, tables = capacity(columns), []
     for begin in range(0, len(full), count):
         rows = full[begin : begin + count]
-        table = np.zeros((), dtype)
-        table["arrays"][: len(rows) * len(columns)] = [x.data.ptr for _, _, xs in rows for x in xs]
-        _fill(table, [k for k, _, _ in rows], [size for _, size, _ in rows])
-        tables.append(TableBatch(table[()], _parts(table)))
+        table = np.zeros((), _table_dtype(columns))
+        _fill(table, [k for k, _ in rows], [size for _, size in rows])
+        tables.append((table, begin, begin + len(rows), _parts(table)))
     return tables
 
 

@@ -105,7 +105,7 @@ class CuPyIndexing(ArrayBackend):
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if not index.ndim:
             return super().gather(x, dim, index)
-        out = self._call(self.xp.empty, index.shape, x.dtype)
+        out = self._call(self.xp.ndarray, index.shape, x.dtype)
         self._call(self._kernels["burnpy_gather"], x, index, dim, out)
         return out
 
@@ -148,7 +148,7 @@ def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, pa
     order = flat.argsort()
     ordered = flat.take(order)
     chunks = -(-flat.size // _CHUNK)
-    parts = xp.empty((chunks, 2, width), float64 if grad.dtype is float64 else float32)
+    parts = xp.ndarray((chunks, 2, width), float64 if grad.dtype is float64 else float32)
     rows, numbers, size = grad.reshape((flat.size, width)), (width, _CHUNK, padding), chunks * width
     b._kernels["burnpy_run_sums"](ordered, order, rows, *numbers, out, parts, size=size)
     if chunks > 1:

@@ -37,15 +37,18 @@ class CuPyPrograms(ArrayBackend):
     def _elementwise_kernel(self, name: str, xs: Sequence[Any], rest: tuple[Any, ...]) -> Kernel | None:
         """Return the kernel of an operation whose arrays have one shape and one dtype."""
         x = xs[0]
-        if not x.size or any(y.shape != x.shape or y.dtype is not x.dtype for y in xs[1:]):
+        if not x.size:
             return None
+        for y in xs[1:]:
+            if y.shape != x.shape or y.dtype is not x.dtype:
+                return None
         return self._operation_kernel(name, ("full",) * len(xs), x.dtype, rest)
 
     def _operation_kernel(
         self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...] = ()
     ) -> Kernel | None:
         """Return the kernel of an operation; None if it has none, or kernels are off. See `operation_program`."""
-        key = (name, extents, dtype.name, *rest)
+        key = (name, extents, dtype, *rest)
         try:
             return self._programs[key]
         except KeyError:

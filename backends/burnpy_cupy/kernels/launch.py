@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy.backend.primitives import Shape
+from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Instruction, Program, ProgramError, trace
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.schedule import Schedule
@@ -63,6 +63,17 @@ class Prepared(NamedTuple):
     sizes: list[int]
 
 
+class Layout(NamedTuple):
+    """The launches of a program for arrays of known sizes. These are numbered: inputs, memory, and parts of both."""
+
+    inputs: tuple[tuple[int, DType], ...]  #: their numbers of elements and dtypes
+    memory: tuple[tuple[Shape, DType], ...] = ()  #: what is allocated
+    parts: tuple[tuple[int, int], ...] = ()  #: parts of memory: the number of an array, and an offset in bytes
+    launches: tuple[tuple[Prepared, tuple[int, ...], bool], ...] = ()  #: with their arrays; whether they take numbers
+    results: tuple[tuple[int, int | None], ...] = ()  #: the arrays that are returned, or rows of them
+    only: tuple[Prepared, Shape, DType] | None = None  #: the launch and its result, if there is one of each
+
+
 class Kernel:
     """A program as kernels. Its arrays are CuPy's, its numbers Python's.
 
@@ -83,9 +94,16 @@ class Kernel:
                     each, "burnpy_program", "plain", "block", 256
                 )  # which raises an error now rather than when it runs
         self._sources: dict[tuple[Any, ...], Source] = {}
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
 
     def __call__(
-        self, xs: Sequence[Any], numbers: Sequence[float], geometry: Geometry, full: Shape, column: Shape
+        self,
+        xs: Sequence[Any],
+        numbers: Sequence[float],
+        geometry: Geometry,
+        full: Shape,
+        column: Shape,
+        out: Any = None,
     ) -> list[Any]:
         """Launch the kernels, on the current GPU, and return the outputs.
 
@@ -95,82 +113,112 @@ class Kernel:
             geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
             full: the shape of the outputs that have a value for each element.
             column: the shape of those that have one for each row.
+            out: memory of the only output of an elementwise program, which may be an input's.
 
         Raises:
             ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
         """
-        xs = self._contiguous(xs, geometry)
-        passes, others, carried = self.passes, iter(()), []
-        if passes.by_rows is not None:
-            count = passes.is_sum.count(False)
-            shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
-            results = self._by_rows(passes.by_rows, xs, numbers, geometry, full, shapes)
-            others, carried = iter(results[:count]), results[count:]
-        if passes.by_columns is None:
-            return list(others)
-        sums = iter(self._by_columns(passes.by_columns, [*xs, *carried], numbers, geometry))
-        return [next(sums if is_sum else others) for is_sum in passes.is_sum]
-
-    def _contiguous(self, xs: Sequence[Any], geometry: Geometry) -> list[Any]:
-        """Return the arrays in row-major order; refuse those that do not fit."""
-        arrays = [given for given in self.program.inputs if given.extent is not Extent.SCALAR]
-        out = []
-        for x, (extent, dtype) in zip(xs, arrays, strict=True):
-            size = (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
-            if x.size != size or x.dtype is not dtype_of(dtype):
+        key = (geometry, full, column, out is None)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._laid_out(geometry, full, column, out is not None)
+        xp = self._xp
+        arrays = []
+        for x, (size, dtype) in zip(xs, layout.inputs, strict=True):
+            if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
-            out.append(x if x.flags.c_contiguous else self._xp.ascontiguousarray(x))
-        return out
+            arrays.append(x if x.flags.c_contiguous else xp.ascontiguousarray(x))
+        if layout.only is not None:
+            (source, grid, block, sizes), shape, dtype = layout.only
+            result = xp.ndarray(shape, dtype) if out is None else out
+            source.launch(grid, block, (*arrays, result, *map(float, numbers), *sizes))
+            ran(source)
+            return [result]
+        arrays += [xp.ndarray(shape, dtype) for shape, dtype in layout.memory]
+        arrays += [arrays[k].data.ptr + offset for k, offset in layout.parts]
+        for (source, grid, block, sizes), at, takes_numbers in layout.launches:
+            given = map(float, numbers) if takes_numbers else ()
+            source.launch(grid, block, (*[arrays[k] for k in at], *given, *sizes))
+            ran(source)
+        return [arrays[k] if row is None else arrays[k][row] for k, row in layout.results]
+
+    def _laid_out(self, geometry: Geometry, full: Shape, column: Shape, in_place: bool) -> Layout:
+        """Return the launches for a geometry and the shapes of results."""
+        given = [each for each in self.program.inputs if each.extent is not Extent.SCALAR]
+        sizes = [
+            (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
+            for extent, _ in given
+        ]
+        layout = Layout(tuple(zip(sizes, [dtype_of(dtype) for _, dtype in given], strict=True)))
+        passes = self.passes
+        if passes.by_rows is not None:
+            count = passes.is_sum.count(False)
+            shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
+            layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes, in_place)
+        if passes.by_columns is None:
+            launch, *_ = layout.launches[0]
+            return layout._replace(only=(launch, *layout.memory[0])) if len(layout.memory) == 1 else layout
+        layout = self._by_columns(layout, passes.by_columns, geometry)
+        sums, others = iter(layout.results[-passes.is_sum.count(True) :]), iter(layout.results)
+        return layout._replace(results=tuple([next(sums if is_sum else others) for is_sum in passes.is_sum]))
 
     def _by_rows(
-        self,
-        program: Program,
-        xs: list[Any],
-        numbers: Sequence[float],
-        geometry: Geometry,
-        full: Shape,
-        columns: list[Shape],
-    ) -> list[Any]:
-        """Return the outputs that are no sums over rows: in the shape ``full``, or in their own of ``columns``."""
-        results = []
+        self, layout: Layout, program: Program, geometry: Geometry, full: Shape, columns: list[Shape], in_place: bool
+    ) -> Layout:
+        """Add the outputs that are no sums over rows: in the shape ``full``, or in their own of ``columns``."""
+        memory = []
         for k, column in zip(program.outputs, columns, strict=True):
             step = program.instructions[k]
             shape = full if step.extent is Extent.FULL else column
             size = geometry.rows * (geometry.columns if step.extent is Extent.FULL else 1)
             if math.prod(shape) != size:
                 raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
-            results.append(self._xp.empty(shape, dtype_of(step.dtype)))
-        self._launch(program, [*xs, *results, *map(float, numbers)], geometry, 1, 0)
-        return results
+            memory.append((shape, dtype_of(step.dtype)))
+        at = tuple(range(len(layout.inputs) + len(memory)))
+        launch = (self.prepared(program, geometry, in_place=in_place), at, True)
+        results = tuple([(k, None) for k in at[len(layout.inputs) :]])
+        return layout._replace(memory=tuple(memory), launches=(launch,), results=results)
 
-    def _by_columns(self, program: Program, xs: list[Any], numbers: Sequence[float], geometry: Geometry) -> list[Any]:
-        """Return the sums over rows: those of chunks of rows, and then, if there are several chunks, their sums."""
+    def _by_columns(self, layout: Layout, program: Program, geometry: Geometry) -> Layout:
+        """Add the sums over rows: those of chunks of rows, and then, if there are several chunks, their sums."""
         turned = transposed(geometry.rows, geometry.columns)
         dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
-        count, size = len(dtypes), turned.rows
+        count, size, made = len(dtypes), turned.rows, len(layout.inputs) + len(layout.memory)
         chunks = chunks_of(turned)
-        given = [*map(float, numbers)]
+        inputs = (*range(len(layout.inputs)), *[k for k, _ in layout.results[self.passes.is_sum.count(False) :]])
         if chunks == 1:
-            results = [self._xp.empty((size,), dtype) for dtype in dtypes]
-            self._launch(program, [*xs, *results, *given], turned, 1, 0)
-            return results
+            at = tuple(range(made, made + count))
+            launch = (self.prepared(program, turned), (*inputs, *at), True)
+            return layout._replace(
+                memory=(*layout.memory, *[((size,), dtype) for dtype in dtypes]),
+                launches=(*layout.launches, launch),
+                results=(*layout.results, *[(k, None) for k in at]),
+            )
         wide = float32 if is_half(dtypes[0]) else dtypes[0]
-        parts = self._xp.empty((chunks, count, size), wide)
-        self._launch(program, [*xs, *[parts[0, k] for k in range(count)], *given], turned, chunks, count * size)
-        results = self._xp.empty((count, size), dtypes[0])
-        self._launch(total_of(wide.name, dtypes[0].name), [parts, results], transposed(chunks, count * size), 1, 0)
-        return [results[k] for k in range(count)]
-
-    def _launch(self, program: Program, args: list[Any], geometry: Geometry, chunks: int, stride: int) -> None:
-        """Launch one kernel, and tell `explain`."""
-        source, grid, block, sizes = self.prepared(program, geometry, chunks, stride)
-        source.launch(grid, block, (*args, *sizes))
-        ran(source)
+        parts = self.prepared(program, turned, chunks, count * size)
+        total = self.prepared(total_of(wide.name, dtypes[0].name), transposed(chunks, count * size))
+        return layout._replace(
+            memory=(*layout.memory, ((chunks, count, size), wide), ((count, size), dtypes[0])),
+            parts=tuple([(made, k * size * wide.itemsize) for k in range(count)]),
+            launches=(
+                *layout.launches,
+                (parts, (*inputs, *range(made + 2, made + 2 + count)), True),
+                (total, (made, made + 1), False),
+            ),
+            results=(*layout.results, *[(made + 1, k) for k in range(count)]),
+        )
 
     def prepared(
-        self, program: Program, geometry: Geometry, chunks: int = 1, stride: int = 0, held: tuple[str, ...] = ()
+        self,
+        program: Program,
+        geometry: Geometry,
+        chunks: int = 1,
+        stride: int = 0,
+        held: tuple[str, ...] = (),
+        *,
+        in_place: bool = False,
     ) -> Prepared:
         """Return the kernel of a pass, the sizes of its grid and of its blocks, and its last arguments.
 
@@ -180,12 +228,13 @@ class Kernel:
             chunks: the number of chunks of columns.
             stride: the distance of the sums of chunks.
             held: the dtypes of the numbers, if these are in memory of the GPU.
+            in_place: whether a result may be in the memory of an input.
         """
         threads = geometry.threads(program.elementwise)
-        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1, held)
+        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1, held, in_place)
         source = self._sources.get(key)
         if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1, held)
+            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1, held, in_place)
         sizes = [geometry.rows, geometry.columns]
         if geometry.address == "planes":
             sizes += [*geometry.inner, *geometry.steps]
@@ -194,11 +243,25 @@ class Kernel:
         return Prepared(source, (threads.blocks(geometry), chunks), (threads.x, threads.y), sizes)
 
     def _source(
-        self, program: Program, geometry: Geometry, threads: Threads, chunked: bool, held: tuple[str, ...]
+        self,
+        program: Program,
+        geometry: Geometry,
+        threads: Threads,
+        chunked: bool,
+        held: tuple[str, ...],
+        aliased: bool,
     ) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
         text = emit(
-            program, name, geometry.address, threads.kind, threads.block, wide=geometry.wide, chunked=chunked, held=held
+            program,
+            name,
+            geometry.address,
+            threads.kind,
+            threads.block,
+            wide=geometry.wide,
+            chunked=chunked,
+            held=held,
+            aliased=aliased,
         )
         return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
 

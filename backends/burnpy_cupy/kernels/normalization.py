@@ -8,6 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, Shape
+from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
 from burnpy_cupy.kernels.library import Elementwise, Kernels
@@ -16,6 +17,12 @@ from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
 NORMALIZATION = {
     "burnpy_count": Elementwise(
         "int64 count, raw T total, int64 last", "int64 sum", "sum = count + llrint(static_cast<double>(total[last]))"
+    ),
+    "burnpy_batch_totals": Elementwise(
+        "raw T mean, raw T var, int64 size, float64 factor",
+        "T total",
+        "const long long at = i % (size + 1);"
+        "total = at == size ? T(1) : i <= size ? mean[at] : var[at] * static_cast<T>(factor)",
     ),
 }
 _FULL, _ROW, _COLUMN = "full", "row", "column"
@@ -61,17 +68,24 @@ class CuPyNormalization(CuPyPrograms):
         return by_x, by_weight.reshape(weight.shape)
 
     def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
-        return [self._moved_average(*pair, share) for pair in zip(averages, totals, strict=True)]
-
-    def _moved_average(self, average: Any, total: Any, share: float) -> Any:
-        kernel = None
-        if average.size and average.dtype is total.dtype:
-            extents = (_FULL, _FULL, _COLUMN, "scalar", "scalar")
-            kernel = self._operation_kernel("moved_average", extents, average.dtype)
+        if not averages:
+            return []
+        first, kernel = averages[0], None
+        pairs = [*zip(averages, totals, strict=True)]
+        alike = all(x.shape == first.shape and x.dtype is first.dtype is total.dtype for x, total in pairs)
+        if first.size and alike:
+            extents = (*(_FULL, _FULL, _COLUMN) * len(pairs), "scalar", "scalar")
+            kernel = self._operation_kernel("moved_averages", extents, first.dtype)
         if kernel is None:
-            return super().average_update([average], [total], share)[0]
-        xs, numbers = [average, *split_total(self, total)], (1.0 - share, share)
-        return self._call(kernel, xs, numbers, flat(average.size), average.shape, ())[0]
+            return super().average_update(averages, totals, share)
+        xs = [part for x, total in pairs for part in (x, *split_total(self, total))]
+        return self._call(kernel, xs, (1.0 - share, share), flat(first.size), first.shape, ())  # type: ignore[no-any-return]  # as the kernel returns it
+
+    def batch_totals(self, mean: Any, var: Any, factor: float) -> Any:
+        if not mean.size or is_half(mean.dtype):
+            return super().batch_totals(mean, var, factor)
+        out = self._call(self.xp.ndarray, (2 * mean.size + 2,), mean.dtype)
+        return self._call(self._kernels["burnpy_batch_totals"], mean, var, mean.size, float(factor), out)
 
     def count_update(self, count: Any, total: Any) -> Any:
         if total.dtype.kind == "V":

@@ -215,7 +215,7 @@ class _Elements:
 
     def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
         self._sequences, self._steps, self._size = states.shape
-        self._lengths = b.xp.empty((0,), int64) if lengths is None else b.xp.ascontiguousarray(lengths)
+        self._lengths = b.xp.ndarray((0,), int64) if lengths is None else b.xp.ascontiguousarray(lengths)
         self._reverse = reverse
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -244,9 +244,9 @@ def _lstm(
     b: CuPyRecurrence, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool
 ) -> tuple[Any, Any, Any]:
     x, hidden, cell = _contiguous(b, x, hidden, cell)
-    states, cells = (b.xp.empty((*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
-    gates = b.xp.empty(x.shape, x.dtype)
-    product = b.xp.empty((x.shape[0], x.shape[2]), _wide(x.dtype))
+    states, cells = (b.xp.ndarray((*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
+    gates = b.xp.ndarray(x.shape, x.dtype)
+    product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
     elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_lstm"]
     for t, before in elements:
         multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
@@ -256,7 +256,7 @@ def _lstm(
 
 def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, grad_cells, cell, weight, cells, gates = _contiguous(b, *given)
-    by_x = b.xp.empty(gates.shape, gates.dtype)
+    by_x = b.xp.ndarray(gates.shape, gates.dtype)
     product, rest, by_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
     elements, kernel = _Elements(b, cells, lengths, reverse), b._kernels["burnpy_lstm_backward"]
     for t, before in reversed(list(elements)):
@@ -271,8 +271,8 @@ def _gru(
 ) -> tuple[Any, Any]:
     x, hidden, bias = _contiguous(b, x, hidden, bias)
     size = hidden.shape[1]
-    states, gates = (b.xp.empty((*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
-    product = b.xp.empty((x.shape[0], x.shape[2]), _wide(x.dtype))
+    states, gates = (b.xp.ndarray((*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
+    product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
     elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_gru"]
     for t, before in elements:
         multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
@@ -282,7 +282,7 @@ def _gru(
 
 def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, hidden, weight, states, gates = _contiguous(b, *given)
-    by_x, by_products = (b.xp.empty((*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
+    by_x, by_products = (b.xp.ndarray((*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
     product, rest = (b.xp.zeros(hidden.shape, _wide(hidden.dtype)) for _ in range(2))
     elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_gru_backward"]
     for t, before in reversed(list(elements)):
@@ -293,8 +293,8 @@ def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, rever
 
 def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
     x, hidden = _contiguous(b, x, hidden)
-    states = b.xp.empty(x.shape, x.dtype)
-    product = b.xp.empty(hidden.shape, _wide(x.dtype))
+    states = b.xp.ndarray(x.shape, x.dtype)
+    product = b.xp.ndarray(hidden.shape, _wide(x.dtype))
     elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_rnn"]
     for t, before in elements:
         multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
@@ -306,7 +306,7 @@ def _rnn_backward(
     b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool, relu: bool
 ) -> tuple[Any, Any]:
     grad, weight, states = _contiguous(b, *given)
-    by_x = b.xp.empty(states.shape, states.dtype)
+    by_x = b.xp.ndarray(states.shape, states.dtype)
     product, rest = (b.xp.zeros((states.shape[0], states.shape[2]), _wide(states.dtype)) for _ in range(2))
     elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_rnn_backward"]
     for t, before in reversed(list(elements)):

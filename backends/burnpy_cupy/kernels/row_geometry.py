@@ -82,11 +82,13 @@ class Threads(NamedTuple):
         return -(-geometry.rows // rows)
 
 
+@lru_cache(4096)
 def flat(size: int) -> Geometry:
     """Return one row of all elements."""
     return matrix(1, size)
 
 
+@lru_cache(4096)
 def matrix(rows: int, columns: int) -> Geometry:
     """Return the rows and the columns of a matrix."""
     return Geometry(rows, columns, (rows, columns), (0, columns, 0, 1))

@@ -45,7 +45,7 @@ class CuPyShape(ArrayBackend):
             return super().arange(start, stop, step, dtype)
         bits, count = _BITS[dtype.itemsize], len(range(int(start), int(stop), int(step)))
         first, by = (bits.type(int(n) % (1 << 8 * dtype.itemsize)) for n in (start, step))
-        out = self._call(self.xp.empty, (count,), bits)
+        out = self._call(self.xp.ndarray, (count,), bits)
         return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
@@ -56,7 +56,7 @@ class CuPyShape(ArrayBackend):
         if dtype.kind == "V":
             return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
         lengths = [x.shape[dim] for x in xs]
-        out = self._call(self.xp.empty, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
+        out = self._call(self.xp.ndarray, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
         inner = math.prod(shape[dim + 1 :])
         numbers = [*[n * inner for n in lengths], sum(lengths) * inner]
         return self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *xs, *numbers, out)

@@ -18,9 +18,7 @@ This module is imported with the backend, and imports the others of the package 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from time import perf_counter
@@ -28,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from burnpy.backend.compile_times import CompileTimes
 from burnpy.backend.dtypes import float32, float64
 
 if TYPE_CHECKING:
@@ -48,16 +47,11 @@ LONGEST = 1 << 16
 _lookups: list[dict[Any, Any]] = []
 _failure: list[str] = []
 """Why kernels are off, once compiling one has failed, or llvmlite was found to be too old."""
-compiled: list[float] = []
-"""The seconds that each kernel took which this process compiled, as the disk did not have it."""
-PATIENCE = 2.0
-"""The seconds of compiling after which the user is told."""
-MESSAGE = (
+times = CompileTimes(
     "burnpy: compiling kernels for this machine, once; `python -m burnpy_numpy.warm` compiles the common ones ahead, "
     "and BURNPY_PROGRESS=0 hides this line"
 )
-_untold = [True]
-"""Empty once the user was told."""
+"""The seconds of the kernels that this process compiled."""
 
 
 def lookup() -> dict[Any, Any]:
@@ -227,7 +221,7 @@ def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
         start = perf_counter()
         text = write()
         found = undisturbed(lambda: _built(key, text))
-        _note_compiled(perf_counter() - start)
+        times.note(perf_counter() - start)
     if not isinstance(found, Exception):
         return found
     _turn_off(f"compiling {name} failed: {found}")
@@ -257,17 +251,6 @@ def _built(key: str, text: str | None) -> Entry | Exception | None:
         raise
     except Exception as error:
         return error.with_traceback(None)
-
-
-def _note_compiled(seconds: float) -> None:
-    """Count a compiled kernel, and tell the user once why the process waits if compiling takes long."""
-    compiled.append(seconds)
-    if sum(compiled) < PATIENCE or not _untold or os.environ.get("BURNPY_PROGRESS", "1") == "0":
-        return
-    with suppress(IndexError):  # another thread has told it
-        _untold.pop()
-        if sys.stderr is not None:  # as where there is no console
-            sys.stderr.write(f"{MESSAGE}\n")
 
 
 @cache

@@ -177,6 +177,15 @@ class Normalization(OperationsBase):
         by_weight = self.sum_to(self.mul(grad, normal), weight.shape)
         return self.mul(self.sub(weighted, along), scale), by_weight
 
+    @derived(NONDIFFERENTIABLE, flops=lambda mean: prod(mean))
+    def batch_totals(self, mean: Float, var: Float, factor: float) -> Float:
+        """One vector of two totals of `average_update`: mean, flat, and 1; var · factor, flat, and 1.
+
+        Mean and variance have one shape and dtype.
+        """
+        flat, one = (prod(mean.shape),), self.full((1,), 1.0, mean.dtype)
+        return self.cat([self.reshape(mean, flat), one, self.reshape(self.mul(var, factor), flat), one], 0)
+
     @derived(NONDIFFERENTIABLE, flops=4)
     def average_update(self, averages: Sequence[Float], totals: Sequence[Float], share: float) -> list[Float]:
         """Return the running averages of buffers: average · (1 - share) + mean · share.

@@ -173,6 +173,15 @@ def batch_normed(
     >>> normed.mean.tolist(), normed.var.tolist()
     ([2.0], [2.0])
     """
+    output, mean, var, factor = batch_moments(x, weight, bias, eps)
+    return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * factor)
+
+
+def batch_moments(
+    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
+) -> tuple[Tensor[B], Tensor[B], Tensor[B], float]:
+    """Return a batch, normalized, its mean and variance with dimensions of size 1, and the factor of Bessel's
+    correction. It raises the errors of `batch_normed`."""
     x, weight, bias = floats("batch_norm", 1, x=x, weight=weight, bias=bias)
     shape = x.shape
     _check_channels("batch_norm", shape, 2, weight=weight, bias=bias)
@@ -184,7 +193,7 @@ def batch_normed(
         )
     dims = (0, *range(2, len(shape)))
     output, mean, var = map(x._like, _normalized("batch_norm", x, weight, bias, _across(shape), dims, eps))
-    return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * (count / (count - 1)))
+    return output, mean, var, count / (count - 1)
 
 
 @explained

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import last_dims, positive
-from burnpy.nn.buffer_updates import record_updates
+from burnpy.nn.buffer_updates import record_moments, record_updates
 from burnpy.nn.functional.normalization import (
+    batch_moments,
     batch_norm,
     batch_normed,
     group_norm,
@@ -85,14 +86,15 @@ class RunningNorm(ChannelNorm[B]):
             old_count, total = count.value, first_update.total
             counted = total._backend.count_update(old_count._primitive, total._primitive)
             new["num_batches_tracked"] = old_count._like(counted)
-        for name, update in updates.items():
-            old: Tensor[B] = getattr(self, name).value
-            if self.momentum is not None:
-                given = [old._primitive], [update.total._primitive]
-                new[name] = old._like(old._backend.average_update(*given, self.momentum)[0])
-            elif count is not None:
-                share = update.weight / (count.value.float(old.dtype) + update.weight)
-                new[name] = old + (update.mean - old) * share
+        old: dict[str, Tensor[B]] = {name: getattr(self, name).value for name in updates}
+        if self.momentum is not None:
+            given = [x._primitive for x in old.values()], [update.total._primitive for update in updates.values()]
+            averages = next(iter(old.values()))._backend.average_update(*given, self.momentum)
+            new |= {name: x._like(average) for (name, x), average in zip(old.items(), averages, strict=True)}
+        elif count is not None:
+            for name, update in updates.items():
+                share = update.weight / (count.value.float(old[name].dtype) + update.weight)
+                new[name] = old[name] + (update.mean - old[name]) * share
         return new
 
     @property
@@ -155,8 +157,8 @@ class BatchNorm(RunningNorm[B]):
             return batch_norm(x, mean.value, var.value, weight, bias, eps=self.eps)
         if weight is None:
             refuse_wider("BatchNorm", "running statistics", mean.dtype, x=x)
-        normed = batch_normed(x, weight, bias, eps=self.eps)
-        return record_updates(normed.output, (mean, normed.mean), (var, normed.var))
+        output, batch_mean, batch_var, factor = batch_moments(x, weight, bias, self.eps)
+        return record_moments(output, mean, var, batch_mean, batch_var, factor)
 
     def valid(self: BatchNorm[Autodiff[I]]) -> BatchNorm[I]:
         """Return the same layer on the inner backend."""

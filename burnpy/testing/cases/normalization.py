@@ -97,6 +97,11 @@ row(
     loose=64,
 )
 row(
+    "batch_totals",
+    lambda mean, var, factor: np.concatenate([mean.ravel(), [1.0], var.ravel() * factor, [1.0]]),
+    [(x(3), x(3), 1.5), (x(1, 3, 1), x(1, 3, 1), 1.25), (x(0), x(0), 2.0), (Large((3000,)), Large((3000,)), 1.5)],
+)
+row(
     "average_update",
     lambda averages, totals, share: [
         a * (1 - share) + (t[:-1] / t[-1]).reshape(a.shape) * share for a, t in zip(averages, totals, strict=True)

@@ -1,0 +1,186 @@
+"""Matrix products with a bias in one launch, by cuBLASLt, which cuBLAS brings with it and CuPy does not wrap.
+
+cuBLASLt plans a product once: descriptors, and the algorithm that its heuristics choose for the alignment of memory.
+Partial sums are never rounded to 16 bits, and each element is summed in one order.
+
+Source: NVIDIA, cuBLAS, Using the cuBLASLt API.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache, lru_cache
+from typing import Any
+
+from burnpy.backend.primitives import DType
+from burnpy_cupy import gemm
+from burnpy_cupy.availability import shared_library
+
+_BIAS = 4
+"""cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result."""
+_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _VECTOR = 3, 4, 7, 8
+"""cublasLtMatmulDescAttributes_t; the last is CUBLASLT_MATMUL_DESC_BIAS_POINTER."""
+_WORKSPACE, _REDUCTION, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)
+"""cublasLtMatmulPreferenceAttributes_t; the last are the alignments of the four matrices."""
+_IN_COMPUTE_TYPE = 2
+"""cublasLtReductionScheme_t: the one of partial sums that neither rounds them nor adds them in any order."""
+_WORKSPACE_BYTES = 32 << 20
+"""The memory that an algorithm may use at most."""
+_FULL_ALIGNMENT = 256
+"""The bytes of alignment from which on more makes no difference."""
+_FLOAT32, _FLOAT64 = 0, 1
+"""cudaDataType_t of the factors."""
+
+
+class _Algorithm(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * 8),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+@cache
+def _library(release: int) -> Any:
+    """Return cuBLASLt of a release of CUDA, which cuBLAS has loaded; None if it is not found."""
+    try:
+        library = shared_library("cublasLt", release)
+    except OSError:
+        return None
+    library.cublasLtMatmul.argtypes = [*[ctypes.c_void_p] * 14, ctypes.c_size_t, ctypes.c_void_p]
+    return library
+
+
+class _Plan:
+    """A product that cuBLASLt has planned, for one handle.
+
+    Args:
+        xp: the module cupy.
+        library: cuBLASLt.
+        handle: cuBLAS's handle, which serves cuBLASLt, too.
+        call: the arguments of cuBLAS for the product.
+        alignment: the alignment of all memory, in bytes.
+    """
+
+    def __init__(self, xp: Any, library: Any, handle: int, call: gemm._Call, alignment: int) -> None:
+        self._xp, self._library, self._handle = xp, library, handle
+        self._made: list[tuple[str, ctypes.c_void_p]] = []
+        transpose_a, transpose_b, m, n, k, self._one = call.sizes
+        (a_type, a_line), (b_type, b_line, self._zero), (out_type, line, compute) = call.y, call.x, call.out[:3]
+        scale = _FLOAT64 if compute == gemm._IN_FLOAT64 else _FLOAT32
+        self._operation = self._create("MatmulDesc", compute, scale)
+        for attribute, value in ((_TRANSPOSE_A, transpose_a), (_TRANSPOSE_B, transpose_b), (_EPILOGUE, _BIAS)):
+            self._set("MatmulDesc", self._operation, attribute, ctypes.c_int32(value))
+        self._bias = ctypes.c_void_p(alignment)  # whose alignment counts for the choice of an algorithm
+        self._set("MatmulDesc", self._operation, _VECTOR, self._bias)
+        self._set_bias = (self._operation, _VECTOR, ctypes.byref(self._bias), ctypes.c_size_t(8))
+        self._layouts = [
+            self._create("MatrixLayout", kind, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(line))
+            for kind, rows, columns, line in (
+                (a_type, *((k, m) if transpose_a else (m, k)), a_line),
+                (b_type, *((n, k) if transpose_b else (k, n)), b_line),
+                (out_type, m, n, line),
+            )
+        ]
+        self._algorithm = self._chosen(alignment)
+
+    def __del__(self) -> None:
+        for kind, made in self._made:
+            self._function(kind, "Destroy")(made)
+
+    @property
+    def possible(self) -> bool:
+        """True if cuBLASLt has an algorithm."""
+        return self._algorithm is not None
+
+    def run(self, a: int, b: int, out: int, bias: int) -> None:
+        """Launch the product, given addresses."""
+        found = self._algorithm
+        assert found is not None  # as it is possible
+        self._bias.value = bias
+        self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_bias))
+        cuda, by_a, by_b, by_out = self._xp.cuda, *self._layouts
+        room = cuda.alloc(found.workspace)  # freed for what this stream launches next
+        stream = cuda.get_current_stream().ptr
+        operands = (self._one, a, by_a, b, by_b, self._zero, out, by_out, out, by_out)
+        arguments = (*operands, ctypes.addressof(found), room.ptr, found.workspace, stream)
+        self._check(self._library.cublasLtMatmul(self._handle, self._operation, *arguments))
+
+    def _chosen(self, alignment: int) -> _Algorithm | None:
+        """Return the fastest algorithm by cuBLASLt's estimate; None if it has none."""
+        preference = self._create("MatmulPreference")
+        self._set("MatmulPreference", preference, _WORKSPACE, ctypes.c_uint64(_WORKSPACE_BYTES))
+        self._set("MatmulPreference", preference, _REDUCTION, ctypes.c_uint32(_IN_COMPUTE_TYPE))
+        for attribute in _ALIGNMENTS:
+            self._set("MatmulPreference", preference, attribute, ctypes.c_uint32(alignment))
+        found, count = _Algorithm(), ctypes.c_int()
+        by_a, by_b, by_out = self._layouts
+        status = self._library.cublasLtMatmulAlgoGetHeuristic(
+            *(ctypes.c_void_p(self._handle), self._operation, by_a, by_b, by_out, by_out, preference, 1),
+            *(ctypes.byref(found), ctypes.byref(count)),
+        )
+        return found if status == 0 and count.value and found.state == 0 else None
+
+    def _create(self, kind: str, *arguments: Any) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self._check(self._function(kind, "Create")(ctypes.byref(made), *arguments))
+        self._made.append((kind, made))
+        return made
+
+    def _set(self, kind: str, made: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        function = self._function(kind, "SetAttribute")
+        self._check(function(made, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))))
+
+    def _function(self, kind: str, what: str) -> Any:
+        return getattr(self._library, f"cublasLt{kind}{what}")
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise self._xp.cuda.cublas.CUBLASError(status)
+
+
+@lru_cache(4096)
+def _plan(xp: Any, handle: int, alignment: int, *layouts: Any) -> _Plan | None:
+    """Return a planned product; None if cuBLASLt is not found or has no algorithm, and for batches.
+
+    Args:
+        xp: the module cupy.
+        handle: cuBLAS's handle, of one thread and device, so that no two threads use a plan.
+        alignment: the alignment of all memory, in bytes.
+        layouts: the arguments of `gemm._call`.
+    """
+    call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
+    if library is None or call is None or call.batched:
+        return None
+    plan = _Plan(xp, library, handle, call, alignment)
+    return plan if plan.possible else None
+
+
+def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
+    """Return the product x @ weight + bias as ``dtype`` in one launch; None if cuBLASLt cannot compute it so.
+
+    Args:
+        xp: the module cupy.
+        x: an array (…, n, in) of a float dtype.
+        weight: an array (in, out) of the same dtype.
+        bias: an array (out,).
+        dtype: the dtype of the operands or, if that has 16 bits, float32.
+    """
+    rows, columns = x.shape[:-1], weight.shape[-1]
+    if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
+        return None
+    bias, out = xp.ascontiguousarray(bias), xp.empty((*rows, columns), dtype)
+    # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
+    addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
+    together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
+    layouts = (x.shape, x.strides, weight.shape, weight.strides, out.shape, out.strides)
+    types = (x.dtype, dtype, gemm.uses_tf32())
+    plan = _plan(xp, gemm._handle(xp), together & -together, *layouts, *types)
+    if plan is None:
+        return None
+    plan.run(*addresses)
+    return out

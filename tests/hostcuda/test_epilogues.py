@@ -1,0 +1,113 @@
+"""Linear layers on the real CuPy: one launch where cuBLASLt can read the operands, else a product and a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import CuPy, Mixed, NumPy
+from burnpy.backend.dtypes import dtype_of
+from burnpy_cupy import epilogues
+from tests.hostcuda import simulator
+
+simulator.require()
+
+ONE, TWO = ["cublasLtMatmul"], ["cublasGemmEx", "burnpy_bias"]
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+Arrays = tuple[Any, Any, Any]
+
+
+def drawn(dtype: str = "float32", rows: tuple[int, ...] = (6,), inputs: int = 5, outputs: int = 3) -> Arrays:
+    """Inputs, a weight and a bias on the device."""
+    generator = np.random.default_rng(0)
+    x, weight, bias = (generator.normal(size=s) for s in ((*rows, inputs), (inputs, outputs), (outputs,)))
+    return tuple(CuPy().from_numpy(a.astype(np.float32).astype(dtype_of(dtype))) for a in (x, weight, bias))
+
+
+def check(x: Any, weight: Any, bias: Any, launches: list[str]) -> None:
+    """Compare a layer with NumPy's, and its launches with those expected."""
+    with simulator.watched() as journal:
+        out = CuPy().linear(x, weight, bias)
+    assert journal.launches == launches
+    assert out.dtype is x.dtype
+    wide = [CuPy().to_numpy(a).astype(np.float64) for a in (x, weight, bias)]
+    got = CuPy().to_numpy(out).astype(np.float64)
+    np.testing.assert_allclose(got, wide[0] @ wide[1] + wide[2], rtol=0.01 if x.itemsize == 2 else 1e-5, atol=1e-5)
+
+
+VIEWS: dict[str, Callable[[Any, Any, Any], Arrays]] = {
+    "contiguous": lambda x, weight, bias: (x, weight, bias),
+    "of a transposed weight": lambda x, weight, bias: (x, weight.T.copy().T, bias),
+    "of transposed inputs": lambda x, weight, bias: (x.T.copy().T, weight, bias),
+    "of some columns": lambda x, weight, bias: (x[:, 1:4], weight[1:4], bias),
+    "of memory that is hardly aligned": lambda x, weight, bias: (x[1:], weight, bias),
+    "of a bias that is hardly aligned": lambda x, weight, bias: (x, weight[:, 1:], bias[1:]),
+    "of one row": lambda x, weight, bias: (x[:1], weight, bias),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_it_takes_one_launch(view: str, dtype: str) -> None:
+    check(*VIEWS[view](*drawn(dtype)), ONE)
+
+
+def test_sequences_are_rows() -> None:
+    check(*drawn(rows=(2, 3)), ONE)
+
+
+def test_what_cublaslt_cannot_read_takes_two() -> None:
+    x, weight, bias = drawn(outputs=4)
+    check(x, weight[:, ::2].copy(), bias[::2], ["cupy_copy__float32_float32", *ONE])
+    check(*drawn(rows=()), TWO)
+    x, weight, bias = drawn(rows=(2, 3))
+    check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_bias"])
+
+
+@pytest.mark.parametrize("lacking", ["the library", "an algorithm"])
+def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lacking == "the library":
+        monkeypatch.setattr(epilogues, "_library", lambda release: None)
+    else:
+        monkeypatch.setattr(epilogues, "_WORKSPACE_BYTES", 0)  # less than the kit's algorithm needs
+    epilogues._plan.cache_clear()
+    check(*drawn(), TWO)
+    epilogues._plan.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_adds_the_bias_in_float32(dtype: str) -> None:
+    x, weight, bias = drawn()
+    with simulator.watched() as journal:
+        out = Mixed(CuPy(), dtype).linear(x, weight, bias)
+    assert journal.launches == [f"cupy_copy__float32_{dtype}"] * 2 + ONE
+    wanted = Mixed(NumPy(), dtype).linear(*[CuPy().to_numpy(a) for a in (x, weight, bias)])
+    np.testing.assert_allclose(CuPy().to_numpy(out), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_tf32_is_part_of_a_plan() -> None:
+    x, weight, bias = drawn()
+    epilogues._plan.cache_clear()
+    for enabled in (False, True, False, True):
+        with CuPy.tf32(enabled):
+            check(x, weight, bias, ONE)
+    assert epilogues._plan.cache_info()[:2] == (2, 2)  # hits, misses
+
+
+def test_threads_have_plans_of_their_own() -> None:
+    """A plan holds the address of the bias for the launch to come."""
+    x, weight, bias = drawn()
+    epilogues._plan.cache_clear()
+
+    def compute(k: int) -> Any:
+        return [CuPy().to_numpy(CuPy().linear(x, weight, bias * k)) for _ in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(compute, range(4)))
+    for k, outs in enumerate(found):
+        wanted = CuPy().to_numpy(CuPy().linear(x, weight, bias * k))
+        assert all((out == wanted).all() for out in outs)
