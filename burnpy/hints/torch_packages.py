@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 BURNPY = """
+device_put | x.to_device(device)
+lax | – | scan, cond and while_loop are in burnpy.func
+tree | – | tuples, lists, dicts and modules are trees; model.map(f) is of parameters
 onnx | burnpy.interop.onnx.export(model, (x,), path)
 quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
 SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
@@ -247,6 +250,10 @@ jit | compiled(f) | the same, as jax.jit
 fori_loop | scan(lambda x, k: (f(x), k), x, Tensor.arange(3, device=device)) | with a fixed number of steps
 switch | cond(x.sum() > 0.0, f, f, x) | of two functions; nest it for more
 map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
+lax | – | scan, cond and while_loop are in burnpy.func itself
+pmap | – | burnpy.distributed trains on several devices
+stop_gradient | x.detach()
+tree_map | model.map(f) | of parameters; register_tree makes trees of other classes
 """
 
 FFT = """
