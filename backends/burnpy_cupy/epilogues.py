@@ -9,12 +9,12 @@ Source: NVIDIA, cuBLAS, Using the cuBLASLt API.
 from __future__ import annotations
 
 import ctypes
-import sys
 from functools import cache, lru_cache
 from typing import Any
 
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
+from burnpy_cupy.availability import shared_library
 
 _BIAS = 4
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result."""
@@ -48,7 +48,7 @@ class _Algorithm(ctypes.Structure):
 def _library(release: int) -> Any:
     """Return cuBLASLt of a release of CUDA, which cuBLAS has loaded; None if it is not found."""
     try:
-        library = ctypes.CDLL(f"cublasLt64_{release}.dll" if sys.platform == "win32" else f"libcublasLt.so.{release}")
+        library = shared_library("cublasLt", release)
     except OSError:
         return None
     library.cublasLtMatmul.argtypes = [*[ctypes.c_void_p] * 14, ctypes.c_size_t, ctypes.c_void_p]
