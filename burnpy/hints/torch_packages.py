@@ -243,7 +243,7 @@ grad_and_value | value_and_grad | it gives the value first
 functional_call | grad(loss)(model) | modules are trees
 functionalize | – | everything is functional already
 stack_module_state | stack_models([model, model]) | the same, as one model
-rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
+rearrange | burnpy.einops.rearrange(x, "a b -> b a") | needs burnpy[einops]
 debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
 jit | compiled(f) | the same, as jax.jit
