@@ -49,7 +49,7 @@ struct Place {{
 constexpr int FAR = 4096;  // beyond every tile
 __device__ int clipped(long long x) {{ return x > FAR ? FAR : x < -FAR ? -FAR : static_cast<int>(x); }}
 
-// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key: often to all keys of a tile.
+// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key: often to all of a tile.
 __device__ unsigned attended(const Geometry& g, const bool* mask, long long first_query, long long first_key,
                              bool by_key) {{
   const int queries = clipped(g.queries - first_query), keys = clipped(g.keys - first_key);
