@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,14 @@ from burnpy.errors import ImmutableError
 from tests.rows import every_row
 
 
+def release(package: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version(package).split(".")[:2])
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(
+    release("scipy") < (1, 17) or release("scikit-learn") < (1, 9), reason="needs SciPy 1.17 and scikit-learn 1.9"
+)
 def test_scipy_and_scikit_learn() -> None:
     command = [sys.executable, "-m", "tests.array_api.library_calls"]
     done = subprocess.run(
