@@ -109,6 +109,19 @@ def test_users_and_other_code_do_not_assign() -> None:
         copy[0] = 5.0
 
 
+def test_results_are_never_the_argument_itself() -> None:
+    x: Any = Tensor[NumPy].from_data([1.0, 2.0])
+    xp = x.__array_namespace__()
+    functions: list[Callable[[Any], Any]] = [
+        *(xp.asarray, xp.positive, xp.real, xp.conj, xp.clip),
+        *(lambda x: xp.astype(x, x.dtype), lambda x: xp.reshape(x, (2,)), lambda x: xp.sum(x, axis=())),
+        *(lambda x: xp.broadcast_to(x, (2,)), lambda x: xp.squeeze(x, ()), lambda x: xp.asarray(x, copy=True)),
+    ]
+    for function in functions:
+        library_that_assigns("sklearn.utils")["assign"](function(x), 0, 5.0)
+        assert x.tolist() == [1.0, 2.0], function
+
+
 def test_tensors_are_writeable_only_as_copies() -> None:
     library = library_that_assigns("array_api_extra._at")
     x: Any = Tensor[NumPy].from_data([1.0, 2.0])
