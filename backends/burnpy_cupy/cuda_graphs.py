@@ -11,6 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
+from burnpy_cupy.availability import shared_library
 from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library
 
 _MOST = 16
@@ -118,7 +119,7 @@ def _cublas(xp: Any, device: int) -> tuple[Any, int]:
 
     CuPy's own binding refuses each call while a stream is captured, although cuBLAS allows it.
     """
-    cublas = ctypes.CDLL(f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}")
+    cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
     handle = ctypes.c_void_p()
     _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
     _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))

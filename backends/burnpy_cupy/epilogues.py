@@ -9,12 +9,12 @@ Source: NVIDIA, cuBLAS, Using the cuBLASLt API.
 from __future__ import annotations
 
 import ctypes
-import sys
 from functools import cache, lru_cache
 from typing import Any
 
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
+from burnpy_cupy.availability import shared_library
 
 _BIAS = 4
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result."""
@@ -48,7 +48,7 @@ class _Algorithm(ctypes.Structure):
 def _library(release: int) -> Any:
     """Return cuBLASLt of a release of CUDA, which cuBLAS has loaded; None if it is not found."""
     try:
-        library = ctypes.CDLL(f"cublasLt64_{release}.dll" if sys.platform == "win32" else f"libcublasLt.so.{release}")
+        library = shared_library("cublasLt", release)
     except OSError:
         return None
     library.cublasLtMatmul.argtypes = [*[ctypes.c_void_p] * 14, ctypes.c_size_t, ctypes.c_void_p]
@@ -173,9 +173,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     rows, columns = x.shape[:-1], weight.shape[-1]
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
-    if not bias.flags.c_contiguous:
-        return None
-    out = xp.ndarray((*rows, columns), dtype)
+    bias, out = xp.ascontiguousarray(bias), xp.ndarray((*rows, columns), dtype)
     # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
     addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT

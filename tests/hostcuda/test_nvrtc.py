@@ -177,15 +177,17 @@ def test_the_compiler_can_refuse() -> None:
         compiled(['extern "C" __global__ void wrong(float* x) { x[0] = absent; }'], 90)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "float16", "bfloat16", "float64"])
 @pytest.mark.long
 @pytest.mark.parametrize("architecture", [80, 90, 100])
 def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     """In the registers, and in the shared memory of the smallest GPUs with tensor cores for both 16-bit floats."""
     texts: list[str] = []
-    for size in (64, 128) if dtype == "float64" else (64, 128, 256):
+    has_cores, dtype = dtype in ("tf32", "float16", "bfloat16"), dtype.replace("tf", "float")
+    itemsize = int(dtype[-2:]) // 8
+    for size in (64, 128) if itemsize == 8 or (has_cores and itemsize == 4) else (64, 128, 256):
         for name, raw in ATTENTION.items():
-            tiles = tiling(size, size, int(dtype[-2:]) // 8, dtype[-2:] == "16", name == "burnpy_attention")
+            tiles = tiling(size, size, itemsize, has_cores, name == "burnpy_attention")
             assert tiles is not None
             assert tiles.SHARED <= 99 << 10
             types = {"T": C_NAMES.get(dtype, dtype), "S": "double" if dtype == "float64" else "float"}
