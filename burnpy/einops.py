@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.backend.extras import needed
@@ -40,6 +40,8 @@ class Computation:
     """The part of einops' class ``AbstractBackend`` that computes, with tensors."""
 
     framework_name = "burnpy"
+    of_einops: ClassVar[Any] = None
+    """The subclass of both, which einops finds among the subclasses of its own class."""
 
     def is_appropriate_type(self, tensor: object) -> bool:
         """Return whether it is a tensor."""
@@ -174,7 +176,7 @@ def package() -> Any:
     """
     einops = needed("einops", "burnpy.einops", "einops", "einops")
     base = needed("einops._backends", "burnpy.einops", "einops", "einops").AbstractBackend
-    einops.burnpy_tensors = type("Tensors", (Computation, base), {})  # einops looks among the subclasses, held weakly
+    Computation.of_einops = type("Tensors", (Computation, base), {})
     return einops
 
 
