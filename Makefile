@@ -82,7 +82,7 @@ format: $(INSTALLED)-check ## format the code
 	$(PY) -m ruff format .
 
 docs: $(INSTALLED)-docs ## build the book as HTML in out/docs
-	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs
+	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --jobs auto -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs
 	@echo "out/docs/index.html"
 
 bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch if it is installed

@@ -91,6 +91,18 @@ def test_tiles_give_what_all_scores_give(dtype: str, sizes: Any, offset: int | N
         np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=close)
 
 
+@pytest.mark.parametrize("offset", [None, -3, 30, 31, 62, 63])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_diagonal_may_touch_a_corner_of_a_tile(dtype: str, offset: int | None) -> None:
+    """Tiles have 32 or 64 keys. A tile whose queries attend to all keys is not looked at key by key."""
+    floats = [drawn(shape, k).astype(dtype) for k, shape in enumerate(((130, 8), (130, 8), (140, 8), (140, 8)))]
+    found, _ = computed(CuPy(), floats, (None, offset, 0.3))
+    wanted, _ = computed(NumPy(), [x.astype(np.float64) for x in floats], (None, offset, 0.3))
+    for got, want in zip(found, wanted, strict=True):
+        close = EXACT[dtype] * np.abs(want).max()
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=close)
+
+
 def test_tf32_rounds_operands() -> None:
     """For each product of the three kernels: results are those of rounded operands, not those of float32."""
     floats, rest = arguments("of keys", 30)

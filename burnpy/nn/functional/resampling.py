@@ -183,6 +183,12 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     Raises:
         ShapeError: theta has another shape.
         ArgumentError: the size is not four or five positive numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> identity = Tensor[NumPy].from_data([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> affine_grid(identity, (1, 1, 2, 2)).tolist()
+    [[[[-0.5, -0.5], [0.5, -0.5]], [[-0.5, 0.5], [0.5, 0.5]]]]
     """
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
@@ -247,6 +253,12 @@ def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
     Raises:
         ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
         ArgumentError: the factor is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
+    >>> pixel_unshuffle(x, 2)[0, :, 0, 0].tolist()
+    [0.0, 1.0, 4.0, 5.0]
     """
     (x,) = floats("pixel_unshuffle", 1, x=x)
     r = positive_int("pixel_unshuffle", "downscale_factor", downscale_factor)
@@ -276,6 +288,11 @@ def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
         ArgumentError: the number is not positive.
 
     Source: Zhang et al., ShuffleNet, 2017.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> channel_shuffle(Tensor[NumPy].arange(0.0, 6.0).reshape(1, 6, 1, 1), groups=2).flatten().tolist()
+    [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     """
     (x,) = floats("channel_shuffle", 1, x=x)
     number = positive_int("channel_shuffle", "groups", groups)
