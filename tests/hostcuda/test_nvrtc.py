@@ -24,7 +24,7 @@ from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.cubin import Resources
-from tests.hostcuda.dry import NOT_EXECUTED, dry
+from tests.hostcuda.dry import NOT_DRY, dry
 
 simulator.require()
 
@@ -48,7 +48,7 @@ OF_CUPY = 512
 def sources() -> dict[str, str]:
     """A source for each kernel and dtypes, the longest, by the names of both."""
     for name in ROWS:
-        for arguments in calls(name) if name not in NOT_EXECUTED else ():
+        for arguments in calls(name) if name not in NOT_DRY else ():
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
