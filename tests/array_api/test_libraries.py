@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.array_api import updates
 from burnpy.backend import NumPy
 from burnpy.errors import ImmutableError
@@ -104,6 +104,21 @@ def test_code_of_libraries_assigns_to_arrays() -> None:
     assert y.sum().backward()[x].tolist() == [0.0, 4.0, 7.0]
     assert library["assign"](y + 0, y > 3.5, IntTensor[Autodiff[NumPy]].from_data(5)).tolist() == [3.0, 5.0, 5.0]
     assert library["assign"](IntTensor[NumPy].arange(2), 1, BoolTensor[NumPy].from_data(True)).tolist() == [0, 1]
+
+
+def test_assignments_to_masks_have_no_shape_that_depends_on_values() -> None:
+    assign = library_that_assigns("scipy.special")["assign"]
+    x: Any = Tensor[NumPy].from_data([[1.0, 5.0], [7.0, 2.0]])
+
+    def limited(x: Any) -> Any:
+        return assign(x * 1, x > 4, x[0])
+
+    def filled(x: Any) -> Any:
+        return assign(x * 1, x > 4, 4)
+
+    assert func.vmap(limited)(x).tolist() == [[1.0, 1.0], [7.0, 2.0]]
+    assert compiled(filled)(x).tolist() == [[1.0, 4.0], [4.0, 2.0]]
+    assert func.vmap(func.grad(lambda x: limited(x).sum()))(x).tolist() == [[2.0, 0.0], [1.0, 1.0]]
 
 
 def test_users_and_other_code_do_not_assign() -> None:
