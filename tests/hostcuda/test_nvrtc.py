@@ -24,7 +24,7 @@ from burnpy.testing.cases import ROWS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.cubin import Resources
-from tests.hostcuda.dry import NOT_EXECUTED, dry
+from tests.hostcuda.dry import NOT_DRY, dry
 
 simulator.require()
 
@@ -48,7 +48,7 @@ OF_CUPY = 512
 def sources() -> dict[str, str]:
     """A source for each kernel and dtypes, the longest, by the names of both."""
     for name in ROWS:
-        for arguments in calls(name) if name not in NOT_EXECUTED else ():
+        for arguments in calls(name) if name not in NOT_DRY else ():
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
@@ -160,7 +160,8 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
             texts.append(raw.typed(tiles._asdict(), {**types, "O": types["T"], "L": types["T"]}))
     found = compiled(texts, architecture)
     check_launches(found)
-    assert all(kernel.stack <= 16 for kernel in found), "values have no registers"
+    # The compiler may leave a few values without registers, for another block on a multiprocessor.
+    assert all(kernel.stack <= 32 for kernel in found), found
 
 
 def test_ours_are_among_them() -> None:
