@@ -61,7 +61,7 @@ def char_gpt(device: Any) -> Training:
     return Gpt(NumPy).to_device(device), AdamW(betas=(0.9, 0.98)), lambda model: mean_loss(model, text)
 
 
-LAUNCHES: dict[Callable[[Any], Training], int] = {mlp: 27, digits: 60, char_gpt: 100}
+LAUNCHES: dict[Callable[[Any], Training], int] = {mlp: 27, digits: 60, char_gpt: 98}
 """At most, of a step: forward, backward, clipping by the norm, and the optimizer."""
 
 
