@@ -173,7 +173,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     rows, columns = x.shape[:-1], weight.shape[-1]
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
-    bias, out = xp.ascontiguousarray(bias), xp.empty((*rows, columns), dtype)
+    bias, out = xp.ascontiguousarray(bias), xp.ndarray((*rows, columns), dtype)
     # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
     addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT

@@ -48,7 +48,7 @@ STEPS = [
     Step("one gradient", 60, ["-c", SMOKE], ["-c", REHEARSED + SMOKE]),
     *(
         Step(name.replace("_", " "), 60, [*CHECKS, name], [*CHECKS, name, "--rehearse"])
-        for name in ("streams", "order", "loading", "late_checks", "full_memory", "dlpack", "graphs")
+        for name in ("streams", "order", "loading", "late_checks", "full_memory", "dlpack", "graphs", "tiles")
     ),
     Step(
         "values, CuPy's own reductions",

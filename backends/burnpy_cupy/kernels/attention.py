@@ -155,7 +155,7 @@ def _forward(
     if not (k.shape[-2] and math.prod(q.shape[:-1])):
         return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
     (q, k, v), (out,), mask, geometry = _laid_out(xp, [q, k, v], {"grad": (0, v.shape[-1])}, mask, offset, dtype)
-    total = xp.empty(q.shape[:-1], dtype)
+    total = xp.ndarray(q.shape[:-1], dtype)
     _launch(b, "burnpy_attention", tiles, q, 1, (q, k, v, mask, out, total, geometry, scale), O=dtype, L=dtype)
     return out, total
 
@@ -177,7 +177,7 @@ def _backward(
         return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
     like = {name: (n, x.shape[-1]) for n, (name, x) in enumerate((("by_q", q), ("by_k", k), ("by_v", v)))}
     inputs, (by_q, by_k, by_v), mask, geometry = _laid_out(xp, [q, k, v, grad], like, mask, offset, dtype)
-    statistics = xp.empty((3, count), _sums(q.dtype))
+    statistics = xp.ndarray((3, count), _sums(q.dtype))
     rest = (statistics, count, geometry, scale)
     _launch(b, "burnpy_attention_by_query", tiles, q, 1, (*inputs, mask, by_q, *rest), O=dtype)
     _launch(b, "burnpy_attention_by_key", tiles, k, tiles.SLICES, (*inputs, mask, by_k, by_v, *rest), O=dtype)
@@ -228,9 +228,9 @@ def _in_order_of(xp: Any, x: Any, size: int, dtype: DType) -> Any:
     """Allocate memory for rows of this size, one for each of x, that lie in the order of those."""
     shape = (*x.shape[:-1], size)
     if x.flags.c_contiguous:
-        return xp.empty(shape, dtype)
+        return xp.ndarray(shape, dtype)
     order = sorted(range(x.ndim - 1), key=lambda d: -abs(x.strides[d]))
-    out = xp.empty([*[shape[d] for d in order], size], dtype)
+    out = xp.ndarray([*[shape[d] for d in order], size], dtype)
     return out.transpose([*[order.index(d) for d in range(x.ndim - 1)], x.ndim - 1])
 
 

@@ -249,6 +249,7 @@ _BY_KEY = f"""
   const Place place(g.keys);
   q = place.of(q, g.q, g), grad = place.of(grad, g.grad, g), mask = mask ? place.of(mask, g.mask, g) : mask;
   const long long left = g.keys - place.first;
+  statistics += place.head * g.queries;
   load<TILE_ROWS, SIZE>(rows, place.of(k, g.k, g) + place.first * g.k.row, g.k.row, left, g.size);
   load<TILE_ROWS, VALUES>(value_rows, place.of(v, g.v, g) + place.first * g.v.row, g.v.row, left, g.values);
   S key_sums[ROWS][KEY_SLICE / LANES] = {{}}, value_sums[ROWS][VALUE_SLICE / LANES] = {{}};
@@ -264,8 +265,8 @@ _BY_KEY = f"""
     multiply<VALUES>(by_score, value_rows, value_columns);
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
-      const long long other = query + column<PAIR>(j), at = place.head * g.queries + (other < g.queries ? other : 0);
-      const S shift = statistics[at], inverse = statistics[count + at], level = statistics[2 * count + at];
+      const long long other = query + column<PAIR>(j) < g.queries ? query + column<PAIR>(j) : 0;
+      const S shift = statistics[other], inverse = statistics[count + other], level = statistics[2 * count + other];
       #pragma unroll
       for (int i = 0; i < ROWS; i++) {{
         const bool counts = has(bits, i, j);
