@@ -31,7 +31,7 @@ _FULL_ALIGNMENT = 256
 _FLOAT32, _FLOAT64 = 0, 1
 """cudaDataType_t of the factors."""
 _REFUSALS = (7, 8, 15)
-"""cublasStatus_t of what cuBLASLt does not compute: CUBLAS_STATUS_INVALID_VALUE, ARCH_MISMATCH and NOT_SUPPORTED."""
+"""cublasStatus_t of a refused product: CUBLAS_STATUS_INVALID_VALUE, ARCH_MISMATCH and NOT_SUPPORTED."""
 
 
 class _Algorithm(ctypes.Structure):
