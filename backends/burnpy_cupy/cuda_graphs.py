@@ -94,10 +94,7 @@ class Graphs:
                     queue(stream.ptr, library)
                 finally:
                     graph = stream.end_capture()
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # those of the driver, of CUDA's runtime and of cuBLAS are RuntimeErrors
+        except (OSError, RuntimeError) as error:  # of CUDA's driver and runtime, and of cuBLAS
             self._refused = True
             warnings.warn(f"CuPy.graphs(): kernels are launched one by one, as {error}", RuntimeWarning, stacklevel=2)
             return None
