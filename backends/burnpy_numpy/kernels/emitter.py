@@ -14,6 +14,7 @@ by itself, so that they do not depend on how rows are divided among threads; the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -353,12 +354,15 @@ class _Emitter:
         return w.load_one(at, dtype) if place.one else w.load(at, dtype, place.mask)
 
     def _gathered(self, args: tuple[int, ...], dtype: str) -> Vector:
-        """Write the value of a full instruction at the one column that an int names."""
-        index = self.fixed[args[1]]
+        """Write the value of a full instruction at the one column that an int names; NaN if there is no such column."""
+        w, index = self.w, self.fixed[args[1]]
         text = index.text
         if index.dtype == "int32":
-            text = self.w.assign(f"sext i32 {text} to i64")
+            text = w.assign(f"sext i32 {text} to i64")
+        exists = w.assign(f"icmp ult i64 {text}, %columns")
+        text = w.assign(f"select i1 {exists}, i64 {text}, i64 0")  # reads nothing beyond the row
         stage, self.stage = self.stage, 0  # as if nothing were kept: all is computed from the inputs
         x = self._value(args[0], _Place(text, None, True, {}))
         self.stage = stage
-        return x
+        kind, nan = w.type(dtype), w.constant(math.nan, dtype).text
+        return Vector(w.assign(f"select i1 {exists}, {kind} {x.text}, {kind} {nan}"), dtype)

@@ -115,6 +115,8 @@ def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
 
     def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
         parts = vjp(inner, grads, needs, *saved)
+        if False not in needs:
+            return parts
         return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
 
     return vjp_and_select
