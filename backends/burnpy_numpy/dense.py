@@ -105,19 +105,11 @@ class NumPyDense(ArrayBackend):
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = operation_kernel("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+            kernel = operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), x.dtype, ())
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
-        columns = x.shape[-1]
-        (out,) = kernel.outputs((grad, x, logsumexp), ((x.size,),), index.size, columns)
-        places = np.arange(0, x.size, columns) + index.reshape(-1)
-        self._call(_subtract_at, out, places, grad.reshape(-1))
-        return out.reshape(x.shape)
-
-
-def _subtract_at(out: Any, places: Any, xs: Any) -> None:
-    """Subtract numbers from a vector's elements at places that differ: infinite ones give NaN."""
-    out[places] -= xs
+        shape = x.shape
+        return kernel.outputs((grad, x, logsumexp, index), (shape,), index.size, shape[-1])[0]
 
 
 def _are_outer(x: Any, y: Any) -> bool:

@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "cross_entropy_backward": (
         "cross_entropy_backward",
         (x(100), x(100, 60), x(100, 1, low=3.0, high=4.0), INDEX, 1),
-        ("cross_entropy_weights",),
+        ("cross_entropy_gradient",),
     ),
     "masked_scale": ("masked_scale", (x(70, 90), x(70, 90) > 0, 1.25), ("masked_scale",)),
     "layer norm": ("normalize", (x(70, 90), x(90), x(90), (1,), 0.1), ("normalize",)),

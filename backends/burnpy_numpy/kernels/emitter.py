@@ -331,6 +331,10 @@ class _Emitter:
             size = "%rows" if value == 0 else "%columns"
             scalar = "float" if dtype == "float32" else "double"
             return w.splat(w.assign(f"sitofp i64 {size} to {scalar}"), dtype)
+        if op == "index":
+            first = w.splat(place.index, dtype)
+            counts = ", ".join(f"i64 {k}" for k in range(self.width))
+            return first if place.one else Vector(w.assign(f"add {w.type(dtype)} {first.text}, <{counts}>"), dtype)
         if op == "gather":
             return self._gathered(args, dtype)
         xs = [self._operand(a, place) for a in args]
@@ -347,8 +351,6 @@ class _Emitter:
             return w.splat(text, dtype)
         pointer = self.pointers[f"in{step.value}"]
         if extent is Extent.COLUMN:
-            if dtype in ("int64", "int32"):
-                return Vector(w.assign(f"load i{dtype[3:]}, ptr {w.element(pointer, '%row', dtype)}"), dtype)
             return w.load_one(w.element(pointer, "%row", dtype), dtype)
         at = w.element(pointer, self._at(place.index) if extent is Extent.FULL else place.index, dtype)
         return w.load_one(at, dtype) if place.one else w.load(at, dtype, place.mask)
@@ -356,7 +358,7 @@ class _Emitter:
     def _gathered(self, args: tuple[int, ...], dtype: str) -> Vector:
         """Write the value of a full instruction at the one column that an int names; NaN if there is no such column."""
         w, index = self.w, self.fixed[args[1]]
-        text = index.text
+        text = w.first(index)
         if index.dtype == "int32":
             text = w.assign(f"sext i32 {text} to i64")
         exists = w.assign(f"icmp ult i64 {text}, %columns")
