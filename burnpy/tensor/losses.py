@@ -137,6 +137,12 @@ def nll_loss(
     Raises:
         ShapeError: the shapes do not match.
         IndexRangeError: a class is neither in range nor ``ignore_index``.
+
+    >>> from burnpy import IntTensor, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> log_probabilities = Tensor[NumPy].from_data([[0.25, 0.75]]).log()
+    >>> round(nll_loss(log_probabilities, IntTensor[NumPy].from_data([1])).item(), 4)
+    0.2877
     """
     _class_dim("nll_loss", log_probabilities)
     return _classes("nll_loss", log_probabilities, target, weight, ignore_index, 0.0, reduction)
