@@ -365,11 +365,10 @@ def _last_dims(
     Raises:
         ShapeError: ``normalized_shape`` is not the end of the shape of x, or a part has another shape.
     """
-    sizes: Any = normalized_shape
-    if isinstance(sizes, int):
-        sizes = (sizes,)
-    elif sizes.__class__ is not tuple and not isinstance(sizes, TensorBase):
-        sizes = tuple(sizes)
+    argument: Any = normalized_shape
+    if argument.__class__ is not tuple and not isinstance(argument, (int, TensorBase)):
+        argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
+    sizes: Any = (argument,) if isinstance(argument, int) else argument
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
             f"{operation}() got x of shape {shape} and normalized_shape={describe(sizes)}, which must be its last "
