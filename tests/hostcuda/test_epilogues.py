@@ -68,14 +68,17 @@ def test_what_cublaslt_cannot_read_takes_two() -> None:
     check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_bias"])
 
 
-@pytest.mark.parametrize("lacking", ["the library", "an algorithm"])
+@pytest.mark.parametrize("lacking", ["the library", "an algorithm", "the epilogue"])
 def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if lacking == "the library":
         monkeypatch.setattr(epilogues, "_library", lambda release: None)
-    else:
+    elif lacking == "an algorithm":
         monkeypatch.setattr(epilogues, "_WORKSPACE_BYTES", 0)  # less than the kit's algorithm needs
+    else:
+        monkeypatch.setattr(epilogues, "_BIAS", 999)  # which is refused at the launch
     epilogues._plan.cache_clear()
-    check(*drawn(), TWO)
+    for _ in range(2):
+        check(*drawn(), TWO)
     epilogues._plan.cache_clear()
 
 
