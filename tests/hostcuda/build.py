@@ -82,8 +82,15 @@ def check_environment() -> None:
     for header in ("cuda.h", "cuda_runtime.h", "crt/host_defines.h"):
         if not (CUDA_HEADERS / header).exists():
             raise BuildError(f'CUDA\'s {header} is missing: {sys.executable} -m pip install ".[hostcuda]"')
+    if not lapacks():
+        raise BuildError(f"NumPy's wheel with its LAPACK is missing: {sys.executable} -m pip install --force numpy")
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         raise BuildError("Python.h is missing; on Debian: apt install python3-dev")
+
+
+def lapacks() -> list[Path]:
+    """Return the library in NumPy's wheel that has LAPACK, if it is there."""
+    return [*(SITE / "numpy.libs").glob("libscipy_openblas64_*.so")]
 
 
 def build() -> None:
@@ -96,7 +103,7 @@ def build() -> None:
         objects = cythonized(made)
         make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "graphs", "threads"], objects)
         libraries = SITE / "cupy_backends" / "cuda" / "libs"
-        lapack = next((SITE / "numpy.libs").glob("libscipy_openblas64_*.so"))
+        lapack = lapacks()[0]
         make_library(made, "libcublas.so.13", ["blas", "blas_solve"], [libraries / f"cublas{SUFFIX}"], lapack)
         make_library(made, "libcublasLt.so.13", ["blas_lt"], [])
         make_library(made, "libcusolver.so.12", ["solver"], [libraries / f"cusolver{SUFFIX}"], lapack)
