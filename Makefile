@@ -46,10 +46,14 @@ test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, py
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
 
-test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, and the quick ones and the packages on each Python from 3.11 to 3.14
+test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, the quick ones and the packages on each Python from 3.11 to 3.14, and test-gpu and bench-gpu without a GPU
 	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)
 	@$(PY) -m tests.interpreters
 	@$(PY) -m tests.packages
+	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
+	@$(HOSTCUDA)/bin/python -m tests.hostcuda.build
+	@$(HOSTCUDA)/bin/python -m tests.hostcuda.gpu --rehearse
+	@$(HOSTCUDA)/bin/python -m benchmarks.gpu --rehearse --out out/gpu-rehearsal.md
 
 test-cupy: ## run the CuPy backend without a GPU: the real CuPy, on the CPU (ARGS="-k softmax" for some tests)
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
@@ -78,7 +82,7 @@ format: $(INSTALLED)-check ## format the code
 	$(PY) -m ruff format .
 
 docs: $(INSTALLED)-docs ## build the book as HTML in out/docs
-	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs
+	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --jobs auto -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs
 	@echo "out/docs/index.html"
 
 bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch if it is installed

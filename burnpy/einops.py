@@ -19,25 +19,29 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.backend.extras import needed
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B
 
 __all__ = ["einsum", "pack", "rearrange", "reduce", "repeat", "unpack"]
 
 T = TypeVar("T", bound=TensorBase[Any])
-Reduction: TypeAlias = Literal["min", "max", "sum", "mean", "prod", "any", "all"]
+Numeric: TypeAlias = Literal["min", "max", "sum", "mean", "prod"]
 
 
 class Computation:
     """The part of einops' class ``AbstractBackend`` that computes, with tensors."""
 
     framework_name = "burnpy"
+    of_einops: ClassVar[Any] = None
+    """The subclass of both, which einops finds among the subclasses of its own class."""
 
     def is_appropriate_type(self, tensor: object) -> bool:
         """Return whether it is a tensor."""
@@ -51,7 +55,7 @@ class Computation:
         """Reorder all axes."""
         return x.permute(tuple(axes))
 
-    def reduce(self, x: Any, operation: Reduction, axes: Sequence[int]) -> Any:
+    def reduce(self, x: Any, operation: str, axes: Sequence[int]) -> Any:
         """Reduce axes; ``any`` and ``all`` of numbers ask whether they are 0."""
         if operation in ("any", "all"):
             return getattr(x.bool(), operation)(tuple(axes))
@@ -93,15 +97,21 @@ def rearrange(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
     return _transformed("rearrange", x, pattern, (), sizes)  # type: ignore[no-any-return]  # of x's class
 
 
+@overload
 def reduce(
-    x: T | Sequence[T], pattern: str, reduction: Reduction | Callable[[T, tuple[int, ...]], T], **sizes: int
-) -> T:
+    x: TensorBase[B] | Sequence[TensorBase[B]], pattern: str, reduction: Literal["any", "all"], **sizes: int
+) -> BoolTensor[B]: ...
+@overload
+def reduce(
+    x: T | Sequence[T], pattern: str, reduction: Numeric | Callable[[T, tuple[int, ...]], T], **sizes: int
+) -> T: ...
+def reduce(x: Any, pattern: str, reduction: Any, **sizes: int) -> Any:
     """Reduce the axes that the right side lacks, as `einops.reduce`; "any" and "all" give a `BoolTensor`.
 
     Raises:
         EinopsError: the pattern does not fit the shape.
     """
-    return _transformed("reduce", x, pattern, (reduction,), sizes)  # type: ignore[no-any-return]  # of x's class
+    return _transformed("reduce", x, pattern, (reduction,), sizes)
 
 
 def repeat(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
@@ -166,7 +176,7 @@ def package() -> Any:
     """
     einops = needed("einops", "burnpy.einops", "einops", "einops")
     base = needed("einops._backends", "burnpy.einops", "einops", "einops").AbstractBackend
-    einops.burnpy_tensors = type("Tensors", (Computation, base), {})  # einops looks among the subclasses, held weakly
+    Computation.of_einops = type("Tensors", (Computation, base), {})
     return einops
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from os import environ
@@ -104,6 +106,15 @@ def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> An
             f"CuPy found a GPU, but not CUDA's {name}, which {purpose}; install CUDA's libraries with: "
             f'pip install "cupy-cuda{release}x[ctk]"'
         ) from error
+
+
+def shared_library(name: str, release: int) -> Any:
+    """Return a library of a release of CUDA, which CuPy has loaded.
+
+    Raises:
+        OSError: it is not found.
+    """
+    return ctypes.CDLL(f"{name}64_{release}.dll" if sys.platform == "win32" else f"lib{name}.so.{release}")
 
 
 def check_index(index: int) -> None:

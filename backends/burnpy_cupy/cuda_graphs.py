@@ -11,6 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
+from burnpy_cupy.availability import shared_library
 from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library
 
 _MOST = 16
@@ -93,10 +94,7 @@ class Graphs:
                     queue(stream.ptr, library)
                 finally:
                     graph = stream.end_capture()
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # those of the driver, of CUDA's runtime and of cuBLAS are RuntimeErrors
+        except (OSError, RuntimeError) as error:  # of CUDA's driver and runtime, and of cuBLAS
             self._refused = True
             warnings.warn(f"CuPy.graphs(): kernels are launched one by one, as {error}", RuntimeWarning, stacklevel=2)
             return None
@@ -118,7 +116,7 @@ def _cublas(xp: Any, device: int) -> tuple[Any, int]:
 
     CuPy's own binding refuses each call while a stream is captured, although cuBLAS allows it.
     """
-    cublas = ctypes.CDLL(f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}")
+    cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
     handle = ctypes.c_void_p()
     _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
     _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))

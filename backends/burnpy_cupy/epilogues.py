@@ -9,12 +9,12 @@ Source: NVIDIA, cuBLAS, Using the cuBLASLt API.
 from __future__ import annotations
 
 import ctypes
-import sys
 from functools import cache, lru_cache
 from typing import Any
 
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
+from burnpy_cupy.availability import shared_library
 
 _BIAS = 4
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result."""
@@ -30,6 +30,8 @@ _FULL_ALIGNMENT = 256
 """The bytes of alignment from which on more makes no difference."""
 _FLOAT32, _FLOAT64 = 0, 1
 """cudaDataType_t of the factors."""
+_REFUSALS = (7, 8, 15)
+"""cublasStatus_t of a refused product: CUBLAS_STATUS_INVALID_VALUE, ARCH_MISMATCH and NOT_SUPPORTED."""
 
 
 class _Algorithm(ctypes.Structure):
@@ -48,7 +50,7 @@ class _Algorithm(ctypes.Structure):
 def _library(release: int) -> Any:
     """Return cuBLASLt of a release of CUDA, which cuBLAS has loaded; None if it is not found."""
     try:
-        library = ctypes.CDLL(f"cublasLt64_{release}.dll" if sys.platform == "win32" else f"libcublasLt.so.{release}")
+        library = shared_library("cublasLt", release)
     except OSError:
         return None
     library.cublasLtMatmul.argtypes = [*[ctypes.c_void_p] * 14, ctypes.c_size_t, ctypes.c_void_p]
@@ -92,15 +94,11 @@ class _Plan:
         for kind, made in self._made:
             self._function(kind, "Destroy")(made)
 
-    @property
-    def possible(self) -> bool:
-        """True if cuBLASLt has an algorithm."""
-        return self._algorithm is not None
-
-    def run(self, a: int, b: int, out: int, bias: int) -> None:
-        """Launch the product, given addresses."""
+    def run(self, a: int, b: int, out: int, bias: int) -> bool:
+        """Launch the product, given addresses; return False if cuBLASLt does not compute it."""
         found = self._algorithm
-        assert found is not None  # as it is possible
+        if found is None:
+            return False
         self._bias.value = bias
         self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_bias))
         cuda, by_a, by_b, by_out = self._xp.cuda, *self._layouts
@@ -108,7 +106,12 @@ class _Plan:
         stream = cuda.get_current_stream().ptr
         operands = (self._one, a, by_a, b, by_b, self._zero, out, by_out, out, by_out)
         arguments = (*operands, ctypes.addressof(found), room.ptr, found.workspace, stream)
-        self._check(self._library.cublasLtMatmul(self._handle, self._operation, *arguments))
+        status = self._library.cublasLtMatmul(self._handle, self._operation, *arguments)
+        if status in _REFUSALS:
+            self._algorithm = None
+            return False
+        self._check(status)
+        return True
 
     def _chosen(self, alignment: int) -> _Algorithm | None:
         """Return the fastest algorithm by cuBLASLt's estimate; None if it has none."""
@@ -145,7 +148,7 @@ class _Plan:
 
 @lru_cache(4096)
 def _plan(xp: Any, handle: int, alignment: int, *layouts: Any) -> _Plan | None:
-    """Return a planned product; None if cuBLASLt is not found or has no algorithm, and for batches.
+    """Return a planned product; None if cuBLASLt is not found, and for batches.
 
     Args:
         xp: the module cupy.
@@ -156,8 +159,7 @@ def _plan(xp: Any, handle: int, alignment: int, *layouts: Any) -> _Plan | None:
     call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
     if library is None or call is None or call.batched:
         return None
-    plan = _Plan(xp, library, handle, call, alignment)
-    return plan if plan.possible else None
+    return _Plan(xp, library, handle, call, alignment)
 
 
 def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
@@ -173,16 +175,11 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     rows, columns = x.shape[:-1], weight.shape[-1]
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
-    if not bias.flags.c_contiguous:
-        return None
-    out = xp.empty((*rows, columns), dtype)
+    bias, out = xp.ascontiguousarray(bias), xp.ndarray((*rows, columns), dtype)
     # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
     addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
     layouts = (x.shape, x.strides, weight.shape, weight.strides, out.shape, out.strides)
     types = (x.dtype, dtype, gemm.uses_tf32())
     plan = _plan(xp, gemm._handle(xp), together & -together, *layouts, *types)
-    if plan is None:
-        return None
-    plan.run(*addresses)
-    return out
+    return None if plan is None or not plan.run(*addresses) else out

@@ -190,11 +190,8 @@ class BoundLaunches:
 
     def _launch(self) -> None:
         stream, rounded = self._device._streams.current().ptr, uses_tf32()
-        if (
-            len(self._steps) > 1
-            and uses_graphs()
-            and self._graphs.launch((self._addresses, rounded), stream, self._launch_on)
-        ):
+        several = len(self._steps) > 1
+        if several and uses_graphs() and self._graphs.launch((self._addresses, rounded), stream, self._launch_on):
             return
         place = (stream, get_ident(), rounded)  # cuBLAS has a handle for each thread
         if place != self._place:

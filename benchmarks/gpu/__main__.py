@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.report import Section, budgets, markdown_of
 from benchmarks.results import plain_section, section_of
 
-PARTS = {"roofline": 90, "launches": 60, "kernels": 120, "operations": 90, "steps": 240}
+PARTS = {"roofline": 90, "launches": 60, "kernels": 120, "operations": 90, "steps": 360}
 """The modules of the parts, and the seconds that each may take."""
 
 

@@ -1,4 +1,4 @@
-"""Convolution, pooling, attention and operations that sort and scatter, beside PyTorch."""
+"""Convolution, pooling, attention, linear layers and operations that sort and scatter, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -50,6 +50,18 @@ CASES: dict[str, Case] = {
         lambda f, q, k, v: f.scaled_dot_product_attention(q, k, v, **{"causal" if f is ours else "is_causal": True}),
         _QUERIES,
         _FEW_QUERIES,
+        False,
+    ),
+    "attention, causal, 16 heads of 8,192 × 64": (
+        lambda f, q, k, v: f.scaled_dot_product_attention(q, k, v, **{"causal" if f is ours else "is_causal": True}),
+        [(1, 16, 8192, 64)] * 3,
+        _FEW_QUERIES,
+        False,
+    ),
+    "linear, 4,096 rows of 1,024 numbers to 1,024": (
+        lambda f, x, w, b: f.linear(x, w, b),
+        [(4096, 1024), (1024, 1024), (1024,)],
+        [(3, 4), (4, 4), (4,)],
         False,
     ),
     "index_add of 65,536 rows of 128": (lambda f, x, i: x.index_add(0, i, x), _ROWS, _FEW_ROWS, True),

@@ -1,5 +1,5 @@
-"""Training steps in float32, TF32 and bfloat16: of small models, where launches dominate, and of a wide one, where
-products do.
+"""Training steps in float32, TF32 and bfloat16, and compiled: of small models, where launches dominate, and of a wide
+one, where products do.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from benchmarks.gpu.timing import Effort, measured
 from benchmarks.measure import Spread
 from benchmarks.peers import Training
 from benchmarks.peers.ours import OurTraining
+from benchmarks.peers.ours_compiled import PlannedTraining
 from benchmarks.report import Cell, Line, Section
 from benchmarks.tasks import CLASSES, Task, linear_weights, task
 from burnpy.backend import CuPy
@@ -46,19 +47,34 @@ MODELS: dict[str, tuple[Callable[[bool], Task], float]] = {
 """The task of a model, and the budget of its step."""
 
 
+class Way(NamedTuple):
+    """A way to train with burnpy, beside PyTorch's eager steps in a precision."""
+
+    training: Callable[[Task, Any], Training]
+    context: Callable[[], AbstractContextManager[Any]]
+    precision: str
+
+
+WAYS = {
+    **{name: Way(OurTraining, context, name) for name, (_, context) in PRECISIONS.items()},
+    "float32, compiled": Way(PlannedTraining, nullcontext, "float32"),
+    "float32, as CUDA graphs": Way(PlannedTraining, CuPy.graphs, "float32"),
+}
+
+
 def sections(effort: Effort) -> list[Section]:
     """Measure the time of a step, and the peak of memory."""
     columns = ["burnpy", *["torch"] * (torch() is not None)]
     times, memory = [], []
     for name, (make, budget) in MODELS.items():
-        for precision in PRECISIONS:
-            work = f"{name}, {precision}"
-            line, ours, theirs = _step(work, make(effort.small), precision, budget, effort)
+        for kind, way in WAYS.items():
+            work = f"{name}, {kind}"
+            line, ours, theirs = _step(work, make(effort.small), way, budget, effort)
             times.append(line)
             memory.append((work, ours, theirs))
     peaks = [_peak(*each) for each in memory]  # once all times are measured, as measuring slows allocations down
-    compiled = f"NVRTC compiled {len(times_of_nvrtc.seconds)} kernels in {sum(times_of_nvrtc.seconds):.1f} s."
-    how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {compiled} {why_no_torch()}"
+    nvrtc = f"NVRTC compiled {len(times_of_nvrtc.seconds)} kernels in {sum(times_of_nvrtc.seconds):.1f} s."
+    how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {nvrtc} {why_no_torch()}"
     return [
         Section("Training steps", how, "ms", columns, times),
         Section(
@@ -72,16 +88,16 @@ def sections(effort: Effort) -> list[Section]:
 
 
 def _step(
-    work: str, made: Task, precision: str, budget: float, effort: Effort
+    work: str, made: Task, way: Way, budget: float, effort: Effort
 ) -> tuple[Line, Callable[[], Any], Callable[[], Any] | None]:
     """Return the line of a model, and functions that make a step of each library from scratch, for its memory."""
-    device, context = PRECISIONS[precision]
+    device, _ = PRECISIONS[way.precision]
 
     def our_step() -> Callable[[], None]:
-        return _stepping(OurTraining(made, device), len(made.inputs), context)
+        return _stepping(way.training(made, device), len(made.inputs), way.context)
 
     def their_step() -> Callable[[], None]:
-        return _stepping(_cuda_training(made, precision), len(made.inputs))
+        return _stepping(_cuda_training(made, way.precision), len(made.inputs))
 
     runs: dict[str, Any] = {"burnpy": (our_step(), wait)}
     if torch() is not None:

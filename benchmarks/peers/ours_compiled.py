@@ -20,12 +20,12 @@ class PlannedTraining(Training):
 
     phased = False
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, device: Any = Train) -> None:
         optim = OPTIMIZERS[task.optimizer]()
-        self.model = model_of(task, Train)
+        self.model = model_of(task, device)
         self.state = optim.init(self.model)
-        self.inputs = inputs_of(task, Train)
-        self.labels = [IntTensor.from_data(batch.reshape(-1), device=Train) for batch in task.labels]
+        self.inputs = inputs_of(task, device)
+        self.labels = [IntTensor.from_data(batch.reshape(-1), device=device) for batch in task.labels]
         self.rate, max_norm = task.rate, task.max_norm
 
         def step(model: Any, state: Any, rate: Any, x: Any, labels: Any) -> Any:

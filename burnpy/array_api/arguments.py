@@ -45,6 +45,8 @@ def arrays(*xs: Any, kinds: Kinds = ALL) -> list[Any]:
         DeviceError: the arrays are on unrelated devices.
     """
     tensors = [x for x in xs if isinstance(x, TensorBase)]
+    if len(tensors) == len(xs) and _alike(tensors) and tensors[0].kind in kinds:
+        return tensors
     for x in xs:
         if not isinstance(x, TensorBase) and number_kind(x) is None:
             array(x)  # which refuses it
@@ -60,6 +62,11 @@ def arrays(*xs: Any, kinds: Kinds = ALL) -> list[Any]:
         astype(raised(x, device), dtype) if isinstance(x, TensorBase) else full(cls, (), convert(x), dtype, device)
         for x in xs
     ]
+
+
+def _alike(tensors: list[TensorBase[Any]]) -> bool:
+    """Return whether there is nothing to promote or move."""
+    return len({(type(x), x.device, x.dtype) for x in tensors}) == 1
 
 
 def placed(*tensors: TensorBase[Any]) -> Any:

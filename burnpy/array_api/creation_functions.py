@@ -55,8 +55,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, (list, tuple)) and _has_tensors(obj):
         obj = stack(arrays(*[asarray(each, device=device) for each in obj]))
     if isinstance(obj, TensorBase):
-        out = astype(obj, obj.dtype if target is None else target, copy=False, device=device)
-        if copy is False and out is not obj:
+        out = astype(obj, obj.dtype if target is None else target, device=device)
+        if copy is False and out._primitive is not obj._primitive:
             raise ArgumentError(f"array() with copy=False got {describe(obj)}, whose dtype or device would change")
         return copied(out) if copy else out
     if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):

@@ -99,13 +99,13 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 @standard
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Convert an array to another dtype, of any kind. Memory of tensors never changes, so a copy shares it."""
+    """Convert an array to another dtype, of any kind. Memory never changes, so ``copy`` makes no difference."""
     if not isinstance(x, TensorBase):
         raise KindError(f"array() takes an array, got {describe(x)}; make one with asarray(x)")
     target: Any = dtype_from(dtype)
     moved: Any = x if device is None else x.to_device(device)  # type: ignore[attr-defined]  # a method of all kinds
     if target == moved.dtype:
-        return moved._like(moved._primitive) if copy else moved
+        return moved
     kind = kind_of(target)
     return moved.bool() if kind == "bool" else getattr(moved, kind)(target)
 

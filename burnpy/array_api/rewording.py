@@ -11,6 +11,7 @@ from typing import Any
 
 from burnpy.backend.errors import BurnpyError, CallError
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import F
 
 _WORDS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "Dim": "Axis"}
@@ -19,7 +20,8 @@ _NAME = re.compile(r"^(\w+\.)?\w+\(\)")
 
 
 def standard(function: F) -> F:
-    """Decorate a function of the namespace: its errors begin with its name and speak of axes.
+    """Decorate a function of the namespace: its errors begin with its name and speak of axes. It never returns its
+    argument itself, as libraries assign to results (see `burnpy.array_api.updates`).
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -34,12 +36,15 @@ def standard(function: F) -> F:
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
-            return called(*args, **kwargs)
+            out = called(*args, **kwargs)
         except BurnpyError as error:
             if len(error.args) == 1 and isinstance(error.args[0], str) and not isinstance(error, CallError):
                 message = _WORD.sub(lambda match: _WORDS[match[0]], error.args[0])
                 error.args = (_NAME.sub(f"{name}()", message, count=1),)
             raise
+        if args and out is args[0] and isinstance(out, TensorBase):
+            return out._like(out._primitive)
+        return out
 
     wrapper.__name__ = wrapper.__qualname__ = name
     wrapper.__module__, wrapper.__doc__ = function.__module__, function.__doc__

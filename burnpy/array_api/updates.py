@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from burnpy.array_api.data_types import KINDS, astype
+from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase
 
 LIBRARIES = frozenset({"array_api_extra", "scipy", "sklearn"})
@@ -45,7 +46,10 @@ def assign(x: Any, key: Any, value: Any) -> bool:
         return False
     if isinstance(value, TensorBase) and KINDS.index(value.kind) < KINDS.index(x.kind):
         value = astype(value, x.dtype)
-    updated = x.at[key].set(value)
+    if isinstance(key, BoolTensor) and key.shape == x.shape and getattr(value, "shape", ()) == ():
+        updated = x.masked_fill(key, value)  # of no shape that depends on values: for vmap and compiled functions
+    else:
+        updated = x.at[key].set(value)
     x._device, x._primitive = updated._device, updated._primitive
     _copies.pop(id(x), None)
     return True

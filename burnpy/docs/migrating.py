@@ -9,8 +9,8 @@ from burnpy.hints import numpy_names, torch_names
 from burnpy.hints.missing import IN_PLACE, NOTHING, Row, parsed, rows
 
 PAGE = Path(__file__).with_name("from_pytorch") / "tensors.md"
-BY_HAND = ("Autograd",)
-"""Sections that another page has in more words."""
+BY_HAND = ("Autograd", "Burn's names")
+"""Sections that other pages have in more words."""
 
 PROLOGUE = """\
 import math

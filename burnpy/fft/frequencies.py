@@ -70,7 +70,14 @@ def fftshift(x: Signal, dim: int | Sequence[int] | None = None) -> Signal:
 
 @explained
 def ifftshift(x: Signal, dim: int | Sequence[int] | None = None) -> Signal:
-    """Move frequency 0 back from the middle to the beginning: the inverse of `fftshift`."""
+    """Move frequency 0 back from the middle to the beginning: the inverse of `fftshift`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import fftshift
+    >>> ifftshift(fftshift(Tensor[NumPy].arange(0.0, 5.0))).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
     out: Signal = _shifted("ifftshift", x, dim, 1)
     return out
 

@@ -109,7 +109,13 @@ def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
 
 @explained
 def ihfft(x: Tensor[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
-    """Compute the inverse of `hfft`: the first half of the `ifft` of a float tensor."""
+    """Compute the inverse of `hfft`: the first half of the `ifft` of a float tensor.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> ihfft(Tensor[NumPy].from_data([1.0, 3.0])).real.tolist()
+    [2.0, -1.0]
+    """
     return _half("ihfft", x, n, (dim,), norm, True)
 
 
@@ -137,7 +143,15 @@ def fftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: 
 def ifftn(
     x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
 ) -> ComplexTensor[B]:
-    """Compute the inverse of `fftn`, which has the same arguments."""
+    """Compute the inverse of `fftn`, which has the same arguments.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import fftn
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> ifftn(fftn(x)).real.tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _complex("ifftn", x, s, dim, norm, True)
 
 
@@ -145,37 +159,82 @@ def ifftn(
 def rfftn(
     x: Tensor[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
 ) -> ComplexTensor[B]:
-    """Compute the `fftn` of a float tensor, with the frequencies 0 to n // 2 of the last of ``dim``."""
+    """Compute the `fftn` of a float tensor, with the frequencies 0 to n // 2 of the last of ``dim``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> rfftn(x).real.tolist()
+    [[10.0, -2.0], [-4.0, 0.0]]
+    """
     return _half("rfftn", x, s, dim, norm)
 
 
 @explained
 def irfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
-    """Compute the inverse of `rfftn`: the size along the last of ``dim`` is by default 2 (x.shape[dim] - 1)."""
+    """Compute the inverse of `rfftn`: the size along the last of ``dim`` is by default 2 (x.shape[dim] - 1).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import rfftn
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> irfftn(rfftn(x)).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _real("irfftn", x, s, dim, norm)
 
 
 @explained
 def fft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
-    """Compute the `fftn` along the last two dimensions, or others."""
+    """Compute the `fftn` along the last two dimensions, or others.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> fft2(x).real.tolist()
+    [[10.0, -2.0], [-4.0, 0.0]]
+    """
     return _complex("fft2", x, s, dim, norm, False)
 
 
 @explained
 def ifft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
-    """Compute the inverse of `fft2`."""
+    """Compute the inverse of `fft2`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import fft2
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> ifft2(fft2(x)).real.tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _complex("ifft2", x, s, dim, norm, True)
 
 
 @explained
 def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
-    """Compute the `rfftn` along the last two dimensions, or others."""
+    """Compute the `rfftn` along the last two dimensions, or others.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> rfft2(x).real.tolist()
+    [[10.0, -2.0], [-4.0, 0.0]]
+    """
     return _half("rfft2", x, s, dim, norm)
 
 
 @explained
 def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
-    """Compute the inverse of `rfft2`."""
+    """Compute the inverse of `rfft2`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import rfft2
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> irfft2(rfft2(x)).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _real("irfft2", x, s, dim, norm)
 
 
@@ -194,19 +253,41 @@ def hfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm:
 def ihfftn(
     x: Tensor[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None
 ) -> ComplexTensor[B]:
-    """Compute the inverse of `hfftn`: the first half of the `ifftn` of a float tensor."""
+    """Compute the inverse of `hfftn`: the first half of the `ifftn` of a float tensor.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> ihfftn(x).real.tolist()
+    [[2.5, -0.5], [-1.0, 0.0]]
+    """
     return _half("ihfftn", x, s, dim, norm, True)
 
 
 @explained
 def hfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
-    """Compute the `hfftn` along the last two dimensions, or others."""
+    """Compute the `hfftn` along the last two dimensions, or others.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.fft import ihfft2
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> hfft2(ihfft2(x)).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _real("hfft2", _conjugate("hfft2", x), s, dim, norm, False)
 
 
 @explained
 def ihfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
-    """Compute the inverse of `hfft2`."""
+    """Compute the inverse of `hfft2`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    >>> ihfft2(x).real.tolist()
+    [[2.5, -0.5], [-1.0, 0.0]]
+    """
     return _half("ihfft2", x, s, dim, norm, True)
 
 

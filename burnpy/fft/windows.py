@@ -58,7 +58,12 @@ def hamming_window(
     dtype: DTypeLike | None = None,
     device: B | type[B],
 ) -> Tensor[B]:
-    """Return the Hamming window, alpha - beta cos(2π j / n); see `hann_window`."""
+    """Return the Hamming window, alpha - beta cos(2π j / n); see `hann_window`.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(hamming_window(4, device=NumPy).to_numpy().round(3))
+    [0.08 0.54 1.   0.54]
+    """
     return _cosines("hamming_window", window_length, periodic, (alpha, beta), dtype, device)
 
 
@@ -66,7 +71,12 @@ def hamming_window(
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: B | type[B]
 ) -> Tensor[B]:
-    """Return the Blackman window, 0.42 - 0.5 cos(2π j / n) + 0.08 cos(4π j / n); see `hann_window`."""
+    """Return the Blackman window, 0.42 - 0.5 cos(2π j / n) + 0.08 cos(4π j / n); see `hann_window`.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(blackman_window(4, device=NumPy)[1:].to_numpy().round(3))
+    [0.34 1.   0.34]
+    """
     return _cosines("blackman_window", window_length, periodic, _BLACKMAN, dtype, device)
 
 
@@ -77,6 +87,10 @@ def nuttall_window(
     """Return the minimal four-term window of Nuttall, whose side lobes are below -98 dB; see `hann_window`.
 
     Source: Nuttall, Some Windows with Very Good Sidelobe Behavior, 1981.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(nuttall_window(4, device=NumPy).to_numpy().round(3))
+    [0.    0.227 1.    0.227]
     """
     return _cosines("nuttall_window", window_length, periodic, _NUTTALL, dtype, device)
 
@@ -85,7 +99,12 @@ def nuttall_window(
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: B | type[B]
 ) -> Tensor[B]:
-    """Return the triangle 1 - |2 j / n - 1|; see `hann_window`."""
+    """Return the triangle 1 - |2 j / n - 1|; see `hann_window`.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(bartlett_window(4, device=NumPy).to_numpy().round(3))
+    [0.  0.5 1.  0.5]
+    """
     at = _phases("bartlett_window", window_length, periodic)
     return _made(1.0 - np.abs(2.0 * at - 1.0), dtype, device)
 
@@ -94,7 +113,12 @@ def bartlett_window(
 def cosine_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: B | type[B]
 ) -> Tensor[B]:
-    """Return half a wave, sin(π (j + ½) / n), where n is ``window_length``, or one more if ``periodic``."""
+    """Return half a wave, sin(π (j + ½) / n), where n is ``window_length``, or one more if ``periodic``.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(cosine_window(4, device=NumPy).to_numpy().round(3))
+    [0.309 0.809 1.    0.809]
+    """
     count = _count("cosine_window", window_length)
     steps = count + bool(periodic) if count > 1 else 1
     return _made(np.sin(math.pi * (np.arange(count) + 0.5) / steps), dtype, device)
@@ -109,7 +133,12 @@ def gaussian_window(
     dtype: DTypeLike | None = None,
     device: B | type[B],
 ) -> Tensor[B]:
-    """Return the bell exp(-½ ((j - n / 2) / std)²), with ``std`` in samples; see `hann_window`."""
+    """Return the bell exp(-½ ((j - n / 2) / std)²), with ``std`` in samples; see `hann_window`.
+
+    >>> from burnpy.backend import NumPy
+    >>> print(gaussian_window(4, device=NumPy).to_numpy().round(3))
+    [0.135 0.607 1.    0.607]
+    """
     at = _phases("gaussian_window", window_length, periodic)
     if _number("gaussian_window", "std", std) <= 0.0:
         raise ArgumentError(f"gaussian_window() got std={describe(std)}; give a positive number")

@@ -153,7 +153,13 @@ def jacrev(
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of ``f`` in reverse mode, see `jacobian`."""
+    """Return a function that computes the Jacobian of ``f`` in reverse mode, see `jacobian`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> jacrev(lambda x: x * x)(Tensor[NumPy].from_data([1.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 6.0]]
+    """
     return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
@@ -197,7 +203,13 @@ def jacfwd(
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of ``f`` in forward mode, see `jacobian`."""
+    """Return a function that computes the Jacobian of ``f`` in forward mode, see `jacobian`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> jacfwd(lambda x: x * x)(Tensor[NumPy].from_data([1.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 6.0]]
+    """
     return jacobian_by("jacfwd", f, argnums, "forward", has_aux, chunk_size)
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import numpy_names, torch_functions, torch_names, torch_packages, torch_tensors
+from burnpy.hints import burn_names, numpy_names, torch_functions, torch_names, torch_packages, torch_tensors
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -89,7 +89,14 @@ def rows() -> dict[str, Row]:
     A row that says how to do without an operation is replaced once there is a method of that name.
     """
     table: dict[str, Row] = {}
-    for text in (torch_tensors.CREATION, torch_functions.ROWS, torch_tensors.REARRANGEMENT, numpy_names.ROWS):
+    texts = (
+        torch_tensors.CREATION,
+        torch_functions.ROWS,
+        torch_tensors.REARRANGEMENT,
+        numpy_names.ROWS,
+        burn_names.ROWS,
+    )
+    for text in texts:
         section_rows = parsed(text)
         duplicates = table.keys() & section_rows.keys()
         if duplicates:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 BURNPY = """
+device_put | x.to_device(device)
+lax | – | scan, cond and while_loop are in burnpy.func
+tree | – | tuples, lists, dicts and modules are trees; model.map(f) is of parameters
 onnx | burnpy.interop.onnx.export(model, (x,), path)
 quasirandom | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
 SobolEngine | Tensor.sobol((64, 2), device=device) | Sobol points, scrambled by seed=
@@ -240,13 +243,17 @@ grad_and_value | value_and_grad | it gives the value first
 functional_call | grad(loss)(model) | modules are trees
 functionalize | – | everything is functional already
 stack_module_state | stack_models([model, model]) | the same, as one model
-rearrange | x.reshape(2, 3, 1).permute(2, 0, 1) | no pattern language
+rearrange | burnpy.einops.rearrange(x, "a b -> b a") | needs burnpy[einops]
 debug_unwrap | x.inner()
 replace_all_batch_norm_modules_ | – | a forward pass changes no state
 jit | compiled(f) | the same, as jax.jit
 fori_loop | scan(lambda x, k: (f(x), k), x, Tensor.arange(3, device=device)) | with a fixed number of steps
 switch | cond(x.sum() > 0.0, f, f, x) | of two functions; nest it for more
 map | vmap(f) | of slices: scan(f, carry, xs) calls f for one after another
+lax | – | scan, cond and while_loop are in burnpy.func itself
+pmap | – | burnpy.distributed trains on several devices
+stop_gradient | x.detach()
+tree_map | model.map(f) | of parameters; register_tree makes trees of other classes
 """
 
 FFT = """

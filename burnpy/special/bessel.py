@@ -11,7 +11,13 @@ from burnpy.typevars import B
 
 @explained
 def i0(x: Tensor[B]) -> Tensor[B]:
-    """Compute I₀(x), ``x.i0()``; infinite beyond ±713.98 in float64 and ±91.9 in float32."""
+    """Compute I₀(x), ``x.i0()``; infinite beyond ±713.98 in float64 and ±91.9 in float32.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(i0(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [1.016 1.063 1.266]
+    """
     return floating("i0", x, "x").i0()  # type: ignore[no-any-return]  # of a Tensor
 
 

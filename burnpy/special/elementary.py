@@ -36,65 +36,131 @@ def xlog1py(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
 
 @explained
 def xlogy(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
-    """Compute x · log(y), ``x.xlogy(y)``, which is 0 at x = 0 unless y is NaN. One of both may be a Python number."""
+    """Compute x · log(y), ``x.xlogy(y)``, which is 0 at x = 0 unless y is NaN. One of both may be a Python number.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(xlogy(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), 2.0).to_numpy().round(3))
+    [0.173 0.347 0.693]
+    """
     return first_operand("xlogy", x, y).xlogy(y)  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def exp2(x: Tensor[B]) -> Tensor[B]:
-    """Compute 2ˣ, ``x.exp2()``."""
+    """Compute 2ˣ, ``x.exp2()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(exp2(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [1.189 1.414 2.   ]
+    """
     return floating("exp2", x, "x").exp2()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def expm1(x: Tensor[B]) -> Tensor[B]:
-    """Compute exp(x) - 1, ``x.expm1()``."""
+    """Compute exp(x) - 1, ``x.expm1()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(expm1(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [0.284 0.649 1.718]
+    """
     return floating("expm1", x, "x").expm1()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def log1p(x: Tensor[B]) -> Tensor[B]:
-    """Compute log(1 + x), ``x.log1p()``."""
+    """Compute log(1 + x), ``x.log1p()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(log1p(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [0.223 0.405 0.693]
+    """
     return floating("log1p", x, "x").log1p()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def expit(x: Tensor[B]) -> Tensor[B]:
-    """Compute the logistic sigmoid, ``x.sigmoid()``."""
+    """Compute the logistic sigmoid, ``x.sigmoid()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(expit(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [0.562 0.622 0.731]
+    """
     return floating("expit", x, "x").sigmoid()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def logit(x: Tensor[B], eps: float | None = None) -> Tensor[B]:
-    """Compute the inverse of `expit`, ``x.logit(eps)``; see `burnpy.Tensor.logit`."""
+    """Compute the inverse of `expit`, ``x.logit(eps)``; see `burnpy.Tensor.logit`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(logit(Tensor[NumPy].from_data([0.25, 0.5, 0.75])).to_numpy().round(3))
+    [-1.099  0.     1.099]
+    """
     return floating("logit", x, "x").logit(eps)  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def sinc(x: Tensor[B]) -> Tensor[B]:
-    """Compute sin(πx) / (πx), ``x.sinc()``."""
+    """Compute sin(πx) / (πx), ``x.sinc()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(sinc(Tensor[NumPy].from_data([0.0, 0.25, 0.5])).to_numpy().round(3))
+    [1.    0.9   0.637]
+    """
     return floating("sinc", x, "x").sinc()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def round(x: Tensor[B], *, decimals: int = 0) -> Tensor[B]:
-    """Round to a number of decimals, ``x.round(decimals)``; halves to the even neighbour."""
+    """Round to a number of decimals, ``x.round(decimals)``; halves to the even neighbour.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> round(Tensor[NumPy].from_data([0.5, 1.5, -2.5])).tolist()
+    [0.0, 2.0, -2.0]
+    """
     return floating("round", x, "x").round(decimals)  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def softmax(x: Tensor[B], dim: int) -> Tensor[B]:
-    """Compute exponentials divided by their sum, ``x.softmax(dim)``."""
+    """Compute exponentials divided by their sum, ``x.softmax(dim)``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(softmax(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
+    [0.227 0.292 0.481]
+    """
     return floating("softmax", x, "x").softmax(dim)  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def log_softmax(x: Tensor[B], dim: int) -> Tensor[B]:
-    """Compute the logarithm of `softmax`, ``x.log_softmax(dim)``."""
+    """Compute the logarithm of `softmax`, ``x.log_softmax(dim)``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(log_softmax(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
+    [-1.482 -1.232 -0.732]
+    """
     return floating("log_softmax", x, "x").log_softmax(dim)  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def logsumexp(x: Tensor[B], dim: DimsLike, keepdim: bool = False) -> Tensor[B]:
-    """Compute the logarithm of the sum of exponentials, ``x.logsumexp(dim, keepdim)``."""
+    """Compute the logarithm of the sum of exponentials, ``x.logsumexp(dim, keepdim)``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(logsumexp(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
+    1.732
+    """
     return floating("logsumexp", x, "x").logsumexp(dim, keepdim)  # type: ignore[no-any-return]  # of a Tensor

@@ -11,19 +11,37 @@ from burnpy.typevars import B
 
 @explained
 def erf(x: Tensor[B]) -> Tensor[B]:
-    """Compute the error function, ``x.erf()``."""
+    """Compute the error function, ``x.erf()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(erf(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [0.276 0.52  0.843]
+    """
     return floating("erf", x, "x").erf()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def erfc(x: Tensor[B]) -> Tensor[B]:
-    """Compute 1 - erf(x), ``x.erfc()``; small values keep all their digits."""
+    """Compute 1 - erf(x), ``x.erfc()``; small values keep all their digits.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(erfc(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [0.724 0.48  0.157]
+    """
     return floating("erfc", x, "x").erfc()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def erfinv(x: Tensor[B]) -> Tensor[B]:
-    """Compute the inverse of the error function, ``x.erfinv()``; ±inf at ±1, NaN beyond."""
+    """Compute the inverse of the error function, ``x.erfinv()``; ±inf at ±1, NaN beyond.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(erfinv(Tensor[NumPy].from_data([-1.0, 0.0, 0.5])).to_numpy().round(3))
+    [ -inf 0.    0.477]
+    """
     return floating("erfinv", x, "x").erfinv()  # type: ignore[no-any-return]  # of a Tensor
 
 

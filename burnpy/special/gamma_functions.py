@@ -11,19 +11,37 @@ from burnpy.typevars import B
 
 @explained
 def gammaln(x: Tensor[B]) -> Tensor[B]:
-    """Compute the logarithm of the absolute value of the gamma function, ``x.lgamma()``."""
+    """Compute the logarithm of the absolute value of the gamma function, ``x.lgamma()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(gammaln(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [1.288 0.572 0.   ]
+    """
     return floating("gammaln", x, "x").lgamma()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def digamma(x: Tensor[B]) -> Tensor[B]:
-    """Compute the derivative of `gammaln`, ``x.digamma()``."""
+    """Compute the derivative of `gammaln`, ``x.digamma()``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(digamma(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [-4.227 -1.964 -0.577]
+    """
     return floating("digamma", x, "x").digamma()  # type: ignore[no-any-return]  # of a Tensor
 
 
 @explained
 def psi(x: Tensor[B]) -> Tensor[B]:
-    """Compute the derivative of `gammaln`, as `digamma`."""
+    """Compute the derivative of `gammaln`, as `digamma`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(psi(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [-4.227 -1.964 -0.577]
+    """
     return floating("psi", x, "x").digamma()  # type: ignore[no-any-return]  # of a Tensor
 
 
@@ -33,6 +51,11 @@ def polygamma(n: int, x: Tensor[B]) -> Tensor[B]:
 
     Raises:
         ArgumentError: ``n`` is negative.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(polygamma(1, Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
+    [17.197  4.935  1.645]
     """
     return floating("polygamma", x, "x").polygamma(n)  # type: ignore[no-any-return]  # of a Tensor
 
@@ -43,6 +66,11 @@ def multigammaln(x: Tensor[B], p: int) -> Tensor[B]:
 
     Raises:
         ArgumentError: ``p`` is less than 1.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(multigammaln(Tensor[NumPy].from_data([1.0, 2.5]), 2).to_numpy().round(3))
+    [1.145 0.857]
     """
     return floating("multigammaln", x, "x").mvlgamma(p)  # type: ignore[no-any-return]  # of a Tensor
 

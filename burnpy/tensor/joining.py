@@ -140,7 +140,13 @@ def maximum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 @explained
 def maximum(x: Any, y: Any) -> Any:
-    """Return the elementwise maximum of x and y, as ``x.maximum(y)``."""
+    """Return the elementwise maximum of x and y, as ``x.maximum(y)``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> maximum(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 1.0).tolist()
+    [1.0, 1.0, 2.0]
+    """
     _need_tensor("maximum", x)
     return x.maximum(y)
 
@@ -151,7 +157,13 @@ def minimum(x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 @explained
 def minimum(x: Any, y: Any) -> Any:
-    """Return the elementwise minimum of x and y, as ``x.minimum(y)``."""
+    """Return the elementwise minimum of x and y, as ``x.minimum(y)``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> minimum(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 1.0).tolist()
+    [-1.0, 0.0, 1.0]
+    """
     _need_tensor("minimum", x)
     return x.minimum(y)
 
@@ -168,6 +180,11 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
 
     Raises:
         ShapeError: the shapes do not broadcast.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> [each.shape for each in broadcast_tensors(Tensor[NumPy].ones((2, 1)), Tensor[NumPy].ones((3,)))]
+    [(2, 3), (2, 3)]
     """
     for x in tensors:
         _need_tensor("broadcast_tensors", x)

@@ -40,7 +40,13 @@ def var_mean(
 def std_mean(
     x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Tensor[B], Tensor[B]]:
-    """Return the standard deviation and the mean over ``dim``: see `var_mean`."""
+    """Return the standard deviation and the mean over ``dim``: see `var_mean`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> [each.item() for each in std_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))]
+    [1.0, 2.0]
+    """
     need_floats("std_mean", x)
     return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
-from burnpy.hints import numpy_names, torch_names
+from burnpy.hints import burn_names, numpy_names, torch_names
 from burnpy.tensor.call_errors import copy_method, inherit_method
 from burnpy.typevars import B, F
 
@@ -339,7 +339,7 @@ class Elsewhere(Missing):
 
 def explain_missing_methods() -> None:
     """Add the placeholders to the tensor classes: `Lacking` for the public methods of other kinds that a kind lacks,
-    and `Elsewhere` for the names that only PyTorch or NumPy has.
+    and `Elsewhere` for the names that only PyTorch, NumPy or Burn has.
     """
     methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
@@ -347,7 +347,8 @@ def explain_missing_methods() -> None:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
-    for name in {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES} - vars(TensorBase).keys():
+    theirs = {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES, *burn_names.NAMES}
+    for name in theirs - vars(TensorBase).keys():
         setattr(TensorBase, name, Elsewhere(name))
 
 

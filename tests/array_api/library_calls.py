@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.docs import reference
 
@@ -86,13 +86,38 @@ CONSTANT: dict[str, Call] = {
 """Calls whose results are numbers or indices, or that SciPy passes to NumPy."""
 
 
-def check(call: Call, differentiable: bool) -> None:
+def sums_of_rows(x: Any) -> Any:
+    return special.logsumexp(x, axis=1).detach()
+
+
+LEVELS: dict[str, tuple[Call, Call]] = {
+    "grad": (
+        lambda x, y: func.grad(lambda x: special.logsumexp(x))(x),
+        lambda x, y: special.softmax(x),
+    ),
+    "hessian": (
+        lambda x, y: func.hessian(lambda x: special.logsumexp(x))(x[0, :]),
+        lambda x, y: np.diag(special.softmax(x[0])) - np.outer(special.softmax(x[0]), special.softmax(x[0])),
+    ),
+    "vmap": (
+        lambda x, y: func.vmap(lambda x: special.logsumexp(x) + stats.skew(x))(x),
+        lambda x, y: special.logsumexp(x, axis=1) + stats.skew(x, axis=1),
+    ),
+    "compiled": (
+        lambda x, y: compiled(sums_of_rows)(x),
+        lambda x, y: special.logsumexp(x, axis=1),
+    ),
+}
+"""Calls within derivatives and other functions of functions, and the same values by NumPy."""
+
+
+def check(call: Call, differentiable: bool = False, by_numpy: Call | None = None) -> None:
     generator = np.random.default_rng(4)
     values, direction = generator.normal(size=(2, 8, 3))
     labels = np.arange(8) % 2
     x: Any = Tensor[Autodiff[NumPy]].from_data(values).require_grad()
     out: Any = call(x, IntTensor[Autodiff[NumPy]].from_data(labels))
-    expected = np.asarray(call(values, labels))
+    expected = np.asarray((by_numpy or call)(values, labels))
     np.testing.assert_allclose(np.asarray(out), expected, 1e-7, 1e-9)
     np.testing.assert_array_equal(np.asarray(x), values, "the argument has changed")
     if differentiable:
@@ -107,8 +132,11 @@ if __name__ == "__main__":
     cast("Any", import_module("sklearn")).set_config(array_api_dispatch=True)
     warnings.simplefilter("ignore")
     exec(PAGE_PROGRAM, {})
-    for name, call in (DIFFERENTIABLE | CONSTANT).items():
+    rows: dict[str, tuple[Any, ...]] = {name: (call, True) for name, call in DIFFERENTIABLE.items()}
+    rows |= {name: (call,) for name, call in CONSTANT.items()}
+    rows |= {name: (call, False, by_numpy) for name, (call, by_numpy) in LEVELS.items()}
+    for name, row in rows.items():
         try:
-            check(call, name in DIFFERENTIABLE)
+            check(*row)
         except Exception:
             print(f"{name}: {traceback.format_exc(limit=-3)}")

@@ -8,19 +8,27 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.array_api import updates
 from burnpy.backend import NumPy
 from burnpy.errors import ImmutableError
 from tests.rows import every_row
 
 
+def release(package: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version(package).split(".")[:2])
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(
+    release("scipy") < (1, 17) or release("scikit-learn") < (1, 9), reason="needs SciPy 1.17 and scikit-learn 1.9"
+)
 def test_scipy_and_scikit_learn() -> None:
     command = [sys.executable, "-m", "tests.array_api.library_calls"]
     done = subprocess.run(
@@ -98,6 +106,21 @@ def test_code_of_libraries_assigns_to_arrays() -> None:
     assert library["assign"](IntTensor[NumPy].arange(2), 1, BoolTensor[NumPy].from_data(True)).tolist() == [0, 1]
 
 
+def test_assignments_to_masks_have_no_shape_that_depends_on_values() -> None:
+    assign = library_that_assigns("scipy.special")["assign"]
+    x: Any = Tensor[NumPy].from_data([[1.0, 5.0], [7.0, 2.0]])
+
+    def limited(x: Any) -> Any:
+        return assign(x * 1, x > 4, x[0])
+
+    def filled(x: Any) -> Any:
+        return assign(x * 1, x > 4, 4)
+
+    assert func.vmap(limited)(x).tolist() == [[1.0, 1.0], [7.0, 2.0]]
+    assert compiled(filled)(x).tolist() == [[1.0, 4.0], [4.0, 2.0]]
+    assert func.vmap(func.grad(lambda x: limited(x).sum()))(x).tolist() == [[2.0, 0.0], [1.0, 1.0]]
+
+
 def test_users_and_other_code_do_not_assign() -> None:
     assert {"array_api_extra", "scipy", "sklearn"} == updates.LIBRARIES
     x: Any = Tensor[NumPy].from_data([1.0, 2.0])
@@ -107,6 +130,19 @@ def test_users_and_other_code_do_not_assign() -> None:
             library_that_assigns(name)["assign"](copy, 0, 5.0)
     with pytest.raises(ImmutableError):
         copy[0] = 5.0
+
+
+def test_results_are_never_the_argument_itself() -> None:
+    x: Any = Tensor[NumPy].from_data([1.0, 2.0])
+    xp = x.__array_namespace__()
+    functions: list[Callable[[Any], Any]] = [
+        *(xp.asarray, xp.positive, xp.real, xp.conj, xp.clip),
+        *(lambda x: xp.astype(x, x.dtype), lambda x: xp.reshape(x, (2,)), lambda x: xp.sum(x, axis=())),
+        *(lambda x: xp.broadcast_to(x, (2,)), lambda x: xp.squeeze(x, ()), lambda x: xp.asarray(x, copy=True)),
+    ]
+    for function in functions:
+        library_that_assigns("sklearn.utils")["assign"](function(x), 0, 5.0)
+        assert x.tolist() == [1.0, 2.0], function
 
 
 def test_tensors_are_writeable_only_as_copies() -> None:

@@ -16,7 +16,7 @@ EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "batch_rules devices dtypes errors functions lazy primitives rules schema",
     "burnpy.backend.operations": "",
-    "burnpy.hints": "numpy_names torch_names",
+    "burnpy.hints": "burn_names numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
         "integers joining levels operands pointwise protocols random_factories reduction shape template "

@@ -39,6 +39,23 @@ def test_a_product_of_float32_is_that_of_rounded_operands(dtype: str) -> None:
     np.testing.assert_array_equal(out.to_numpy(), rounded(x, dtype) @ rounded(y, dtype))
 
 
+def _halved(b: Any, x: Any) -> tuple[Any]:
+    return (b.mul(x, 0.5),)
+
+
+def test_new_values_of_weights_are_rounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, weights = Mixed(NumPy), [drawn((7, 3), seed=seed) for seed in range(3)]
+    for weight in weights[:2]:
+        device.matmul(drawn((5, 7)), weight)
+    (new,) = device.foreach(_halved, (weights,))
+    wanted = [rounded(weight * 0.5, "bfloat16") for weight in weights[:2]]
+    monkeypatch.setattr(NumPy, "cast", lambda *_: pytest.fail("rounded again"))
+    for x, want in zip(new[:2], wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(device.product_operand(x), np.float32), want)
+    with pytest.raises(pytest.fail.Exception, match="again"):
+        device.product_operand(new[2])  # which was no operand
+
+
 @pytest.mark.parametrize("dtype", ["float64", *HALVES])
 def test_a_product_of_another_dtype_is_left_alone(dtype: str) -> None:
     x, y = (Tensor[NumPy].from_data(drawn((4, 4), seed=k)).to_dtype(dtype) for k in range(2))

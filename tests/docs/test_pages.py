@@ -70,11 +70,23 @@ def test_the_table_of_contents_has_every_page() -> None:
     assert not missing, f"add {', '.join(missing)} to burnpy/docs/index.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "MIGRATING.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [(page.parent / path if path else page, part) for path, part in re.findall(LINK, prose)]
+    assert [path for path, _ in links if not path.exists()] == []
+    assert [(path, part) for path, part in links if part and path.suffix == ".md" and part not in parts(path)] == []
+
+
+LINK = r"\]\(([^)#:]*)#?([^):]*)\)"
+
+
+def parts(page: Path) -> set[str]:
+    """The headings of a page, as links name them on GitHub and in the book."""
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL), re.M
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:

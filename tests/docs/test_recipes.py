@@ -385,7 +385,9 @@ def test_a_recipe_has_the_steps_that_are_left_out_below(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name", ["layer", "kernel", pytest.param("function", marks=pytest.mark.long)]
+)  # a part of layer
 def test_a_recipe_works(name: str, tmp_path: Path) -> None:
     recipe = RECIPES[name]
     need_kernels(name)

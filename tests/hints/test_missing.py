@@ -136,6 +136,9 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
 @every_row(
     ("owner", "name", "said"),
     [
+        (burnpy.func, "lax", "burnpy.func has no lax; scan, cond and while_loop are in burnpy.func itself"),
+        (Tensor[NumPy].ones((2,)), "swap_dims", "Tensor has no swap_dims; write x.transpose(0, 1)"),
+        (IntTensor, "from_ints", "has no from_ints; write IntTensor.from_data([1, 2], device=device)"),
         (burnpy, "zeros", "write Tensor.zeros(shape, device=device)"),
         (burnpy, "sum", "which is a method: x.sum(dim=1, keepdim=True)"),
         (burnpy, "clip", "write x.clamp(low, high)"),

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.hostcuda.places import BUILT, CUDA_HEADERS, CUPY, RUNTIME, SITE, SOURCES, STAMP, fingerprint, is_built
 
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 SDIST = BUILT / f"cupy-{CUPY}.tar.gz"
 CYTHON = "3.2.4"  # which made the wheel
 CXX = ["g++", "-w", "-fPIC", f"-I{CUDA_HEADERS}"]
@@ -37,8 +38,8 @@ PROFILER_HEADER = """\
 #include <cuda_runtime.h>
 extern "C" { cudaError_t cudaProfilerStart(); cudaError_t cudaProfilerStop(); }
 """  # in no wheel of headers
-FUNCTION = re.compile(r"cu(da|blas)?[A-Z]\w*")
-NOT_SUPPORTED = {"cuda": 801, "cublas": 15}  # cudaErrorNotSupported, CUBLAS_STATUS_NOT_SUPPORTED
+FUNCTION = re.compile(r"cu(da|blas|solver)?[A-Z]\w*")
+NOT_SUPPORTED = {"cuda": 801, "cublas": 15, "cusolver": 9}  # cudaErrorNotSupported and so on
 
 
 class BuildError(Exception):
@@ -81,8 +82,15 @@ def check_environment() -> None:
     for header in ("cuda.h", "cuda_runtime.h", "crt/host_defines.h"):
         if not (CUDA_HEADERS / header).exists():
             raise BuildError(f'CUDA\'s {header} is missing: {sys.executable} -m pip install ".[hostcuda]"')
+    if not lapacks():
+        raise BuildError(f"NumPy's wheel with its LAPACK is missing: {sys.executable} -m pip install --force numpy")
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         raise BuildError("Python.h is missing; on Debian: apt install python3-dev")
+
+
+def lapacks() -> list[Path]:
+    """Return the library in NumPy's wheel that has LAPACK, if it is there."""
+    return [*(SITE / "numpy.libs").glob("libscipy_openblas64_*.so")]
 
 
 def build() -> None:
@@ -94,11 +102,13 @@ def build() -> None:
         fetch_sdist(made)
         objects = cythonized(made)
         make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "graphs", "threads"], objects)
-        module = next((SITE / "cupy_backends" / "cuda" / "libs").glob("cublas.*.so"))
-        make_library(made, "libcublas.so.13", ["blas"], [module])
+        libraries = SITE / "cupy_backends" / "cuda" / "libs"
+        lapack = lapacks()[0]
+        make_library(made, "libcublas.so.13", ["blas", "blas_solve"], [libraries / f"cublas{SUFFIX}"], lapack)
         make_library(made, "libcublasLt.so.13", ["blas_lt"], [])
+        make_library(made, "libcusolver.so.12", ["solver"], [libraries / f"cusolver{SUFFIX}"], lapack)
         step("runtime", [*CXX, *SHARED, *map(str, objects), str(made / "libcuda.so.1"), "-o", str(made / RUNTIME)])
-        for library in ("libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", RUNTIME):
+        for library in ("libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcusolver.so.12", RUNTIME):
             (made / library).replace(BUILT / library)
     compute = "import tests.hostcuda.simulator as s; s.load(); import cupy; x = cupy.arange(5.0); print((x * x).sum())"
     if step("a first sum", [sys.executable, "-c", compute]).strip() != "30.0":
@@ -152,8 +162,8 @@ def cythonized(made: Path) -> list[Path]:
     return [out]
 
 
-def make_library(made: Path, name: str, sources: list[str], users: list[Path]) -> None:
-    """A library of some of our sources, and of refusals for what else ``users`` want of CUDA."""
+def make_library(made: Path, name: str, sources: list[str], users: list[Path], *others: Path) -> None:
+    """Make a library of some of our sources and other libraries, and of refusals for what else ``users`` want of it."""
     objects = []
     print(f"compiling {name} ...")
     for source in sources:
@@ -161,12 +171,18 @@ def make_library(made: Path, name: str, sources: list[str], users: list[Path]) -
         step(
             f"g++ of {source}.cpp", [*CXX, "-O2", "-std=c++17", "-c", str(SOURCES / f"{source}.cpp"), "-o", objects[-1]]
         )
+    kind = next((kind for kind in ("cublas", "cusolver") if name.startswith(f"lib{kind}.")), "cuda")
     lacking = symbols("--undefined-only", *map(str, users)) - symbols("--defined-only", *objects)
-    lacking = {symbol for symbol in lacking if symbol.startswith("cublas") == (name == "libcublas.so.13")}
-    status = NOT_SUPPORTED["cublas" if name == "libcublas.so.13" else "cuda"]
+    lacking = {
+        symbol
+        for symbol in lacking
+        if (symbol.startswith(kind) if kind != "cuda" else not symbol.startswith(("cublas", "cusolver")))
+    }
     refusals = made / f"{name}.cpp"
-    refusals.write_text("".join(f'extern "C" int {symbol}(...) {{ return {status}; }}\n' for symbol in sorted(lacking)))
+    text = "".join(f'extern "C" int {symbol}(...) {{ return {NOT_SUPPORTED[kind]}; }}\n' for symbol in sorted(lacking))
+    refusals.write_text(text)
     beside = [str(made / "libcuda.so.1")] if name != "libcuda.so.1" else []
+    beside += [argument for other in others for argument in (str(other), f"-Wl,-rpath,{other.parent}")]
     linked = [*CXX, *SHARED, *objects, str(refusals), *beside, f"-Wl,-soname,{name}", "-o", str(made / name)]
     step(f"linking {name}", linked)
 

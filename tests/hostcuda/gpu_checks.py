@@ -19,7 +19,8 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
-from burnpy.backend import CuPy, Mixed
+from burnpy.backend import CuPy, Mixed, NumPy
+from burnpy.backend.dtypes import dtype_of
 from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
 from burnpy.nn import Linear
@@ -185,6 +186,35 @@ def dlpack(steps: int) -> None:
     assert Tensor.from_dlpack(array + 1, device=CuPy).tolist() == (y + 1.0).tolist()
 
 
+def tiles(steps: int) -> None:
+    """Attention in several tiles, and linear layers, are those of float64 in every dtype, and the same in every run."""
+    exact = {"float64": 1e-12, "float32": 1e-5, "tf32": 4e-3, "float16": 4e-3, "bfloat16": 3e-2}
+    length = 40 if steps < STEPS else 1000
+    b, rng = CuPy(), np.random.default_rng(0)
+    for name, close in exact.items():
+        dtype = dtype_of(name.replace("tf", "float"))
+        host: list[Any] = [rng.standard_normal((2, length, 64)).astype(dtype) for _ in range(4)]
+        wide: list[Any] = [x.astype(np.float64) for x in host]
+        bias = host[0][0, 0, :32]
+        for offset in (None, 0):
+            found: list[list[Any]] = []
+            with CuPy.tf32(name == "tf32"):
+                for _ in range(2):
+                    grad, q, k, v = (b.from_numpy(x) for x in host)
+                    out, total = b.attention(q, k, v, None, offset, 0.125)
+                    parts = b.attention_backward(grad, q, k, v, total, None, offset, 0.125)
+                    layer = b.linear(q, b.mT(v[0, :32]), b.from_numpy(bias))
+                    found.append([b.to_numpy(x).astype(np.float64) for x in (out, *parts, layer)])
+            grad, q, k, v = wide
+            out, total = NumPy().attention(q, k, v, None, offset, 0.125)
+            parts = NumPy().attention_backward(grad, q, k, v, total, None, offset, 0.125)
+            expected = (out, *parts, q @ v[0, :32].T + bias.astype(np.float64))
+            errors = [np.abs(x - y).max() / np.abs(y).max() for x, y in zip(found[0], expected, strict=True)]
+            print(f"{name}, offset {offset}: errors {', '.join(f'{error:.0e}' for error in errors)}")
+            assert max(errors) < close
+            assert all((x == y).all() for x, y in zip(*found, strict=True))
+
+
 def scatters(steps: int) -> None:
     """The kernels that write to places by index, for compute-sanitizer."""
     rng = np.random.default_rng(0)
@@ -198,7 +228,7 @@ def scatters(steps: int) -> None:
 
 CHECKS: dict[str, Callable[[int], None]] = {
     check.__name__: check
-    for check in (flat_memory, graphs, streams, order, loading, late_checks, full_memory, dlpack, scatters)
+    for check in (flat_memory, graphs, streams, order, loading, late_checks, full_memory, dlpack, tiles, scatters)
 }
 
 

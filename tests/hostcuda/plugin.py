@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     for item in items:
         if getattr(getattr(item, "callspec", None), "params", {}).get("name") in NOT_EXECUTED:
-            item.add_marker(pytest.mark.skip(reason="the kit has no cuSOLVER"))
+            item.add_marker(pytest.mark.skip(reason="the kit has no cuFFT"))
 
 
 class Postponing:

@@ -14,12 +14,14 @@ import math
 import os
 import sys
 import traceback
+import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -69,13 +71,16 @@ def load() -> None:
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB is device code
     sys.meta_path.insert(0, _Runtime)
     _library().hostcuda_compile_with(_found)
-    for library in ("libcublas.so.13", "libcublasLt.so.13"):
-        ctypes.CDLL(str(BUILT / library), mode=ctypes.RTLD_GLOBAL)
+    for library in ("libcublas.so.13", "libcublasLt.so.13", "libcusolver.so.12"):
+        loaded = ctypes.CDLL(str(BUILT / library), mode=ctypes.RTLD_GLOBAL)
     import cupy
     from cupy.cuda import compiler, thrust
 
-    # Before anybody asks for it: it would look for NVIDIA's cublasLt first.
-    importlib.import_module("cupy_backends.cuda.libs.cublas")
+    # Before anybody asks for these: they would look for other libraries of NVIDIA first.
+    solver = types.SimpleNamespace(_handle_uint=loaded._handle)
+    with mock.patch("cuda.pathfinder.load_nvidia_dynamic_lib", return_value=solver):
+        for name in ("cublas", "cusolver"):
+            importlib.import_module(f"cupy_backends.cuda.libs.{name}")
     compiler._compile_module_with_cache = _compiled
     thrust.sort, thrust.argsort = _sort, _argsort
     cupy.random.Generator, cupy.random.Philox4x3210 = _Generator, lambda seed, size=None: seed

@@ -69,23 +69,49 @@ SIZES = [  # leading dimensions, queries, keys, sizes of keys and of values: sev
     ((1,), 40, 70, 100, 128),
     ((1,), 20, 36, 200, 256),
 ]
-EXACT = {"float64": 1e-13, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+EXACT = {"float64": 1e-13, "float32": 2e-6, "tf32": 2e-3, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
 @pytest.mark.parametrize("offset", [None, 9])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("dtype", EXACT)
 def test_tiles_give_what_all_scores_give(dtype: str, sizes: Any, offset: int | None) -> None:
-    """For float64 with numbers that have no place in shared memory, too; 16-bit numbers are compared with float64's."""
+    """Beside float64's results; cuBLAS multiplies float64 numbers that have no place in shared memory."""
+    is_tf32, dtype = dtype == "tf32", dtype.replace("tf", "float")
     lead, queries, keys, size, values = sizes
     shapes = ((queries, values), (queries, size), (keys, size), (keys, values))
     floats = [drawn((*lead, *s), k).astype(dtype_of(dtype)) for k, s in enumerate(shapes)]
     allowed = np.random.default_rng(9).random((*lead, 1, keys)) < 0.6
-    found, _ = computed(CuPy(), floats, (allowed, offset, 0.3))
+    with CuPy.tf32(is_tf32):
+        found, _ = computed(CuPy(), floats, (allowed, offset, 0.3))
     wanted, _ = computed(NumPy(), [x.astype(np.float64) for x in floats], (allowed, offset, 0.3))
     for got, want in zip(found, wanted, strict=True):
         assert got.dtype == dtype_of(dtype)
-        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=EXACT[dtype] * np.abs(want).max())
+        close = EXACT["tf32" if is_tf32 else dtype] * np.abs(want).max()
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("offset", [None, -3, 30, 31, 62, 63])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_diagonal_may_touch_a_corner_of_a_tile(dtype: str, offset: int | None) -> None:
+    """Tiles have 32 or 64 keys. A tile whose queries attend to all keys is not looked at key by key."""
+    floats = [drawn(shape, k).astype(dtype) for k, shape in enumerate(((130, 8), (130, 8), (140, 8), (140, 8)))]
+    found, _ = computed(CuPy(), floats, (None, offset, 0.3))
+    wanted, _ = computed(NumPy(), [x.astype(np.float64) for x in floats], (None, offset, 0.3))
+    for got, want in zip(found, wanted, strict=True):
+        close = EXACT[dtype] * np.abs(want).max()
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=close)
+
+
+def test_tf32_rounds_operands() -> None:
+    """For each product of the three kernels: results are those of rounded operands, not those of float32."""
+    floats, rest = arguments("of keys", 30)
+    exact, _ = computed(CuPy(), floats, rest)
+    with CuPy.tf32():
+        found, launches = computed(CuPy(), floats, rest)
+    assert launches == [FORWARD, BACKWARD]
+    for got, want in zip(found, exact, strict=True):
+        assert 1e-5 < np.abs(got - want).max() / np.abs(want).max() < 2e-3
 
 
 @pytest.mark.parametrize("capability", [75, 80])

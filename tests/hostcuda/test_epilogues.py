@@ -62,20 +62,23 @@ def test_sequences_are_rows() -> None:
 
 def test_what_cublaslt_cannot_read_takes_two() -> None:
     x, weight, bias = drawn(outputs=4)
-    check(x, weight[:, ::2].copy(), bias[::2], TWO)
+    check(x, weight[:, ::2].copy(), bias[::2], ["cupy_copy__float32_float32", *ONE])
     check(*drawn(rows=()), TWO)
     x, weight, bias = drawn(rows=(2, 3))
     check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_bias"])
 
 
-@pytest.mark.parametrize("lacking", ["the library", "an algorithm"])
+@pytest.mark.parametrize("lacking", ["the library", "an algorithm", "the epilogue"])
 def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if lacking == "the library":
         monkeypatch.setattr(epilogues, "_library", lambda release: None)
-    else:
+    elif lacking == "an algorithm":
         monkeypatch.setattr(epilogues, "_WORKSPACE_BYTES", 0)  # less than the kit's algorithm needs
+    else:
+        monkeypatch.setattr(epilogues, "_BIAS", 999)  # which is refused at the launch
     epilogues._plan.cache_clear()
-    check(*drawn(), TWO)
+    for _ in range(2):
+        check(*drawn(), TWO)
     epilogues._plan.cache_clear()
 
 

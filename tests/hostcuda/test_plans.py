@@ -13,6 +13,7 @@ from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
 from burnpy_cupy import cuda_graphs
+from burnpy_cupy.gemm import uses_tf32
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -168,8 +169,16 @@ def test_a_step_is_one_graph() -> None:
     assert len(launches[0]) > 15
 
 
-def test_graphs_round_products_as_their_context() -> None:
+def test_graphs_round_products_as_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """TF32 is an argument of cuBLAS, so that there are two graphs; other threads and contexts launch one by one."""
+    rounded: set[bool] = set()
+    library_for = cuda_graphs._library_for
+
+    def captured(*args: Any) -> Any:
+        rounded.add(uses_tf32())
+        return library_for(*args)
+
+    monkeypatch.setattr(cuda_graphs, "_library_for", captured)
     x = drawn(5, 5)
     planned = compiled(lambda x: (x @ x).exp() @ x)
     wanted = planned(x).tolist()
@@ -190,6 +199,7 @@ def test_graphs_round_products_as_their_context() -> None:
             assert launched() == ["cudaGraph"]
         with ThreadPoolExecutor(1) as pool:
             assert len(pool.submit(launched).result()) == 3
+    assert rounded == {False, True}
 
 
 def test_without_capture_of_products_launches_stay_single(monkeypatch: pytest.MonkeyPatch) -> None:

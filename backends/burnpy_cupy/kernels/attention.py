@@ -1,8 +1,8 @@
 """Attention in one launch and its gradient in two, with memory that grows with the sequence and not with its square.
 
 Operands are read where they lie: heads of a packed projection, broadcast heads of keys and transposed views are not
-copied, and the results lie in memory in the order of their operands. Tensor cores multiply 16-bit operands, and weights
-are rounded to 16 bits for the second product; sums and the softmax are of float32.
+copied, and the results lie in memory in the order of their operands. Tensor cores multiply 16-bit operands, and float32
+within `CuPy.tf32`; weights are rounded in the same way for the second product. Sums and the softmax are of float32.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
+from burnpy_cupy import gemm
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
 from burnpy_cupy.kernels.dense import CuPyDense
 
@@ -24,13 +25,13 @@ _LARGEST_ROW = 1024
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
 _TENSOR_CORES = 80
-"""The compute capability, times 10, from which on tensor cores multiply both 16-bit floats."""
+"""The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""
 
 
 class Tiling(NamedTuple):
     """The constants of a kernel, which tell how its tiles lie: see `attention_tiles`."""
 
-    TENSOR_CORES: int  #: whether these multiply
+    TENSOR_CORES: int  #: the number of products that one of their instructions adds; 0 for ordinary cores
     ROWS: int  #: rows of a thread
     COLUMNS: int  #: of a tile
     SIZE: int  #: the size of keys in shared memory
@@ -45,32 +46,32 @@ class Tiling(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def tiling(size: int, values: int, itemsize: int, tensor_cores: bool, forward: bool) -> Tiling | None:
+def tiling(size: int, values: int, itemsize: int, has_cores: bool, forward: bool) -> Tiling | None:
     """Return how the tiles of a kernel lie; None if they have no place in shared memory.
 
     Args:
         size: the size of queries and keys.
         values: the size of values.
         itemsize: the bytes of the numbers that are multiplied.
-        tensor_cores: whether tensor cores multiply.
+        has_cores: whether tensor cores multiply.
         forward: False for the kernels of the gradient.
     """
     widths = [-(-max(n, 1) // _STEP) * _STEP for n in (size, values)]
     row = max(widths) * itemsize
-    if row > (_LARGEST_ROW // 2 if tensor_cores else _LARGEST_ROW):
+    if row > (_LARGEST_ROW // 2 if has_cores else _LARGEST_ROW):
         return None
     wide, slices = row > 256, 1
-    if tensor_cores:  # a thread of theirs has two rows
+    if has_cores:  # a thread has two rows
         rows, columns = 2, (32 if wide else 64) if forward else 16 if wide else 32
         slices = 2 if wide and not forward else 1
     elif forward:
         rows, columns = 1 if row > 512 else 2 if wide else 4, 32
     else:
         rows, columns = 1 if wide else 2, 16 if row > 512 else 32
-    tiles = Tiling(int(tensor_cores), rows, columns, widths[0], widths[1], slices, 0)
+    tiles = Tiling(32 // itemsize if has_cores else 0, rows, columns, widths[0], widths[1], slices, 0)
     by_key, by_value = (width * itemsize + 16 for width in widths)
     shared = (tiles.rows + columns) * by_key + (columns if forward else tiles.rows + columns) * by_value
-    weights = 0 if tensor_cores else tiles.rows * (columns + 4) * itemsize
+    weights = 0 if has_cores else tiles.rows * (columns + 4) * itemsize
     return tiles._replace(SHARED=shared + weights)
 
 
@@ -127,10 +128,13 @@ class CuPyAttention(CuPyDense):
     def _tiling(self, q: Any, v: Any, forward: bool) -> Tiling | None:
         """Return how tiles lie on this GPU, or None if they have no place in its shared memory."""
         capability, shared = self._limits
-        cores = q.dtype.itemsize == 2 and capability >= _TENSOR_CORES
-        itemsize = 2 if cores else max(q.dtype.itemsize, 4)
-        tiles = tiling(q.shape[-1], v.shape[-1], itemsize, cores, forward)
-        return None if tiles is None or shared < tiles.SHARED else tiles
+        itemsize, sizes = q.dtype.itemsize, (q.shape[-1], v.shape[-1])
+        if capability >= _TENSOR_CORES and (itemsize == 2 or (q.dtype is float32 and gemm.uses_tf32())):
+            tiles = tiling(*sizes, itemsize, True, forward)
+            if tiles is not None and shared >= tiles.SHARED:
+                return tiles
+        tiles = tiling(*sizes, max(itemsize, 4), False, forward)
+        return tiles if tiles is not None and shared >= tiles.SHARED else None
 
     @cached_property
     def _limits(self) -> tuple[int, int]:
@@ -151,7 +155,7 @@ def _forward(
     if not (k.shape[-2] and math.prod(q.shape[:-1])):
         return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
     (q, k, v), (out,), mask, geometry = _laid_out(xp, [q, k, v], {"grad": (0, v.shape[-1])}, mask, offset, dtype)
-    total = xp.empty(q.shape[:-1], dtype)
+    total = xp.ndarray(q.shape[:-1], dtype)
     _launch(b, "burnpy_attention", tiles, q, 1, (q, k, v, mask, out, total, geometry, scale), O=dtype, L=dtype)
     return out, total
 
@@ -173,7 +177,7 @@ def _backward(
         return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
     like = {name: (n, x.shape[-1]) for n, (name, x) in enumerate((("by_q", q), ("by_k", k), ("by_v", v)))}
     inputs, (by_q, by_k, by_v), mask, geometry = _laid_out(xp, [q, k, v, grad], like, mask, offset, dtype)
-    statistics = xp.empty((3, count), _sums(q.dtype))
+    statistics = xp.ndarray((3, count), _sums(q.dtype))
     rest = (statistics, count, geometry, scale)
     _launch(b, "burnpy_attention_by_query", tiles, q, 1, (*inputs, mask, by_q, *rest), O=dtype)
     _launch(b, "burnpy_attention_by_key", tiles, k, tiles.SLICES, (*inputs, mask, by_k, by_v, *rest), O=dtype)
@@ -224,9 +228,9 @@ def _in_order_of(xp: Any, x: Any, size: int, dtype: DType) -> Any:
     """Allocate memory for rows of this size, one for each of x, that lie in the order of those."""
     shape = (*x.shape[:-1], size)
     if x.flags.c_contiguous:
-        return xp.empty(shape, dtype)
+        return xp.ndarray(shape, dtype)
     order = sorted(range(x.ndim - 1), key=lambda d: -abs(x.strides[d]))
-    out = xp.empty([*[shape[d] for d in order], size], dtype)
+    out = xp.ndarray([*[shape[d] for d in order], size], dtype)
     return out.transpose([*[order.index(d) for d in range(x.ndim - 1)], x.ndim - 1])
 
 

@@ -46,17 +46,24 @@ struct Place {{
   }}
 }};
 
-// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key.
+constexpr int FAR = 4096;  // beyond every tile
+__device__ int clipped(long long x) {{ return x > FAR ? FAR : x < -FAR ? -FAR : static_cast<int>(x); }}
+
+// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key: often to all of a tile.
 __device__ unsigned attended(const Geometry& g, const bool* mask, long long first_query, long long first_key,
                              bool by_key) {{
+  const int queries = clipped(g.queries - first_query), keys = clipped(g.keys - first_key);
+  const int ahead = g.is_causal ? clipped(first_query + g.offset - first_key) : FAR;  // of a query, the keys' limit
+  const int tile_queries = by_key ? COLUMNS : TILE_ROWS, tile_keys = by_key ? TILE_ROWS : COLUMNS;
+  if (!mask && queries >= tile_queries && keys >= tile_keys && ahead >= tile_keys - 1) return ~0u >> (32 - ROWS * EACH);
+  if (mask) mask += first_query * g.mask.row + first_key * g.mask_key;
   unsigned bits = 0;
   #pragma unroll
   for (int i = 0; i < ROWS; i++)
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
-      const long long query = first_query + (by_key ? column<PAIR>(j) : row(i));
-      const long long key = first_key + (by_key ? row(i) : column<PAIR>(j));
-      const bool inside = query < g.queries && key < g.keys && !(g.is_causal && key > query + g.offset);
+      const int query = by_key ? column<PAIR>(j) : row(i), key = by_key ? row(i) : column<PAIR>(j);
+      const bool inside = query < queries && key < keys && key <= query + ahead;
       if (inside && (!mask || mask[query * g.mask.row + key * g.mask_key])) bits |= 1u << (i * EACH + j);
     }}
   return bits;
@@ -242,6 +249,7 @@ _BY_KEY = f"""
   const Place place(g.keys);
   q = place.of(q, g.q, g), grad = place.of(grad, g.grad, g), mask = mask ? place.of(mask, g.mask, g) : mask;
   const long long left = g.keys - place.first;
+  statistics += place.head * g.queries;
   load<TILE_ROWS, SIZE>(rows, place.of(k, g.k, g) + place.first * g.k.row, g.k.row, left, g.size);
   load<TILE_ROWS, VALUES>(value_rows, place.of(v, g.v, g) + place.first * g.v.row, g.v.row, left, g.values);
   S key_sums[ROWS][KEY_SLICE / LANES] = {{}}, value_sums[ROWS][VALUE_SLICE / LANES] = {{}};
@@ -257,8 +265,8 @@ _BY_KEY = f"""
     multiply<VALUES>(by_score, value_rows, value_columns);
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
-      const long long other = query + column<PAIR>(j), at = place.head * g.queries + (other < g.queries ? other : 0);
-      const S shift = statistics[at], inverse = statistics[count + at], level = statistics[2 * count + at];
+      const long long other = query + column<PAIR>(j) < g.queries ? query + column<PAIR>(j) : 0;
+      const S shift = statistics[other], inverse = statistics[count + other], level = statistics[2 * count + other];
       #pragma unroll
       for (int i = 0; i < ROWS; i++) {{
         const bool counts = has(bits, i, j);

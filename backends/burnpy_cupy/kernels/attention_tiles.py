@@ -8,7 +8,7 @@ their positions; for products by a tile, a thread has columns in runs of ``RUN``
     weigh       sums += weights columns, for weights that lie as the scores do
 
 are all that differs between CUDA's ordinary cores, which multiply numbers of the type S, and tensor cores, which
-multiply 16-bit floats (``mma.sync``, m16n8k16) and add in float32.
+multiply 16-bit floats (``mma.sync``, m16n8k16) or float32 rounded to TF32 (m16n8k8) and add in float32.
 
 Source: NVIDIA, PTX ISA, Matrix multiply-accumulate operation using mma instruction.
 """
@@ -20,7 +20,7 @@ constexpr int WARPS = 4, THREADS = 32 * WARPS, LANES = TENSOR_CORES ? 4 : 8, TIL
 constexpr int EACH = COLUMNS / LANES, PAIR = TENSOR_CORES ? 2 : 1;
 template <bool B, typename X, typename Y> struct Either { typedef X type; };
 template <typename X, typename Y> struct Either<false, X, Y> { typedef Y type; };
-typedef Either<TENSOR_CORES, T, S>::type M;  // the numbers in shared memory
+typedef Either<(TENSOR_CORES > 0), T, S>::type M;  // the numbers in shared memory
 constexpr int VECTOR = 16 / sizeof(M), RUN = TENSOR_CORES ? 2 : VECTOR, WEIGHTS_PITCH = COLUMNS + 4;
 struct __align__(16) Vector { M x[VECTOR]; };
 
@@ -46,6 +46,9 @@ __device__ void load(M* tile, const T* from, long long step, long long rows, lon
     if (aligned && line < rows && begin + PART <= size) part = *reinterpret_cast<const Part*>(source);
     else for (int e = 0; e < PART; e++) part.x[e] = line < rows && begin + e < size ? source[e] : T(0.0f);
     M* const into = tile + line * pitch(WIDTH) + begin;
+#if TENSOR_CORES == 8
+    for (int e = 0; e < PART; e++) part.x[e] = burnpy_rounded(part.x[e]);
+#endif
     if (sizeof(M) == sizeof(T)) *reinterpret_cast<Part*>(into) = part;
     else for (int e = 0; e < PART; e++) into[e] = M(part.x[e]);
   }
@@ -102,70 +105,101 @@ __device__ void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
 }
-#define MULTIPLY_ADD(TYPE, NAME) \\
+__device__ float burnpy_rounded(float x) {  // to TF32; tensor cores would cut bits off
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return __uint_as_float(bits);
+}
+#define MULTIPLY_ADD(TYPE, SHAPE, NAME) \\
   __device__ void burnpy_multiply_add(TYPE, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4], \\
                                       unsigned b0, unsigned b1) { \\
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 " \\
+    asm volatile("mma.sync.aligned." SHAPE ".row.col.f32." NAME "." NAME ".f32 " \\
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \\
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); \\
   }
-MULTIPLY_ADD(float16, "f16")
-MULTIPLY_ADD(bfloat16, "bf16")
+MULTIPLY_ADD(float16, "m16n8k16", "f16")
+MULTIPLY_ADD(bfloat16, "m16n8k16", "bf16")
+MULTIPLY_ADD(float, "m16n8k8", "tf32")
 #undef MULTIPLY_ADD
 #endif
 """
 """The instructions of a warp, which the tests on the CPU replace: see tests/hostcuda."""
 
-_TENSOR = f"""
-{_INSTRUCTIONS}
-__device__ S power(S x) {{ return exp2f(x * 1.44269504f); }}  // one instruction; exact enough for 16-bit weights
-__device__ unsigned packed(S x, S y) {{
-  __align__(4) T pair[2] = {{T(x), T(y)}};
-  return *reinterpret_cast<unsigned*>(pair);
-}}
+_TENSOR = """
+__device__ S power(S x) { return exp2f(x * 1.44269504f); }  // one instruction; exact enough for rounded weights
 
-template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {{
+template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {
   const int lane = threadIdx.x % 32;
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < EACH; j++) scores[i][j] = 0;
-  rows += (threadIdx.x / 32 * 16 + lane % 16) * pitch(WIDTH) + lane / 16 * 8;
-  columns += (lane / 16 * 8 + lane % 8) * pitch(WIDTH) + lane / 8 % 2 * 8;
+  rows += (threadIdx.x / 32 * 16 + lane % 16) * pitch(WIDTH) + lane / 16 * VECTOR;
+  columns += (lane / 16 * 8 + lane % 8) * pitch(WIDTH) + lane / 8 % 2 * VECTOR;
   #pragma unroll
-  for (int d = 0; d < WIDTH; d += 16) {{
+  for (int d = 0; d < WIDTH; d += 2 * VECTOR) {
     unsigned a[4], b[4];
     burnpy_load_matrices(a, rows + d);
     #pragma unroll
-    for (int j = 0; j < EACH; j += 4) {{  // 16 columns
+    for (int j = 0; j < EACH; j += 4) {  // 16 columns
       burnpy_load_matrices(b, columns + j * 4 * pitch(WIDTH) + d);
       burnpy_multiply_add(T(0.0f), scores[0][j], scores[0][j + 1], scores[1][j], scores[1][j + 1], a, b[0], b[1]);
       burnpy_multiply_add(
         T(0.0f), scores[0][j + 2], scores[0][j + 3], scores[1][j + 2], scores[1][j + 3], a, b[2], b[3]);
-    }}
-  }}
-}}
+    }
+  }
+}
+
+#if TENSOR_CORES == 16
+__device__ unsigned packed(S x, S y) {
+  __align__(4) T pair[2] = {T(x), T(y)};
+  return *reinterpret_cast<unsigned*>(pair);
+}
 
 // The weights of a thread are those that it gives to the tensor cores, too, rounded to 16 bits.
 template <int WIDTH, int COUNT>
-__device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], const M* columns, S*) {{
+__device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], const M* columns, S*) {
   const int lane = threadIdx.x % 32;
   columns += lane % 16 * pitch(WIDTH) + lane / 16 * 8;
   #pragma unroll
-  for (int j = 0; j < EACH; j += 4) {{
-    const unsigned a[4] = {{
+  for (int j = 0; j < EACH; j += 4) {
+    const unsigned a[4] = {
       packed(weights[0][j], weights[0][j + 1]), packed(weights[1][j], weights[1][j + 1]),
-      packed(weights[0][j + 2], weights[0][j + 3]), packed(weights[1][j + 2], weights[1][j + 3])}};
+      packed(weights[0][j + 2], weights[0][j + 3]), packed(weights[1][j + 2], weights[1][j + 3])};
     #pragma unroll
-    for (int n = 0; n < COUNT; n += 4) {{
+    for (int n = 0; n < COUNT; n += 4) {
       unsigned b[4];
       burnpy_load_transposed(b, columns + j * 4 * pitch(WIDTH) + n * 4);
       burnpy_multiply_add(T(0.0f), sums[0][n], sums[0][n + 1], sums[1][n], sums[1][n + 1], a, b[0], b[1]);
       burnpy_multiply_add(T(0.0f), sums[0][n + 2], sums[0][n + 3], sums[1][n + 2], sums[1][n + 3], a, b[2], b[3]);
-    }}
-  }}
-}}
+    }
+  }
+}
+#else
+// A thread has the weights of columns 2t and 2t + 1, where tensor cores expect t and t + 4. The columns may come in any
+// order, if the rows of the other operand come in the same one.
+template <int WIDTH, int COUNT>
+__device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], const M* columns, S*) {
+  const int lane = threadIdx.x % 32;
+  columns += lane % 4 * 2 * pitch(WIDTH) + lane / 4;
+  #pragma unroll
+  for (int j = 0; j < EACH; j += 2) {
+    unsigned a[4];
+    for (int k = 0; k < 4; k++) a[k] = __float_as_uint(burnpy_rounded(weights[k % 2][j + k / 2]));
+    #pragma unroll
+    for (int n = 0; n < COUNT; n += 2) {
+      const M* const pair = columns + j * 4 * pitch(WIDTH) + n * 4;
+      burnpy_multiply_add(0.0f, sums[0][n], sums[0][n + 1], sums[1][n], sums[1][n + 1], a, __float_as_uint(pair[0]),
+                          __float_as_uint(pair[pitch(WIDTH)]));
+    }
+  }
+}
+#endif
 """
 
-TILES = f"""{_LAYOUT}
+TILES = f"""
+#if TENSOR_CORES
+{_INSTRUCTIONS}
+#endif
+{_LAYOUT}
 #if TENSOR_CORES
 {_TENSOR}
 #else

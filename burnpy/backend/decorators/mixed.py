@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, final
 from weakref import ref
 
 from burnpy.backend.backend import Backend
@@ -11,8 +11,11 @@ from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.dtypes import dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DTypeError
-from burnpy.backend.primitives import DType, Float
+from burnpy.backend.primitives import Bool, DType, Float
 from burnpy.typevars import I
+
+if TYPE_CHECKING:
+    from burnpy.backend.operations.foreach import Formula
 
 
 @final
@@ -87,14 +90,41 @@ class Mixed(Decorator[I], Generic[I]):
         """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
         if x.dtype is not float32:
             return x
-        known = self._operands.get(id(x))
-        if known is not None and known[0]() is x:
-            return known[1]
+        known = self._rounded(x)
+        if known is not None:
+            return known
         rounded = self.inner.cast(x, self._dtype)
+        self._remember(x, rounded)
+        return rounded
+
+    def _rounded(self, x: Float) -> Float | None:
+        """Return x in 16 bits if it was rounded before."""
+        known = self._operands.get(id(x))
+        return known[1] if known is not None and known[0]() is x else None
+
+    def _remember(self, x: Float, rounded: Float) -> None:
+        """Keep x in 16 bits for as long as x exists."""
         operands, of_float32, key, rounded_key = self._operands, self._of_float32, id(x), id(rounded)
         of_float32[rounded_key] = ref(rounded, lambda _: of_float32.pop(rounded_key, None))
         operands[key] = ref(x, lambda _: operands.pop(key, None)), rounded
-        return rounded
+
+    def foreach(
+        self,
+        formula: Formula,
+        lists: Sequence[Sequence[Float]],
+        numbers: tuple[Any, ...] = (),
+        flags: tuple[bool, ...] = (),
+        owned: bool = False,
+        skipped: Bool | None = None,
+    ) -> tuple[list[Float], ...]:
+        """As the inner backend computes it. The new values of weights are rounded together, not one by one later."""
+        weights = [k for k, x in enumerate(lists[0]) if self._rounded(x) is not None]
+        results = super().foreach(formula, lists, numbers, flags, owned, skipped)
+        if weights and self.stands_for is None:
+            new = [results[0][k] for k in weights]
+            for x, rounded in zip(new, self.inner.foreach_cast(new, self._dtype), strict=True):
+                self._remember(x, rounded)
+        return results
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call the inner backend, with 16-bit operands if ``op`` is a product of float32."""

@@ -177,10 +177,10 @@ class Grouping:
         if not splits or (step.kind == "elementwise" and not traceable(node, extents)):
             return None
         if step.kind == "reduction":
-            kinds = {over_rows(node, split) for split in splits}
-            if len(kinds) > 1:
-                splits = frozenset(k for k in splits if not over_rows(node, k)) or splits
-            return splits, True
+            in_rows = frozenset(k for k in splits if not over_rows(node, k))
+            if node.name == "mean" and not in_rows:  # programs have sums over rows, not means
+                return None
+            return in_rows or splits, True
         return splits, result.shape != domain
 
     def _fit_column(self, group: Group, node: Node, refs: list[Ref]) -> tuple[frozenset[int], bool] | None:

@@ -31,6 +31,7 @@ nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures that no page doc
 suppress_warnings = ["ref.python"]  # a type that two packages have, in a module that imports it for checkers alone
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = f"burnpy {release}"
 html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
 html_copy_source = False

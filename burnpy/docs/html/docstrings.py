@@ -115,7 +115,7 @@ def _rst_code(text: str) -> str:
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    first = [""] if what in ("attribute", "data", "property") else []  # or napoleon takes "what: how" for a type
+    first = ["..", ""] if what in ("attribute", "data", "property") else []  # or napoleon takes "a: b" for a type
     lines[:] = [*first, *as_rst(lines, name)]
 
 

@@ -100,12 +100,10 @@ _LATER = {
     "burnpy.nn.functional.quantization": ("QuantizedDType", "dequantize", "quantize", "quantized_linear"),
     "burnpy.nn.functional.resampling": (
         "affine_grid",
-        "channel_shuffle",
         "grid_sample",
         "interpolate",
-        "pixel_shuffle",
-        "pixel_unshuffle",
     ),
+    "burnpy.nn.functional.shuffling": ("channel_shuffle", "pixel_shuffle", "pixel_unshuffle"),
     "burnpy.nn.functional.windows": (
         "fold",
         "unfold",

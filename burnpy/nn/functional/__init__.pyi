@@ -71,15 +71,9 @@ from burnpy.nn.functional.normalization import (
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
-from burnpy.nn.functional.resampling import (
-    affine_grid,
-    channel_shuffle,
-    grid_sample,
-    interpolate,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
+from burnpy.nn.functional.resampling import affine_grid, grid_sample, interpolate
 from burnpy.nn.functional.rotary import positional_encoding, rotary_encoding
+from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold

@@ -42,20 +42,37 @@ def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tenso
 
     Raises:
         ArgumentError: ``min_val`` is above ``max_val``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> hardtanh(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).tolist()
+    [-1.0, 0.0, 1.0]
     """
     return _hardtanh("hardtanh", x, min_val, max_val)
 
 
 @explained
 def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
-    """Approximate the sigmoid by x / 6 + 1 / 2, limited to the range from 0 to 1."""
+    """Approximate the sigmoid by x / 6 + 1 / 2, limited to the range from 0 to 1.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(hardsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [0.333 0.5   0.833]
+    """
     (x,) = floats("hardsigmoid", 1, x=x)
     return (_hardtanh("hardsigmoid", x, -3.0, 3.0) + 3.0) / 6.0
 
 
 @explained
 def hardswish(x: Tensor[B]) -> Tensor[B]:
-    """Multiply x by its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019."""
+    """Multiply x by its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(hardswish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.333  0.     1.667]
+    """
     (x,) = floats("hardswish", 1, x=x)
     return x._like(_device(x).hardswish(x._primitive))
 
@@ -80,6 +97,11 @@ def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
     """Return x where it is positive, and ``alpha`` · (exp(x) - 1) elsewhere.
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(elu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.632  0.     2.   ]
     """
     return _elu("elu", x, alpha, 1.0)
 
@@ -92,6 +114,11 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
 
     Raises:
         ArgumentError: ``alpha`` is 0.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(celu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.632  0.     2.   ]
     """
     if alpha == 0:
         raise ArgumentError("celu() got alpha=0, and divides by alpha; expected a positive number")
@@ -103,34 +130,63 @@ def selu(x: Tensor[B]) -> Tensor[B]:
     """Compute the `elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(selu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-1.111  0.     2.101]
     """
     return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE)
 
 
 @explained
 def mish(x: Tensor[B]) -> Tensor[B]:
-    """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
+    """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(mish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.303  0.     1.944]
+    """
     (x,) = floats("mish", 1, x=x)
     return x._like(_device(x).mish(x._primitive))
 
 
 @explained
 def logsigmoid(x: Tensor[B]) -> Tensor[B]:
-    """Compute the logarithm of the sigmoid, without overflow."""
+    """Compute the logarithm of the sigmoid, without overflow.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(logsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-1.313 -0.693 -0.127]
+    """
     (x,) = floats("logsigmoid", 1, x=x)
     return -(-x).softplus()
 
 
 @explained
 def softsign(x: Tensor[B]) -> Tensor[B]:
-    """Compute x / (1 + |x|)."""
+    """Compute x / (1 + |x|).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(softsign(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.5    0.     0.667]
+    """
     (x,) = floats("softsign", 1, x=x)
     return x / (x.abs() + 1.0)
 
 
 @explained
 def tanhshrink(x: Tensor[B]) -> Tensor[B]:
-    """Compute x - tanh(x)."""
+    """Compute x - tanh(x).
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(tanhshrink(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.238  0.     1.036]
+    """
     (x,) = floats("tanhshrink", 1, x=x)
     return x - x.tanh()
 
@@ -155,7 +211,13 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
 
 @explained
 def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
-    """Return x where it is above ``threshold``, and ``value`` elsewhere."""
+    """Return x where it is above ``threshold``, and ``value`` elsewhere.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> threshold(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 0.5, -9.0).tolist()
+    [-9.0, -9.0, 2.0]
+    """
     (x,) = floats("threshold", 1, x=x)
     return x.masked_fill(x <= number(x, threshold, "threshold"), value)
 
@@ -204,6 +266,11 @@ def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
 
     Raises:
         ShapeError: the size of ``dim`` is odd.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(swiglu(Tensor[NumPy].from_data([1.0, -1.0, 2.0, 3.0])).to_numpy().round(3))
+    [ 1.462 -0.807]
     """
     gate, value = _halves("swiglu", x, dim)
     return gate.silu() * value
@@ -211,7 +278,13 @@ def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
 
 @explained
 def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
-    """Compute the softmax of -x along ``dim``."""
+    """Compute the softmax of -x along ``dim``.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> print(softmin(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), dim=0).to_numpy().round(3))
+    [0.705 0.259 0.035]
+    """
     (x,) = floats("softmin", 1, x=x)
     return (-x).softmax(dim)
 

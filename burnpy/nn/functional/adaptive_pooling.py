@@ -32,6 +32,11 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     Raises:
         ShapeError: x has another number of dimensions.
         ArgumentError: the size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> adaptive_avg_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 5.0, 9.0]]), 2).tolist()
+    [[2.0, 7.0]]
     """
     return _adaptive_avg_pool("adaptive_avg_pool1d", x, output_size)
 
@@ -52,6 +57,12 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     Raises:
         ShapeError: x has another number of dimensions.
         ArgumentError: a size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
+    >>> adaptive_avg_pool2d(x, 2).tolist()
+    [[[[2.5, 4.5], [10.5, 12.5]]]]
     """
     return _adaptive_avg_pool("adaptive_avg_pool2d", x, output_size)
 
@@ -108,6 +119,11 @@ def adaptive_max_pool1d(
     Raises:
         ShapeError: x has another number of dimensions, or no elements to choose from.
         ArgumentError: the size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> adaptive_max_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 5.0, 9.0]]), 2).tolist()
+    [[3.0, 9.0]]
     """
     return _adaptive_max_pool("adaptive_max_pool1d", x, output_size, return_indices)
 

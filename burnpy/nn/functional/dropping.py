@@ -63,6 +63,12 @@ def dropout1d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
         ArgumentError: ``p`` is not a probability.
 
     Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> kept = dropout1d(Tensor[NumPy].ones((1, 4, 2)), 0.5)
+    >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
+    True
     """
     return _channels_dropped("dropout1d", x, p, training, generator)
 
@@ -82,6 +88,12 @@ def dropout2d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
         ArgumentError: ``p`` is not a probability.
 
     Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> kept = dropout2d(Tensor[NumPy].ones((1, 4, 2, 2)), 0.5)
+    >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
+    True
     """
     return _channels_dropped("dropout2d", x, p, training, generator)
 
@@ -101,6 +113,12 @@ def dropout3d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
         ArgumentError: ``p`` is not a probability.
 
     Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> kept = dropout3d(Tensor[NumPy].ones((1, 4, 2, 2, 2)), 0.5)
+    >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
+    True
     """
     return _channels_dropped("dropout3d", x, p, training, generator)
 
@@ -151,6 +169,11 @@ def feature_alpha_dropout(
     Raises:
         ShapeError: x has fewer than two dimensions.
         ArgumentError: ``p`` is not a probability.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> feature_alpha_dropout(Tensor[NumPy].ones((1, 4, 2)), 0.5, training=False).sum().item()
+    8.0
     """
     (x,) = floats("feature_alpha_dropout", 1, x=x)
     if not training or probability("feature_alpha_dropout", p) == 0.0:

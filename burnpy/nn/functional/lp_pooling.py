@@ -70,6 +70,11 @@ def lp_pool2d(
         ArgumentError: a setting is invalid.
 
     Source: Gulcehre et al., Learned-Norm Pooling for Deep Feedforward and Recurrent Neural Networks, 2014.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> lp_pool2d(Tensor[NumPy].from_data([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2).tolist()
+    [[[5.0]]]
     """
     return _lp_pool("lp_pool2d", x, norm_type, kernel_size, stride, ceil_mode)
 
@@ -93,6 +98,11 @@ def lp_pool3d(
     Raises:
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> lp_pool3d(Tensor[NumPy].ones((1, 2, 2, 4)), 1.0, 2).tolist()
+    [[[[8.0, 8.0]]]]
     """
     return _lp_pool("lp_pool3d", x, norm_type, kernel_size, stride, ceil_mode)
 

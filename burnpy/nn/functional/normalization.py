@@ -125,6 +125,13 @@ def batch_norm(
         ShapeError: the shapes do not match, or the batch has only one value per channel.
         DTypeError: x is wider than the weights.
         ArgumentError: not ``training``, and there are no running statistics.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([[1.0, 10.0], [3.0, 30.0]])
+    >>> print(batch_norm(x, None, None, training=True).to_numpy().round(3))
+    [[-1. -1.]
+     [ 1.  1.]]
     """
     if training:
         return batch_normed(x, weight, bias, eps=eps).output

@@ -259,6 +259,12 @@ def avg_pool2d(
     Raises:
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
+    >>> avg_pool2d(x, 2).tolist()
+    [[[[2.5, 4.5], [10.5, 12.5]]]]
     """
     return _avg_pool("avg_pool2d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 

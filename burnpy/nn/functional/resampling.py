@@ -1,4 +1,4 @@
-"""Resampling of images: interpolation to another size, sampling at computed positions, and pixel shuffles."""
+"""Resampling of images: interpolation to another size, and sampling at computed positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.nn.argument_checks import check_choice, dims_at_least, floats, positive_int, whole
+from burnpy.nn.argument_checks import check_choice, floats, whole
 from burnpy.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack, where
@@ -39,7 +39,6 @@ _FORMS = {
     2: "(N, channels, height, width)",
     3: "(N, channels, depth, height, width)",
 }
-_IMAGES = "(…, channels, height, width)"
 
 
 @explained
@@ -183,6 +182,12 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     Raises:
         ShapeError: theta has another shape.
         ArgumentError: the size is not four or five positive numbers.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> identity = Tensor[NumPy].from_data([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> affine_grid(identity, (1, 1, 2, 2)).tolist()
+    [[[[-0.5, -0.5], [0.5, -0.5]], [[-0.5, 0.5], [0.5, 0.5]]]]
     """
     (theta,) = floats("affine_grid", 1, theta=theta)
     sizes = tuple([whole("affine_grid", "size", n) for n in size])
@@ -197,96 +202,6 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     axes = [line.expand(places) for line in reversed(lines)]  # x comes first
     base = stack([*axes, axes[0].ones_like()], -1).reshape((1, math.prod(places), dims + 1))
     return (base.expand((n, *base.shape[1:])) @ theta.mT).reshape((n, *places, dims))
-
-
-@explained
-def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
-    """Move channels to positions: from (…, channels · r², height, width) to (…, channels, height · r, width · r).
-
-    Args:
-        x: shape (…, channels · r², height, width).
-        upscale_factor: the factor r.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or its channels are no multiple of r².
-        ArgumentError: the factor is not positive.
-
-    Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
-    Neural Network, 2016.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
-    [[[0.0, 1.0], [2.0, 3.0]]]
-    """
-    (x,) = floats("pixel_shuffle", 1, x=x)
-    r = positive_int("pixel_shuffle", "upscale_factor", upscale_factor)
-    dims_at_least("pixel_shuffle", "x", x.shape, 3, _IMAGES)
-    *lead, c, high, wide = x.shape
-    if c % (r * r):
-        raise ShapeError(
-            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
-            f"{r * r} must divide them"
-        )
-    n = len(lead)
-    parts = x.reshape((*lead, c // (r * r), r, r, high, wide))
-    moved = parts.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return moved.reshape((*lead, c // (r * r), high * r, wide * r))
-
-
-@explained
-def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
-    """Move positions to channels: from (…, channels, height · r, width · r) to (…, channels · r², height, width).
-
-    It is the inverse of `pixel_shuffle`.
-
-    Args:
-        x: shape (…, channels, height · r, width · r).
-        downscale_factor: the factor r.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
-        ArgumentError: the factor is not positive.
-    """
-    (x,) = floats("pixel_unshuffle", 1, x=x)
-    r = positive_int("pixel_unshuffle", "downscale_factor", downscale_factor)
-    dims_at_least("pixel_unshuffle", "x", x.shape, 3, _IMAGES)
-    *lead, c, high, wide = x.shape
-    if high % r or wide % r:
-        raise ShapeError(
-            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
-            "which must divide both"
-        )
-    n = len(lead)
-    parts = x.reshape((*lead, c, high // r, r, wide // r, r))
-    moved = parts.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return moved.reshape((*lead, c * r * r, high // r, wide // r))
-
-
-@explained
-def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
-    """Interleave the channels of groups: channel j of group i comes to j · groups + i.
-
-    Args:
-        x: shape (N, channels, …).
-        groups: the number of groups, which divides the channels.
-
-    Raises:
-        ShapeError: x has fewer than three dimensions, or the groups do not divide its channels.
-        ArgumentError: the number is not positive.
-
-    Source: Zhang et al., ShuffleNet, 2017.
-    """
-    (x,) = floats("channel_shuffle", 1, x=x)
-    number = positive_int("channel_shuffle", "groups", groups)
-    dims_at_least("channel_shuffle", "x", x.shape, 3, "(N, channels, …)")
-    n, c, *rest = x.shape
-    if c % number:
-        raise ShapeError(
-            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
-            "divide them"
-        )
-    return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
 
 
 def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:

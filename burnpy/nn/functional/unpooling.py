@@ -91,6 +91,13 @@ def max_unpool2d(
         ArgumentError: a setting is invalid.
 
     Source: Zeiler, Taylor and Fergus, Adaptive Deconvolutional Networks for Mid and High Level Feature Learning, 2011.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn.functional import max_pool2d
+    >>> x = Tensor[NumPy].from_data([[[[1.0, 2.0], [4.0, 3.0]]]])
+    >>> max_unpool2d(*max_pool2d(x, 2, return_indices=True), 2).tolist()
+    [[[[0.0, 0.0], [4.0, 0.0]]]]
     """
     return _max_unpool("max_unpool2d", x, indices, kernel_size, stride, padding, output_size)
 
@@ -122,6 +129,13 @@ def max_unpool3d(
         ShapeError: the shapes do not match.
         IndexRangeError: an index is not within the output.
         ArgumentError: a setting is invalid.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn.functional import max_pool3d
+    >>> x = Tensor[NumPy].arange(0.0, 8.0).reshape(1, 1, 2, 2, 2)
+    >>> max_unpool3d(*max_pool3d(x, 2, return_indices=True), 2).tolist()
+    [[[[[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 7.0]]]]]
     """
     return _max_unpool("max_unpool3d", x, indices, kernel_size, stride, padding, output_size)
 

@@ -338,7 +338,7 @@ class MultiHeadAttention(AttentionProjections[B]):
         if query is key and key is value:
             every, both = self._heads(self._projected(query)), self.heads + self._key_heads
             v = every[:, both:]
-            if start is first and self.q_norm is None and self.k_norm is None:
+            if self.rotary is not None and start is first and self.q_norm is None and self.k_norm is None:
                 turned = self._placed(every[:, :both], None, first, length)
                 return turned[:, : self.heads], turned[:, self.heads :], v
             q, k = every[:, : self.heads], every[:, self.heads : both]

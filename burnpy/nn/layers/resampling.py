@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from burnpy.nn.argument_checks import positive_int
-from burnpy.nn.functional.resampling import (
-    Corners,
-    Mode,
-    channel_shuffle,
-    interpolate,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
+from burnpy.nn.functional.resampling import Corners, Mode, interpolate
+from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.module import Stateless
 from burnpy.typevars import B
 

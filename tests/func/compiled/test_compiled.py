@@ -142,6 +142,14 @@ class TestPlans:
         assert all("test_compiled.py:" in row for row in rows)
         assert len(f.plans) == 1
 
+    def test_a_mean_of_everything_does_not_undo_the_kernel_before_it(self) -> None:
+        """Programs have no means over rows, and the bias makes the first dim rows."""
+        f = compiled(lambda x, bias: (x + bias).square().mean())
+        x, bias = Tensor[NumPy].ones((64, 8)), Tensor[NumPy].arange(8.0)
+        text = str(f.explain(x, bias))
+        assert text.startswith("3 operations recorded: 2 kernels of 3 operations, and 0 single operations"), text
+        assert f(x, bias).item() == pytest.approx(25.5)
+
     def test_methods_and_modules(self) -> None:
         model = Linear(3, 2, device=NumPy)
         x = Tensor[NumPy].ones((4, 3))

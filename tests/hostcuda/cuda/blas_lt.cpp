@@ -1,8 +1,8 @@
-// cuBLASLt's matrix products, as far as burnpy_cupy/epilogues.py calls them: with a bias, and with the gradient by a bias. An
-// algorithm remembers the alignment that it was made for, and refuses memory that is aligned less.
+// cuBLASLt's matrix products, as far as burnpy_cupy/epilogues.py calls them: with a bias. An algorithm remembers the
+// alignment that it was made for, and refuses memory that is aligned less.
 #include "product.h"
 
-enum { BIAS = 4, BGRADA = 256 };                                             // cublasLtEpilogue_t
+enum { BIAS = 4 };                                                           // cublasLtEpilogue_t
 enum { TRANSA = 3, TRANSB = 4, EPILOGUE = 7, BIAS_POINTER = 8 };              // cublasLtMatmulDescAttributes_t
 enum { MAX_WORKSPACE_BYTES = 1, REDUCTION_SCHEME_MASK = 3, ALIGNMENT = 5 };  // cublasLtMatmulPreferenceAttributes_t
 static const int COMPUTE_TYPE = 2;                                           // cublasLtReductionScheme_t
@@ -10,7 +10,7 @@ static const size_t WORKSPACE = 1 << 16;                                     // 
 
 struct Operation {
   int compute, scale, transposed_a = 0, transposed_b = 0, epilogue = 1;
-  void* vector = nullptr;
+  const void* bias = nullptr;
 };
 struct Layout {
   int type;
@@ -22,7 +22,7 @@ struct Preference {
   uint32_t reduction = 7, alignment[4] = {256, 256, 256, 256};
 };
 struct Algorithm {
-  uint64_t alignment[4], vector_alignment, rest[3];
+  uint64_t alignment[4], bias_alignment, rest[3];
 };
 struct Found {
   Algorithm algorithm;
@@ -45,7 +45,7 @@ int cublasLtMatmulDescSetAttribute(Operation* operation, int attribute, const vo
     case TRANSA: return set(&operation->transposed_a, 4, value, size);
     case TRANSB: return set(&operation->transposed_b, 4, value, size);
     case EPILOGUE: return set(&operation->epilogue, 4, value, size);
-    case BIAS_POINTER: return set(&operation->vector, 8, value, size);
+    case BIAS_POINTER: return set(&operation->bias, 8, value, size);
   }
   return INVALID_VALUE;
 }
@@ -66,8 +66,8 @@ int cublasLtMatmulAlgoGetHeuristic(void*, Operation* operation, Layout*, Layout*
   if (asked < 1 || preference->reduction != COMPUTE_TYPE || preference->workspace < WORKSPACE) return INVALID_VALUE;
   *found = {};
   for (int k = 0; k < 4; k++) found->algorithm.alignment[k] = preference->alignment[k];
-  uintptr_t vector = (uintptr_t)operation->vector;
-  found->algorithm.vector_alignment = vector & -vector;
+  uintptr_t bias = (uintptr_t)operation->bias;
+  found->algorithm.bias_alignment = bias & -bias;
   found->workspace = WORKSPACE;
   return *count = 1, SUCCESS;
 }
@@ -77,32 +77,21 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
   const void* memory[4] = {a, b, c, d};
   for (int k = 0; k < 4; k++)
     if (!aligned(memory[k], algorithm->alignment[k])) return INVALID_VALUE;
-  if (!aligned(operation->vector, algorithm->vector_alignment) || !workspace || size < WORKSPACE || c != d) return INVALID_VALUE;
+  if (!aligned(operation->bias, algorithm->bias_alignment) || !workspace || size < WORKSPACE || c != d) return INVALID_VALUE;
   Product product{operation->transposed_a, operation->transposed_b, (int)by_d->rows, (int)by_d->columns,
                   (int)(operation->transposed_a ? by_a->rows : by_a->columns), by_a->type, (int)by_a->line, by_b->type,
                   (int)by_b->line, by_d->type, (int)by_d->line};
-  if (!product.valid()) return INVALID_VALUE;
+  if (!product.valid() || operation->epilogue != BIAS) return INVALID_VALUE;
   if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
   hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
   if (!hostcuda_execute) return SUCCESS;
   memset(workspace, 0xC7, size);
-  void* vector = operation->vector;
-  int type = product.c_type;
-  if (operation->epilogue == BIAS) {
-    bool wide = product.a_type == FLOAT64;
-    product.compute(a, b, d, [=](double sum, int row, int) {
-      return wide ? sum + get(vector, type, row) : (float)sum + (float)get(vector, type, row);
-    });
-    return SUCCESS;
-  }
-  if (operation->epilogue != BGRADA) return INVALID_VALUE;
-  product.compute(a, b, d);
-  for (int i = 0; i < product.m; i++) {
-    double sum = 0;
-    for (int l = 0; l < product.k; l++)
-      sum += get(a, product.a_type, product.transposed_a ? (long)i * product.lda + l : (long)l * product.lda + i);
-    put(vector, type, i, sum);
-  }
+  const void* bias = operation->bias;
+  bool wide = product.a_type == FLOAT64;
+  product.compute(a, b, d, [&](double sum, int row, int) {
+    double added = get(bias, product.c_type, row);
+    return wide ? sum + added : (float)sum + (float)added;
+  });
   return SUCCESS;
 }
 }

@@ -23,6 +23,14 @@ __attribute__((optimize("O2"))) static void burnpy_load_transposed(unsigned (&pa
       memcpy((char*)&parts[m] + 2 * e, (const char*)host_rows[(thread & ~31u) + 8 * m + lane % 4 * 2 + e] + lane / 4 * 2, 2);
   __syncwarp();
 }
+// cvt.rna.tf32.f32: to the nearest, ties away from zero
+static float burnpy_rounded(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, 4);
+  if (x - x == 0) bits = (bits + 0x1000) & ~0x1fffu;
+  memcpy(&x, &bits, 4);
+  return x;
+}
 // mma.sync.aligned.m16n8k16: c += a b, with sums of float32
 template <class T>
 __attribute__((optimize("O2"))) static void burnpy_multiply_add(T, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
@@ -38,6 +46,21 @@ __attribute__((optimize("O2"))) static void burnpy_multiply_add(T, float& c0, fl
     for (int k = 0; k < 16; k++)
       *sums[e] += host_operands[warp + row % 8 * 4 + k % 8 / 2][(row / 8 + k / 8 * 2) * 2 + k % 2]
                 * host_operands[warp + column * 4 + k % 8 / 2][8 + k / 8 * 2 + k % 2];
+  }
+  __syncwarp();
+}
+// mma.sync.aligned.m16n8k8 of TF32, which cuts the other bits off
+__attribute__((optimize("O2"))) static void burnpy_multiply_add(float, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
+                                                                unsigned b0, unsigned b1) {
+  unsigned thread = host_thread(), lane = thread & 31, warp = thread & ~31u, words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  for (unsigned& word : words) word &= ~0x1fffu;
+  memcpy(host_operands[thread], words, sizeof words);
+  __syncwarp();
+  float* sums[] = {&c0, &c1, &c2, &c3};
+  for (int e = 0; e < 4; e++) {
+    unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (int k = 0; k < 8; k++)
+      *sums[e] += host_operands[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2] * host_operands[warp + column * 4 + k % 4][4 + k / 4];
   }
   __syncwarp();
 }
