@@ -60,20 +60,15 @@ def _sums(b: Any, weights: Any) -> Any:
     return b.where(b.ne(sums, 0.0), sums, 1.0)
 
 
-def cross_entropy_weights(b: Any, grad: Any, x: Any, logsumexp: Any) -> Any:
-    """Return the gradient of the cross entropy but for the targets: grad · softmax(x).
+def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any) -> Any:
+    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)).
 
     The weights are divided by their sum, as the rounding of logsumexp keeps that from being 1.
     """
     e = b.exp(b.sub(x, logsumexp))
-    return b.mul(e, b.div(grad, b.sum(e, (1,), True)))
-
-
-def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any) -> Any:
-    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), see `cross_entropy_weights`."""
+    weighted = b.mul(e, b.div(grad, b.sum(e, (1,), True)))
     columns = b.discrete.arange(0, x.shape[1], 1, int64)
-    target = b.where(b.discrete.eq(index, columns), grad, 0.0)
-    return b.sub(cross_entropy_weights(b, grad, x, logsumexp), target)
+    return b.sub(weighted, b.where(b.discrete.eq(index, columns), grad, 0.0))
 
 
 def masked_mean_of_rows(b: Any, x: Any, mask: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64, int64
-from burnpy.backend.primitives import Shape, below
+from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
@@ -93,26 +93,23 @@ class NumPyDense(ArrayBackend):
         return kernel.alike((x, mask), (scale,))
 
     def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
-        if not _picks_in_rows(x, index, dim):
+        kernel = None
+        if _picks_in_rows(x, index, dim):
+            kernel = operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        if kernel is None:
             return super().cross_entropy(x, index, dim)
-        kernel = operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
-        columns = x.shape[-1]
-        if kernel is None or not below(index, columns):  # which the kernel would read
-            return super().cross_entropy(x, index, dim)
-        losses, total = kernel.outputs((x, index), (index.shape, (*index.shape, 1)), index.size, columns)
+        shape = index.shape
+        losses, total = kernel.outputs((x, index), (shape, (*shape, 1)), index.size, x.shape[-1])
         return losses, total
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         kernel = None
         if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = operation_kernel("cross_entropy_weights", (_COLUMN, _FULL, _COLUMN), x.dtype, ())
+            kernel = operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), x.dtype, ())
         if kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
-        columns = x.shape[-1]
-        (out,) = kernel.outputs((grad, x, logsumexp), ((index.size, columns),), index.size, columns)
-        chosen = (np.arange(index.size), index.reshape(-1))
-        out[chosen] = self._call(np.subtract, out[chosen], grad.reshape(-1))  # an infinite gradient gives NaN
-        return out.reshape(x.shape)
+        shape = x.shape
+        return kernel.outputs((grad, x, logsumexp, index), (shape,), index.size, shape[-1])[0]
 
 
 def _are_outer(x: Any, y: Any) -> bool:
@@ -216,11 +213,12 @@ def shares_products() -> bool:
 
 def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
     """Return whether a large array of a usual dtype has an int64 index for each of its rows."""
+    shape, dtype = x.shape, x.dtype
     return (
         x.size >= LEAST
-        and (x.dtype is float32 or x.dtype is float64)
-        and dim == x.ndim - 1
-        and x.shape[dim] <= LONGEST
+        and (dtype is float32 or dtype is float64)
+        and dim == len(shape) - 1
+        and shape[dim] <= LONGEST
         and index.dtype is int64
-        and index.shape == x.shape[:-1]
+        and index.shape == shape[:dim]
     )

@@ -108,28 +108,6 @@ class RowsLaunch(ProgramLaunch):
         return None
 
 
-class PickedLaunch(RowsLaunch):
-    """The gradient of cross entropy: a program, less the gradient where the index is, the last operand."""
-
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the calls of the kernel and of the subtraction; None on several threads."""
-        from burnpy_numpy.kernels.sequence import less_call
-
-        *given, index, out = arrays
-        calls = super().calls([*given, out], numbers, scratch)
-        less = less_call(out, index, given[0], self.operands[0].dtype, (self._rows, self._columns))
-        return None if calls is None else [*calls, less]
-
-    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
-        """Write the call of the kernel on several threads, and the subtraction."""
-        *given, index, out = arrays
-        super().write(source, [*given, out], numbers, scratch)
-        matrix = f"{out}.reshape({self._rows}, {self._columns})"
-        source.write(f"{source.bind(subtract, 'f')}({matrix}, {index}.reshape(-1), {given[0]}.reshape(-1))")
-
-
 class _NodeLaunch:
     """The computation of a node by arrays of its own."""
 
@@ -335,15 +313,6 @@ def dot(x: Any, y: Any, out: Any) -> None:
         run(np.dot, x, y, out)
     except RuntimeError:
         quietly(np.dot, x, y, out)
-
-
-def subtract(out: Any, index: Any, x: Any) -> None:
-    """Subtract a number from one element of each row, without warnings."""
-    chosen = np.arange(len(index)), index
-    try:
-        out[chosen] = run(np.subtract, out[chosen], x)
-    except RuntimeError:
-        out[chosen] = quietly(np.subtract, out[chosen], x)
 
 
 def add_up(x: Any, out: Any) -> None:

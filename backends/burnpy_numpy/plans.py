@@ -22,7 +22,6 @@ from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kerne
 from burnpy_numpy.launches import (
     LinearLaunch,
     ListsLaunch,
-    PickedLaunch,
     PlanesLaunch,
     ProductLaunch,
     ProgramLaunch,
@@ -43,9 +42,9 @@ _OWN = 0x1 | 0x4 | 0x400
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
 _INDEXED = {
     "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),
-    "cross_entropy_backward": ("cross_entropy_weights", ("column", "full", "column"), ()),
+    "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
 }
-"""Operations with an index for each row, and their programs; the gradient has one that leaves out the index."""
+"""Operations with an index for each row, and their programs."""
 
 
 def _product(node: Node) -> NodeLaunch | None:
@@ -77,8 +76,7 @@ def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | Non
     kernel = operation_kernel(name, extents, x.dtype, rest)
     if kernel is None:
         return None
-    launch = RowsLaunch if node.name == "cross_entropy" else PickedLaunch
-    return launch(kernel, math.prod(x.shape[:-1]), x.shape[-1], refs)
+    return RowsLaunch(kernel, math.prod(x.shape[:-1]), x.shape[-1], refs)
 
 
 _NORMS = ("normalize", "normalize_relu", "normalize_backward", "normalize_relu_backward")

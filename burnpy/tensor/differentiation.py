@@ -26,7 +26,7 @@ def inner_of(x: TensorBase[Any], operation: str) -> Any:
     Raises:
         NotTrackedError: there is none: the device is a plain one, or an instrument such as `Profiled`.
     """
-    device = x.device
+    device = x._device
     if not device.differentiates:
         raise NotTrackedError(
             f"{operation} got {describe(x)} on {device}, which records no graph; for gradients make the "
@@ -333,39 +333,40 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         DeviceError: the gradient is not on the inner device.
         ShapeError: the gradient is missing and the root has several elements, or it is of another shape or dtype.
     """
-    inner = inner_of(root, f"{operation}()")
-    if root.device.lifts_discrete:
+    inner, device, x = inner_of(root, f"{operation}()"), root._device, root._primitive
+    shape, dtype = x.shape, x.dtype
+    if device.lifts_discrete:
         raise NotTrackedError(
             f"{operation}() was called in a function under vmap(), whose tensors have no graph of their own; write "
             "vmap(burnpy.func.grad(f)), or call it on the result of vmap(f)"
         )
-    if not hasattr(root.device, "gradients"):
+    if not hasattr(device, "gradients"):
         raise NotTrackedError(
-            f"{operation}() got a tensor on {root.device}, which carries tangents along and records no graph; "
+            f"{operation}() got a tensor on {device}, which carries tangents along and records no graph; "
             "its tangent is in burnpy.autodiff.unpack_dual(x)"
         )
-    if root._primitive.node is None:
+    if x.node is None:
         raise NotTrackedError(
-            f"{operation}() got a tensor of shape {root.shape} that was computed from no leaf; "
+            f"{operation}() got a tensor of shape {shape} that was computed from no leaf; "
             "call require_grad() on the tensors to differentiate by, before computing it"
         )
     if gradient is None:
-        if math.prod(root.shape) != 1:
+        if math.prod(shape) != 1:
             raise ShapeError(
-                f"{operation}() got a tensor of shape {root.shape}; reduce it to one element, as with .sum(), "
+                f"{operation}() got a tensor of shape {shape}; reduce it to one element, as with .sum(), "
                 f"or pass the gradient to start from, of that shape, as {argument}="
             )
-        return inner.full(root.shape, 1.0, root.dtype)
+        return inner.full(shape, 1.0, dtype)
     if not isinstance(gradient, TensorBase) or gradient.kind != "float":
         raise KindError(f"{operation}() starts from a Tensor on {inner} as {argument}, not from {gradient!r:.80}")
     if gradient.device is not inner:
         raise DeviceError(
-            f"{operation}() of a tensor on {root.device} starts from a gradient on {inner}, not on {gradient.device}; "
+            f"{operation}() of a tensor on {device} starts from a gradient on {inner}, not on {gradient.device}; "
             "gradients live one level below: use gradient.inner()"
         )
-    if gradient.shape != root.shape or gradient.dtype != root.dtype:
+    if gradient.shape != shape or gradient.dtype != dtype:
         raise ShapeError(
             f"{operation}() got a gradient with shape {gradient.shape} and dtype {gradient.dtype}, expected the "
-            f"tensor's shape {root.shape} and dtype {root.dtype}"
+            f"tensor's shape {shape} and dtype {dtype}"
         )
     return gradient._primitive

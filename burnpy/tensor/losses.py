@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import ALL
 from burnpy.tensor.loss_checks import (
     Reduction,
     class_weights,
@@ -91,8 +92,11 @@ def cross_entropy(
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if weight is None and not label_smoothing and target.__class__ is not Tensor:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
-        losses = logits._like(logits._backend.cross_entropy(logits._primitive, index, dim)[0])
-        return _counted("cross_entropy", losses, counted, None, reduction)
+        b = logits._device
+        losses = b.cross_entropy(logits._primitive, index, dim)[0]
+        if counted is None and reduction == "mean":  # most often: with the fewest calls
+            return logits._like(b.mean(losses, ALL[len(losses.shape)], False))
+        return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
@@ -274,7 +278,7 @@ def _class_dim(operation: str, logits: Tensor[Any]) -> int:
     """Return the dimension of the classes: 1, or 0 for logits of shape (C,)."""
     if not isinstance(logits, Tensor):
         raise KindError(f"{operation}() takes a float Tensor, got {describe(logits)}")
-    ndim = logits.ndim
+    ndim = len(logits._primitive.shape)
     if ndim == 0:
         raise DimError(f"{operation}() got a 0-d tensor; it needs the shape (C,), (N, C) or (N, C, ...)")
     return 1 if ndim > 1 else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.gpu.__main__ import PARTS  # noqa: E402  # they load CuPy
 from benchmarks.gpu.timing import REHEARSAL  # noqa: E402
 from burnpy.environment import report  # noqa: E402
 from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
+from tests.hostcuda.host_time import STEPS, times  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -23,6 +25,13 @@ def test_checks(name: str) -> None:
 
 def test_the_report_of_the_environment_names_the_gpu() -> None:
     assert "- backend CuPy: works, on hostcuda, compute capability 9.0, driver of CUDA" in report()
+
+
+def test_the_hosts_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STEPS, "MLP", 1)
+    plain, mixed = times("MLP", with_torch=False)
+    assert re.fullmatch(r"CuPy \d+ µs, 2\d launches", plain)
+    assert re.fullmatch(r"Mixed\[CuPy\] \d+ µs, 3\d launches", mixed)
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -32,6 +32,8 @@ _CHUNK = 128
 """The least number of rows that a block adds up."""
 _BLOCKS = 512
 """About the number of blocks that sums over rows are divided among."""
+_LAYOUTS = 1024
+"""The most shapes for which a kernel keeps its launches."""
 
 
 def ran(kernel: Any) -> None:
@@ -121,6 +123,8 @@ class Kernel:
         key = (geometry, full, column, out is None)
         layout = self._layouts.get(key)
         if layout is None:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
             layout = self._layouts[key] = self._laid_out(geometry, full, column, out is not None)
         xp = self._xp
         arrays = []

@@ -14,6 +14,7 @@ by itself, so that they do not depend on how rows are divided among threads; the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -330,6 +331,10 @@ class _Emitter:
             size = "%rows" if value == 0 else "%columns"
             scalar = "float" if dtype == "float32" else "double"
             return w.splat(w.assign(f"sitofp i64 {size} to {scalar}"), dtype)
+        if op == "index":
+            first = w.splat(place.index, dtype)
+            counts = ", ".join(f"i64 {k}" for k in range(self.width))
+            return first if place.one else Vector(w.assign(f"add {w.type(dtype)} {first.text}, <{counts}>"), dtype)
         if op == "gather":
             return self._gathered(args, dtype)
         xs = [self._operand(a, place) for a in args]
@@ -346,19 +351,20 @@ class _Emitter:
             return w.splat(text, dtype)
         pointer = self.pointers[f"in{step.value}"]
         if extent is Extent.COLUMN:
-            if dtype in ("int64", "int32"):
-                return Vector(w.assign(f"load i{dtype[3:]}, ptr {w.element(pointer, '%row', dtype)}"), dtype)
             return w.load_one(w.element(pointer, "%row", dtype), dtype)
         at = w.element(pointer, self._at(place.index) if extent is Extent.FULL else place.index, dtype)
         return w.load_one(at, dtype) if place.one else w.load(at, dtype, place.mask)
 
     def _gathered(self, args: tuple[int, ...], dtype: str) -> Vector:
-        """Write the value of a full instruction at the one column that an int names."""
-        index = self.fixed[args[1]]
-        text = index.text
+        """Write the value of a full instruction at the one column that an int names; NaN if there is no such column."""
+        w, index = self.w, self.fixed[args[1]]
+        text = w.first(index)
         if index.dtype == "int32":
-            text = self.w.assign(f"sext i32 {text} to i64")
+            text = w.assign(f"sext i32 {text} to i64")
+        exists = w.assign(f"icmp ult i64 {text}, %columns")
+        text = w.assign(f"select i1 {exists}, i64 {text}, i64 0")  # reads nothing beyond the row
         stage, self.stage = self.stage, 0  # as if nothing were kept: all is computed from the inputs
         x = self._value(args[0], _Place(text, None, True, {}))
         self.stage = stage
-        return x
+        kind, nan = w.type(dtype), w.constant(math.nan, dtype).text
+        return Vector(w.assign(f"select i1 {exists}, {kind} {x.text}, {kind} {nan}"), dtype)

@@ -51,10 +51,10 @@ def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
 
 
 def _compared(w: Writer, op: str, x: Vector, y: Vector) -> Vector:
-    if x.dtype != "bool":
+    if x.dtype.startswith("float"):
         return w.compare(_COMPARISONS[op], x, y)
-    how = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}[op]
-    return Vector(w.assign(f"icmp {how} {w.type('bool')} {x.text}, {y.text}"), "bool")
+    how = op if op in ("eq", "ne") else f"u{op}"  # ints are only compared for equality
+    return Vector(w.assign(f"icmp {how} {w.type(x.dtype)} {x.text}, {y.text}"), "bool")
 
 
 def _cast(w: Writer, x: Vector, dtype: str) -> Vector:

@@ -81,7 +81,7 @@ class Kernel:
         results = self._memory(rows, columns)
         given += results
         self.into(given, numbers, rows, columns)
-        return [self._added(k, x, columns) for k, x in enumerate(results)] if self._unit > 1 else results
+        return [*map(_added, results, self._outputs)] if 1 < self._unit < rows else results
 
     def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
         """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
@@ -155,24 +155,23 @@ class Kernel:
         shared(work, -(-count // unit), unit * each)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
-        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows."""
+        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
         results = []
         for over_rows, over_columns, dtype, partial in self._outputs:
             width = columns if over_columns else 1
-            if partial:
-                results.append(np.zeros((-(-rows // CHUNK), width), dtype))
-            elif over_rows:
+            if over_rows:
                 results.append(_empty((rows, width), dtype))
+            elif partial and rows > CHUNK:
+                results.append(np.zeros((-(-rows // CHUNK), width), dtype))
             else:
-                results.append(_empty((columns,) if over_columns else (), dtype))
+                results.append((np.zeros if partial else _empty)((columns,) if over_columns else (), dtype))
         return results
 
-    def _added(self, k: int, x: Any, columns: int) -> Any:
-        """Add up the chunks of a sum over rows; return another result as it is."""
-        _, over_columns, _, partial = self._outputs[k]
-        if not partial:
-            return x
-        return (x.sum(0) if len(x) > 1 else x).reshape((columns,) if over_columns else ())
+
+def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:
+    """Add up the chunks of a sum over rows; return another result as it is."""
+    _, over_columns, _, partial = output
+    return x.sum(0).reshape(x.shape[1:] if over_columns else ()) if partial else x
 
 
 class TemplateDescription(NamedTuple):

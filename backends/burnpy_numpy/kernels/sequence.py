@@ -21,8 +21,6 @@ from burnpy_numpy.kernels.sequence_text import (
     GEMM_64,
     GEMV_32,
     GEMV_64,
-    LESS_32,
-    LESS_64,
     MOVED,
     NUMBER,
     PROGRAM,
@@ -110,11 +108,6 @@ def zeros_call(name: str, size: int) -> KernelCall:
 def sum_call(partial_sums: str, out: str, dtype: DType, shape: tuple[int, int]) -> KernelCall:
     """Return the call that adds up the rows of a matrix."""
     return KernelCall(SUM_32 if dtype == float32 else SUM_64, 0, (partial_sums, out), shape)
-
-
-def less_call(out: str, index: str, x: str, dtype: DType, shape: tuple[int, int]) -> KernelCall:
-    """Return the call that subtracts a number from one element of each row of a matrix, chosen by an int64 index."""
-    return KernelCall(LESS_32 if dtype == float32 else LESS_64, 0, (out, index, x), shape)
 
 
 class CallSequence:

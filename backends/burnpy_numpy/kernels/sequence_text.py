@@ -8,7 +8,7 @@ from burnpy_numpy.kernels.entry import Entry
 from burnpy_numpy.kernels.kernel import entry_kernel
 from burnpy_numpy.openblas import ROW_MAJOR, cblas
 
-NUMBER, PROGRAM, TEMPLATE, GEMM_32, GEMM_64, GEMV_32, GEMV_64, ZEROS, SUM_32, SUM_64, LESS_32, LESS_64 = range(12)
+NUMBER, PROGRAM, TEMPLATE, GEMM_32, GEMM_64, GEMV_32, GEMV_64, ZEROS, SUM_32, SUM_64 = range(10)
 """The kinds of calls."""
 HEAD, WORDS, STAND_IN = 6, 16, 1 + object.__basicsize__ // 8
 """The words of a table before the places of arguments, those of each call, and those of an array's stand-in: an object
@@ -100,10 +100,8 @@ def sequence(long: bool) -> str:
         vectors = f"ptr %{name}_1, {size} 1, {dtype} 0.0, ptr %{name}_2, {size} 1"
         how = f"i32 {ROW_MAJOR}, {transposed}, {m}, {n}, {dtype} 1.0, ptr %{name}_0, {lda}, {vectors}"
         block(name, [*body, *data(name, f"%{name}_objects", 3), *narrowed, f"call void %{name}_code({how})"])
-        name = f"less_{kind}"
-        body = [*words(name, {"objects": 2, "rows": 4, "columns": 5}), *data(name, f"%{name}_objects", 3)]
-        text = _SUM_TEXT + "\n" + _LESS_TEXT.replace("BODY", "\n  ".join(body))
-        lines.append(text.replace("KIND", kind).replace("TYPE", dtype).replace("BASIC", str(object.__basicsize__)))
+        text = _SUM_TEXT.replace("KIND", kind).replace("TYPE", dtype)
+        lines.append(text.replace("BASIC", str(object.__basicsize__)))
     zeros = [*words("zeros", {"objects": 2, "bytes": 4}), *data("zeros", "%zeros_objects", 1)]
     block("zeros", [*zeros, "call void @llvm.memset.p0.i64(ptr %zeros_0, i8 0, i64 %zeros_bytes, i1 false)"])
     return "\n".join([*lines, "}", ""])
@@ -214,8 +212,6 @@ body:
     i64 {ZEROS}, label %zeros
     i64 {SUM_32}, label %sum_32
     i64 {SUM_64}, label %sum_64
-    i64 {LESS_32}, label %less_32
-    i64 {LESS_64}, label %less_64
   ]
 next:
   %k_next = add i64 %k, 1
@@ -285,23 +281,3 @@ sKIND_column_body:
 sKIND_row_end:
   %sKIND_row_next = add i64 %sKIND_row, 1
   br label %sKIND_row_head"""
-_LESS_TEXT = """less_KIND:
-  BODY
-  br label %lKIND_head
-lKIND_head:
-  %lKIND_row = phi i64 [0, %less_KIND], [%lKIND_next, %lKIND_body]
-  %lKIND_more = icmp slt i64 %lKIND_row, %less_KIND_rows
-  br i1 %lKIND_more, label %lKIND_body, label %next
-lKIND_body:
-  %lKIND_index_at = getelementptr i64, ptr %less_KIND_1, i64 %lKIND_row
-  %lKIND_x_at = getelementptr TYPE, ptr %less_KIND_2, i64 %lKIND_row
-  %lKIND_index = load i64, ptr %lKIND_index_at
-  %lKIND_x = load TYPE, ptr %lKIND_x_at
-  %lKIND_skipped = mul i64 %lKIND_row, %less_KIND_columns
-  %lKIND_place = add i64 %lKIND_skipped, %lKIND_index
-  %lKIND_out_at = getelementptr TYPE, ptr %less_KIND_0, i64 %lKIND_place
-  %lKIND_old = load TYPE, ptr %lKIND_out_at
-  %lKIND_new = fsub TYPE %lKIND_old, %lKIND_x
-  store TYPE %lKIND_new, ptr %lKIND_out_at
-  %lKIND_next = add i64 %lKIND_row, 1
-  br label %lKIND_head"""

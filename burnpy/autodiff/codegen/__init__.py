@@ -114,7 +114,9 @@ def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
     """Return a joint vjp reduced to the gradients of the tracked arguments."""
 
     def vjp_and_select(inner: Any, grads: Any, needs: tuple[bool, ...], *saved: Any) -> tuple[Float, ...]:
-        parts = vjp(inner, grads, needs, *saved)
+        parts: tuple[Float, ...] = vjp(inner, grads, needs, *saved)
+        if False not in needs:
+            return parts
         return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
 
     return vjp_and_select

@@ -34,6 +34,8 @@ def normalize_vjp(
         parts = list(i.normalize_backward(by_out, x, weight, out1, out2, dims, eps))
         if bias_shape != weight.shape:
             parts[2] = i.sum_to(by_out, bias_shape)
+        if by_mean is None and by_var is None:  # as in all layers
+            return tuple(parts)
     count = math.prod(x.shape[d] for d in dims)
     for part in (
         None if by_mean is None else i.expand(i.div(by_mean, float(count)), x.shape),

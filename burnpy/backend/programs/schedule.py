@@ -7,6 +7,7 @@ from burnpy.backend.programs.program import FUNCTIONS, Extent, Instruction, Prog
 _EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt"))
 _INTS = ("int64", "int32")
 _INT_STEPS = frozenset(("input", "constant", "index", "expand", "cast"))
+_INDICES = (("input", Extent.COLUMN), ("index", Extent.ROW))
 _OF_INTS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "expand", "cast"))
 
 
@@ -19,7 +20,8 @@ class Schedule:
     Args:
         program: the program.
         floats: the float dtypes that the kernels of a backend have.
-        ints: whether they compare and convert ints; otherwise an int is only the index of a gather.
+        ints: whether they compare and convert all ints; otherwise an int is an index for each row, which a gather takes
+            or which is compared with the positions of the columns.
 
     Raises:
         ProgramError: the program needs dtypes that kernels do not have, or several passes over the rows.
@@ -66,14 +68,14 @@ class Schedule:
         """Return whether kernels have an instruction for its dtype and those of its arguments."""
         op, args, extent, dtype, _ = step
         if dtype in _INTS:
-            if not (op in _INT_STEPS if self._ints else op == "input" and extent is Extent.COLUMN):
+            if not (op in _INT_STEPS if self._ints else (op, extent) in _INDICES):
                 return False
         elif dtype not in (*self._floats, "bool"):
             return False
         if dtype == "bool" and op in ("sum", "amax", "maximum", "minimum", "add", "mul", "sub"):
             return False
         of_ints = any(self.steps[a].dtype in _INTS for a in args)
-        return not of_ints or op == "gather" or (self._ints and op in _OF_INTS)
+        return not of_ints or op in ("gather", "eq") or (self._ints and op in _OF_INTS)
 
     def over_rows(self, k: int) -> bool:
         """Return whether an instruction is a sum over rows."""
