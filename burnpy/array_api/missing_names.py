@@ -6,7 +6,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
-import burnpy
 from burnpy.array_api.data_types import COMPLEX
 from burnpy.backend.errors import MissingNameError
 from burnpy.hints.missing import meant
@@ -14,7 +13,7 @@ from burnpy.tensor.tensor import Tensor
 
 _OF_COMPLEX = ("complex64", "complex128", "eig", "eigvals")
 
-STANDARD_NAMES = {
+_STANDARD_NAMES = {
     "absolute": "abs",
     "amax": "max",
     "amin": "min",
@@ -68,14 +67,14 @@ def _message(package: str, name: str) -> str:
         return f"{package} has no {name}: {COMPLEX}"
     module: Any = import_module(package)
     message = f"{package} has no {name}, which is not in the array API standard"
-    if name in STANDARD_NAMES:
-        return f"{message}; write xp.{STANDARD_NAMES[name]}(...)"
+    if name in _STANDARD_NAMES:
+        return f"{message}; write xp.{_STANDARD_NAMES[name]}(...)"
     for extension in ("linalg", "fft"):
         if name in import_module(f"burnpy.array_api.{extension}").__all__:
             return f"{message}; write xp.{extension}.{name}(...)"
     if name in dir(Tensor):
         return f"{message}; write x.{name}(...)"
-    if name in burnpy.__all__:
+    if name in import_module("burnpy").__all__:
         return f"{message}; write burnpy.{name}(...)"
     close = meant(name, module.__all__)
     return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"
