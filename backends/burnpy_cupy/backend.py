@@ -14,6 +14,7 @@ from burnpy.backend.device_memory import DeviceMemory
 from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.indexing import out_of_bounds
+from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.runtime import Communicator
 from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
@@ -92,6 +93,7 @@ class CuPy(
         self._programs = {}
         self._finished = {}
         self._host_values = HostValues()
+        self._seeds: dict[tuple[Shape, DType], Any] = {}
         self._compilations = Compilations(self._call)
         self._streams = Streams(self.name, self.xp)
         self._entered = self._streams.entered.get
@@ -187,6 +189,14 @@ class CuPy(
 
     def host_number(self, value: float) -> Any:
         return self._host_values.note(super().host_number(value), value)
+
+    def seed(self, shape: Shape, dtype: DType) -> Any:
+        """Return 1 in memory that is filled once, before the later work of all streams."""
+        found = self._seeds.get((shape, dtype))
+        if found is None:
+            found = self._call_on_default_stream(self.xp.full, shape, 1.0, dtype)
+            self._seeds[shape, dtype] = found
+        return found
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]

@@ -42,7 +42,7 @@ from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
 from burnpy.backend.operations.volume_convolution import VolumeConvolution
-from burnpy.backend.primitives import DType, Float, Value
+from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 
@@ -250,6 +250,10 @@ class Backend(
         """
         values = [self.discrete.to_numpy(x).item() if hasattr(x, "dtype") else x for x in numbers]
         return tuple([self.full((), value, float64) for value in formula(*values)])
+
+    def seed(self, shape: Shape, dtype: DType) -> Float:
+        """Return 1 in a shape of one element, from which a backward pass starts; nothing writes to its memory."""
+        return self.full(shape, 1.0, dtype)
 
     def host_number(self, value: float) -> Float:
         """Return a Python number as a 0-d primitive of float64: how a plan takes numbers."""

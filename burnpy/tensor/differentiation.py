@@ -356,7 +356,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
                 f"{operation}() got a tensor of shape {shape}; reduce it to one element, as with .sum(), "
                 f"or pass the gradient to start from, of that shape, as {argument}="
             )
-        return inner.full(shape, 1.0, dtype)
+        return inner.seed(shape, dtype)
     if not isinstance(gradient, TensorBase) or gradient.kind != "float":
         raise KindError(f"{operation}() starts from a Tensor on {inner} as {argument}, not from {gradient!r:.80}")
     if gradient.device is not inner:

@@ -153,6 +153,15 @@ def test_a_weight_is_rounded_once_per_version() -> None:
     assert sum(row.calls for row in p.rows() if row.operation == "cast") == 3 + 1  # each x, and w
 
 
+def test_a_view_of_a_rounded_operand_is_not_rounded_again() -> None:
+    device = Mixed(Profiled(NumPy))
+    x, w = (Tensor.from_data(drawn(shape), device=device) for shape in ((2, 3, 4), (4, 4)))
+    with Profiled.record() as p:
+        wide, flat = x @ w, x.reshape((6, 4)) @ w
+    assert sum(row.calls for row in p.rows() if row.operation == "cast") == 2  # x and w
+    assert wide.flatten().tolist() == flat.flatten().tolist()
+
+
 def test_rounded_operands_are_freed_with_what_they_were_rounded_from() -> None:
     device = Mixed(NumPy())
     before = len(device._operands)

@@ -105,22 +105,18 @@ def _flag(name: str) -> ctypes.c_int:
 @contextmanager
 def dry_run() -> Iterator[None]:
     """Launches are counted and the sources of kernels noted, and nothing is computed."""
-    from burnpy.backend import CuPy
-
     before = _flag("execute").value
     _flag("execute").value = 0
     try:
         yield
     finally:
         _flag("execute").value = before
-        CuPy()._late._waiting.clear()  # checks that were not computed, either
+        _forget_uncomputed()
 
 
 @contextmanager
 def postponing() -> Iterator[list[str]]:
     """Nothing is computed from the first kernel on that is not compiled: the list names it then."""
-    from burnpy.backend import CuPy
-
     _met.append([])
     try:
         with np.errstate(), warnings.catch_warnings():
@@ -128,7 +124,15 @@ def postponing() -> Iterator[list[str]]:
     finally:
         if _met.pop():
             _flag("execute").value = 1
-            CuPy()._late._waiting.clear()
+            _forget_uncomputed()
+
+
+def _forget_uncomputed() -> None:
+    """Drop the late checks and the kept arrays that were not computed."""
+    from burnpy.backend import CuPy
+
+    CuPy()._late._waiting.clear()
+    CuPy()._seeds.clear()
 
 
 def is_dry() -> bool:

@@ -11,7 +11,7 @@ from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.dtypes import dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DTypeError
-from burnpy.backend.primitives import Bool, DType, Float
+from burnpy.backend.primitives import Bool, DType, Float, Shape
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class Mixed(Decorator[I], Generic[I]):
         """The inner device, whose products of float32 are in float32."""
         return self.inner.full_precision
 
+    def seed(self, shape: Shape, dtype: DType) -> Float:
+        """As of the inner backend, which may keep it."""
+        return self.inner.seed(shape, dtype)
+
     def product_operand(self, x: Float) -> Float:
         """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
         if x.dtype is not float32:
@@ -130,12 +134,21 @@ class Mixed(Decorator[I], Generic[I]):
         """Call the inner backend, with 16-bit operands if ``op`` is a product of float32."""
         if op.consumes:
             self._forget(op, args)
+        if op.view is not None:
+            return self._viewed(f, *args)
         if not op.product or not self._is_of_float32(op, args):
             return f(*args)
         operands = [
             self.product_operand(x) if a.name in op.product else x for a, x in zip(op.arguments, args, strict=True)
         ]
         return self.inner.product_in_float32(op, tuple(operands))
+
+    def _viewed(self, f: Callable[..., Any], x: Float, *rest: Any) -> Any:
+        """Return a view of x. If x was rounded before, so is the view, by the same view of x in 16 bits."""
+        view, rounded = f(x, *rest), self._rounded(x)
+        if rounded is not None and view is not x:
+            self._remember(view, f(rounded, *rest))
+        return view
 
     def _is_of_float32(self, op: Operation, args: tuple[Any, ...]) -> bool:
         """Return whether the operands of a product are of float32 or rounded from it, and of no other dtype."""
