@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from burnpy.environment import report
 
@@ -13,4 +15,7 @@ if __name__ == "__main__":
         "missing is part of it. Other commands: python -m burnpy_numpy.warm compiles common kernels ahead; "
         "python -m burnpy.train.board FOLDER shows the runs that Jsonl logged.",
     ).parse_args()
-    print(report())  # noqa: T201  # the command's result
+    try:
+        print(report(), flush=True)  # noqa: T201  # the command's result
+    except BrokenPipeError:  # the reader, such as head, has read enough; what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

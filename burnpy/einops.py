@@ -21,7 +21,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
-from burnpy.backend.errors import BurnpyError
+from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.extras import needed
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.einsum import einsum as sum_of_products
@@ -138,10 +138,32 @@ def einsum(*tensors_and_pattern: T | str) -> T:
     einops = package()
     try:
         return einops.einsum(*tensors_and_pattern)  # type: ignore[no-any-return]  # of the tensors' class
-    except BurnpyError as error:
+    except (ArgumentError, ShapeError):  # in letters, where the pattern has words
         *tensors, pattern = tensors_and_pattern
         got = " and ".join(describe(x) for x in tensors)
-        raise einops.EinopsError(f"einsum(): cannot apply {pattern!r} to {got}") from error
+        cause = _misfit(str(pattern), [x.shape for x in tensors if isinstance(x, TensorBase)])
+        raise einops.EinopsError(f"einsum(): cannot apply {pattern!r} to {got}: {cause}") from None
+
+
+def _misfit(pattern: str, shapes: Sequence[Shape]) -> str:
+    """Return the first misfit of a pattern of `einsum`."""
+    terms = [term.split() for term in pattern.partition("->")[0].split(",")]
+    if len(terms) != len(shapes):
+        return f"{counted(len(terms), 'term')} for {counted(len(shapes), 'tensor')}"
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        axes = list(term)
+        if "..." in axes and len(shape) >= len(term) - 1:
+            at = axes.index("...")
+            axes[at : at + 1] = ["..."] * (len(shape) - len(term) + 1)
+        if len(axes) != len(shape):
+            return f"{' '.join(term)!r} does not fit shape {shape}"
+        for axis, size in zip(axes, shape, strict=True):
+            known = sizes.get(axis, 1)
+            if axis != "..." and known != 1 != size != known:
+                return f"axis {axis} is {known} and {size}"
+            sizes[axis] = size if known == 1 else known
+    return "the dims of ... do not broadcast"
 
 
 def pack(xs: Sequence[T], pattern: str) -> tuple[T, list[Shape]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,14 @@ def test_the_command_prints_the_report() -> None:
     assert found["backend NumPy"] == "works"
     for name in EXTRAS:
         assert f"\n| {name} " in done.stdout
+
+
+def test_a_reader_may_close_the_pipe() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-m", "burnpy"], stdout=pipe, stderr=subprocess.PIPE, check=True)
+    assert done.stderr == b""
 
 
 def test_what_is_broken_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,36 @@ from burnpy.tensor.tensor import Tensor
 
 _OF_COMPLEX = ("complex64", "complex128", "eig", "eigvals")
 
+_STANDARD_NAMES = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "array": "asarray",
+    "cat": "concat",
+    "concatenate": "concat",
+    "conjugate": "conj",
+    "dot": "matmul",
+    "inner": "vecdot",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "mod": "remainder",
+    "norm": "linalg.vector_norm",
+    "power": "pow",
+    "ravel": "reshape",
+    "right_shift": "bitwise_right_shift",
+    "swapaxes": "moveaxis",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+}
+"""For each of NumPy's names that the standard replaces: its function for the same purpose."""
+
 
 def missing_from(package: str) -> Callable[[str], NoReturn]:
     """Return the ``__getattr__`` of a package of the standard, which says what to write instead of a name.
@@ -37,7 +67,14 @@ def _message(package: str, name: str) -> str:
         return f"{package} has no {name}: {COMPLEX}"
     module: Any = import_module(package)
     message = f"{package} has no {name}, which is not in the array API standard"
+    if name in _STANDARD_NAMES:
+        return f"{message}; write xp.{_STANDARD_NAMES[name]}(...)"
+    for extension in ("linalg", "fft"):
+        if name in import_module(f"burnpy.array_api.{extension}").__all__:
+            return f"{message}; write xp.{extension}.{name}(...)"
     if name in dir(Tensor):
         return f"{message}; write x.{name}(...)"
+    if name in import_module("burnpy").__all__:
+        return f"{message}; write burnpy.{name}(...)"
     close = meant(name, module.__all__)
     return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"

@@ -64,6 +64,15 @@ def a(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural, for messages.
+
+    >>> counted(1, "epoch"), counted(1200, "step")
+    ('1 epoch', '1,200 steps')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 _ARGS: Any = vars(BaseException)["args"]
 
 

@@ -12,7 +12,16 @@ import numpy as np
 
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, MissingNameError, ShapeError, a
+from burnpy.backend.errors import (
+    CallError,
+    DeviceError,
+    ImmutableError,
+    KindError,
+    MissingNameError,
+    ShapeError,
+    a,
+    counted,
+)
 from burnpy.tensor.frames import frame_array
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -217,7 +226,7 @@ def made(cls: type[Any], columns: Mapping[str, Any], device: Any) -> Any:
     refuse_undeclared(cls, columns)
     sizes = {name: x.shape[0] if hasattr(x, "shape") and x.shape else len(x) for name, x in columns.items()}
     if len(set(sizes.values())) > 1:
-        shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+        shown = ", ".join(f"{counted(size, 'row')} of {name}" for name, size in sizes.items())
         raise ShapeError(f"a batch was made of {shown}; every column has one row for each sample")
     tensors = {name: _tensor(x, device) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
     return _new(cls, tensors, device, next(iter(sizes.values()), 0))

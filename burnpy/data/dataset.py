@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeError, a, counted
 from burnpy.data.sample_source import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
@@ -249,7 +249,7 @@ class ArrayDataset(Dataset[Sample]):
                 raise ShapeError(f"{owner} got a 0-d {name}; a column has a row for each sample")
         sizes = {name: len(array) for name, array in arrays.items()}
         if len(set(sizes.values())) > 1:
-            shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+            shown = ", ".join(f"{counted(size, 'row')} of {name}" for name, size in sizes.items())
             raise ShapeError(f"{owner} got {shown}; every column has one row for each sample")
         self._arrays = arrays
         self._size = next(iter(sizes.values()))

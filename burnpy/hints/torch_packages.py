@@ -510,7 +510,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "compile": "use burnpy.compiled(model), and to train compile the whole step",
         "requires_grad_": "use model.no_grad(where) and model.require_grad(where)",
         "apply": "use model.map(f), which returns another model",
-        **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and of dtypes model.astype(dtype)"),
+        **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and for dtypes model.astype(dtype)"),
         **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "use model.astype(dtype)"),
         "register_buffer": "assign a Buffer in __init__",
         "register_parameter": "assign a Param in __init__",

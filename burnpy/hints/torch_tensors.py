@@ -104,7 +104,7 @@ get_default_device | x.device | a type, `Tensor[Train]`, or `device=` says where
 set_default_device | Tensor.zeros(shape, device=device) | no global setting: `Tensor[Train]`, or `device=`, says where
 
 # Converting
-to | x.to_device(device) | of dtypes `x.to_dtype(dtype)`; `x.float()`, `x.int()` and `x.bool()` change the kind
+to | x.to_device(device) | for dtypes `x.to_dtype(dtype)`; `x.float()`, `x.int()` and `x.bool()` change the kind
 type | x.to_dtype("float64") | `x.float()`, `x.int()` and `x.bool()` change the kind
 type_as | x.to_dtype(y.dtype) | and of another kind `y.float()`, `y.int()`, `y.bool()`
 cpu | x.to_device(device) | device = NumPy, or Autodiff[NumPy] to train; `x.to_numpy()` is its values on the CPU
@@ -194,7 +194,7 @@ REARRANGEMENT = """
 # Shape
 reshape | x.reshape(3, 2)
 reshape_as | x.reshape(y.shape)
-view | x.reshape(3, 2) | copies nothing where a view will do; of dtypes `x.to_dtype(dtype)`
+view | x.reshape(3, 2) | copies only if no view is possible; for dtypes `x.to_dtype(dtype)`
 view_as | x.reshape(y.shape)
 flatten | x.flatten()
 ravel | x.ravel()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
-from burnpy.backend.errors import CallError, DeviceError
+from burnpy.backend.errors import CallError, DeviceError, counted
 from burnpy.backend.functions import signature
 from burnpy.hints.missing import meant
 
@@ -97,6 +97,7 @@ METHODS: dict[str, dict[str, str]] = {
     "ArrayDataset": {"": "columns have names: ArrayDataset(x=images, y=labels)"},
     "Loader": {
         MISSING: "collate(device=NumPy) makes batches of tensors",
+        "device": "collate(device=...) makes batches on a device",
         "pin_memory": "batches are made on the device of collate(device=...)",
         "generator": "seed= and the epoch decide the order",
         "persistent_workers": "they always stay for the next epoch",
@@ -134,6 +135,8 @@ def call_error(
     try:
         Signature(parameters).bind(*args, **kwargs)
     except TypeError:
+        if "axis" in kwargs and "out" in kwargs:  # NumPy's functions pass both on
+            return CallError(f"np.{name}() got a tensor, but computes with arrays; write x.{name}()")
         return CallError(f"{name}() {_mistake(parameters, args, kwargs, hints or {})}")
     return None
 
@@ -166,8 +169,7 @@ def _mistake(
         hint = f"; {hints['']}" if "" in hints else others
         if in_order == ["shape"] and all(isinstance(size, int) for size in args):
             hint = f"; a shape is one tuple: {args}"
-        got = f"{len(args)} value{'s' * (len(args) != 1)}"
-        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {got}{hint}"
+        return f"takes {', '.join(in_order) or 'nothing'} by position, but got {counted(len(args), 'value')}{hint}"
     twice = [key for key in in_order[: len(args)] if key in kwargs]
     if twice:
         return f"got {twice[0]} twice, by position and by name; pass it once"

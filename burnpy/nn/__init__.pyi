@@ -79,9 +79,10 @@ from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d,
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
 from burnpy.nn.layers.recurrence import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.reparametrization import SpectralNorm, WeightNorm
-from burnpy.nn.layers.resampling import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample
+from burnpy.nn.layers.resampling import Upsample
 from burnpy.nn.layers.rotary import PositionalEncoding, RotaryEncoding
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
+from burnpy.nn.layers.shuffling import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d

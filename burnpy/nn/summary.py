@@ -10,7 +10,7 @@ from html import escape
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, counted
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_errors import signature_of
 from burnpy.nn.tree import TreeNode, children
@@ -127,7 +127,7 @@ class Summary:
         """Return the line below the table."""
         from burnpy.backend.device_memory import scaled
 
-        total = [f"{self.num_params:,} parameter{'s' * (self.num_params != 1)}"]
+        total = [counted(self.num_params, "parameter")]
         if self.num_frozen:
             total.append(f"{self.num_frozen:,} of them frozen")
         if self.flops is not None:
@@ -245,7 +245,7 @@ def _headline(module: Displayed[Any], override: bool | None) -> str:
     notes: list[str] = []
     count = module.num_params
     if count:
-        notes.append(f"{count:,} parameter{'s' if count != 1 else ''}")
+        notes.append(counted(count, "parameter"))
         frozen = sum(p.numel() for p in module.params() if p.frozen)
         if frozen:
             notes.append(f"{frozen:,} of them frozen")

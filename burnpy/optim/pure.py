@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from burnpy.backend.dtypes import float32, int64
-from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, StateError, a
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, StateError, a, counted
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param
@@ -120,7 +120,7 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
         return OptimizerState, (self.optimizer, self.paths, self.counts, self._shared, self._values)
 
     def __repr__(self) -> str:
-        return f"OptimizerState({self.optimizer}, {len(self)} parameter{'s' * (len(self) != 1)})"
+        return f"OptimizerState({self.optimizer}, {counted(len(self), 'parameter')})"
 
 
 def _flatten(state: OptimizerState) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import BurnpyError, StateError, a
+from burnpy.backend.errors import BurnpyError, StateError, a, counted
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class OptimizerRecord(NamedTuple):
         return cls(optimizer, {ident: ParamState(*state) for ident, state in states.items()})
 
     def __repr__(self) -> str:
-        count = len(self.states)
+        count = counted(len(self.states), "parameter")
         steps = max((state.step for state in self.states.values()), default=0)
-        return f"OptimizerRecord({self.optimizer}, {count} parameter{'s' * (count != 1)}, at most {steps} updates)"
+        return f"OptimizerRecord({self.optimizer}, {count}, at most {steps} updates)"
 
 
 def checked_record(record: Any, name: str, slots: Sequence[str], optional: Sequence[str] = ()) -> dict[str, ParamState]:

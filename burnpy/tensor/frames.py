@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, CallError, DTypeError, KindError, a
+from burnpy.backend.errors import ArgumentError, CallError, DTypeError, KindError, a, counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def _numbers(series: Any, described: str) -> NDArray[Any]:
     missing = int(series.isna().sum()) if hasattr(series, "isna") else _nulls(series)
     if missing:
         raise DTypeError(
-            f"{described} has {missing} missing values, and tensors have none; fill or drop them, or "
+            f"{described} has {counted(missing, 'missing value')}, and tensors have none; fill or drop them, or "
             "pass .to_numpy() for NaN"
         )
     array: NDArray[Any] = series.to_numpy()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TextIO
 
+from burnpy.backend.errors import counted
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Lines:
         if isinstance(event, FitStart):
             resumed = f", resumed from {event.resumed} at step {event.step}" if event.resumed else ""
             batches = f" of {event.batches} batches" if event.batches else ""
-            self._write(f"{event.epochs} epochs{batches}{resumed}")
+            self._write(f"{counted(event.epochs, 'epoch')}{batches}{resumed}")
         elif isinstance(event, EpochEnd):
             shown = ", ".join(f"{name} {value:.4g}" for name, value in event.values.items())
             count = f"epoch {event.epoch + 1}/{self.history.epochs}, step {event.step}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from burnpy.backend.errors import counted
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Result(Generic[M]):
     def __repr__(self) -> str:
         last = {k: round(v, 6) for k, v in self.history[-1].items()} if self.history else {}
         why = f", stopped: {self.stopped}" if self.stopped else ""
-        return f"Result({type(self.model).__name__}, {self.epoch} epochs, {self.step} steps{why}, last {last})"
+        length = f"{counted(self.epoch, 'epoch')}, {counted(self.step, 'step')}"
+        return f"Result({type(self.model).__name__}, {length}{why}, last {last})"
 
     def _repr_html_(self) -> str:
         """Return the run as a notebook shows it: curves and a table of the values of its epochs."""
@@ -50,7 +52,11 @@ class Result(Generic[M]):
         rows = [
             [f"{row['epoch'] + 1:g}", *(f"{row.get(name, math.nan):.4g}" for name in names)] for row in self.history
         ]
-        facts = [f"{self.epoch} epochs", f"{self.step} steps", *([f"stopped: {self.stopped}"] if self.stopped else [])]
+        facts = [
+            counted(self.epoch, "epoch"),
+            counted(self.step, "step"),
+            *([f"stopped: {self.stopped}"] if self.stopped else []),
+        ]
         head = html.headline(f"Result of {type(self.model).__name__}", *facts)
         table = html.table(["epoch", *names], rows, left=0, most=1000)
         return html.block(head, charts(curves), html.folded("values", table))

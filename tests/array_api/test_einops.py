@@ -94,8 +94,12 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda x: ours.repeat(x, "a b -> a b r"), "specify sizes for new axes in repeat: {'r'}"),
     (
         lambda x: ours.einsum(x, x, "a b, b c -> a c"),
-        "einsum(): cannot apply 'a b, b c -> a c' to a Tensor of shape (2, 3) and dtype float32 and a Tensor",
+        "and a Tensor of shape (2, 3) and dtype float32: axis b is 3 and 2",
     ),
+    (lambda x: ours.einsum(x, x, "... b, b c -> ... c"), "axis b is 3 and 2"),
+    (lambda x: ours.einsum(x, x[0], "... a, ... -> a"), "the dims of ... do not broadcast"),
+    (lambda x: ours.einsum(x, "a b, b c -> a c"), "2 terms for 1 tensor"),
+    (lambda x: ours.einsum(x, "a b c -> a"), "'a b c' does not fit shape (2, 3)"),
 ]
 
 

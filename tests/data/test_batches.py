@@ -90,7 +90,7 @@ def test_a_batch_is_a_mapping_that_does_not_change() -> None:
         batch.nam
     with pytest.raises(MissingNameError, match="it has x, name"):
         batch["label"]
-    with pytest.raises(ShapeError, match="2 of x, 3 of y"):
+    with pytest.raises(ShapeError, match="2 rows of x, 3 rows of y"):
         Batch.of({"x": np.zeros(2), "y": np.zeros(3)}, device=NumPy)
 
 

@@ -60,7 +60,7 @@ def test_a_memory_map_is_not_read(tmp_path: Any) -> None:
     ("columns", "error", "said"),
     [
         ({}, ArgumentError, "no column"),
-        ({"x": np.zeros(3), "y": np.zeros(4)}, ShapeError, "3 of x, 4 of y"),
+        ({"x": np.zeros(3), "y": np.zeros(4)}, ShapeError, "3 rows of x, 4 rows of y"),
         ({"x": 3.0}, ShapeError, "0-d x"),
         ({"x": [object()]}, KindError, "list as x"),
     ],
@@ -96,10 +96,10 @@ def test_array_dataset_of_frames() -> None:
     twice = pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"])
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (pd.DataFrame({"age": [1.0, None, np.nan]}), {}, "a frame whose column age has 2 missing values"),
-        (pl.DataFrame({"age": [1, None, 2]}), {}, "a frame whose column age has 1 missing values"),
-        (pl.DataFrame({"v": hole}), {}, "a frame whose column v has 1 missing values"),
-        (None, {"x": pd.DataFrame({"age": [1, None]})}, "got x, a frame whose column age has 1 missing values"),
-        (None, {"y": pl.Series([1, None])}, "got y, a series that has 1 missing values"),
+        (pl.DataFrame({"age": [1, None, 2]}), {}, "a frame whose column age has 1 missing value"),
+        (pl.DataFrame({"v": hole}), {}, "a frame whose column v has 1 missing value"),
+        (None, {"x": pd.DataFrame({"age": [1, None]})}, "got x, a frame whose column age has 1 missing value"),
+        (None, {"y": pl.Series([1, None])}, "got y, a series that has 1 missing value"),
         (
             pd.DataFrame({"kind": ["a", "b"]}),
             {},
@@ -117,7 +117,7 @@ def test_array_dataset_of_frames() -> None:
         (pd.DataFrame(), {}, "a frame without columns"),
         (pl.LazyFrame({"a": [1]}), {}, "a frame that is lazy; write frame.collect()"),
         (pd.DataFrame({"y": [1]}), {"y": [2]}, "y, which is also a column of the frame"),
-        (pd.DataFrame({"x": [1]}), {"y": [1, 2]}, "1 of x, 2 of y"),
+        (pd.DataFrame({"x": [1]}), {"y": [1, 2]}, "1 row of x, 2 rows of y"),
         (np.zeros((3, 2)), {}, "got an ndarray; expected a frame, or arrays by name"),
     ]
     for frame, columns_by_name, said in cases:
@@ -126,7 +126,7 @@ def test_array_dataset_of_frames() -> None:
         assert said in str(caught.value)
     batch = Batch.of({"x": pd.DataFrame(columns), "y": pl.Series([1, 2, 3])}, device=NumPy)
     assert (batch.x[1].tolist(), batch.y.tolist()) == ([2.0, 1.5, 0.0], [1, 2, 3])
-    with pytest.raises(DTypeError, match="got y, a series that has 1 missing values"):
+    with pytest.raises(DTypeError, match="got y, a series that has 1 missing value"):
         Batch.of({"y": pl.Series([1, None])}, device=NumPy)
     with pytest.raises(CallError, match=r"of a frame write ArrayDataset\(frame\)"):
         from_sequence(twice)

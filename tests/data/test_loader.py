@@ -440,6 +440,7 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
             lambda: WRONG(ArrayDataset(x=[1.0]), batch_size=1),
             "Loader() is missing the argument collate; collate(device=NumPy)",
         ),
+        (lambda: WRONG(COLUMNS(x=[1.0]), device=1), "does not take device; collate(device=...) makes batches"),
         (lambda: WRONG.epoch(loader()), "epoch() is missing the argument epoch"),
         (
             lambda: COLUMNS([1.0], [2.0]),

@@ -128,7 +128,7 @@ def test_tables_of_several_chunks_and_of_text() -> None:
 @pytest.mark.heavy("pyarrow")
 def test_missing_numbers_are_named() -> None:
     pa: Any = import_module("pyarrow")
-    with pytest.raises(DTypeError, match=r"column x has 1 missing values, .*drop_null"):
+    with pytest.raises(DTypeError, match=r"column x has 1 missing value, .*drop_null"):
         TableDataset(pa.table({"x": [1, None, 3]}))
 
 

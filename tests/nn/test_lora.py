@@ -155,7 +155,6 @@ MISTAKES: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (lambda path: nn.add_lora(nn.Sequential(nn.LayerNorm(2, device=NumPy))), ArgumentError, "no linear layer"),
     (lambda path: nn.merge_lora(network()), ArgumentError, "found no Lora layer"),
     (lambda path: record.to_peft(network(), path), ArgumentError, "found no Lora layer"),
-    (lambda path: record.to_peft(nn.add_lora(network()), path / "a" / "b"), RecordNotFoundError, "no folder"),
     (lambda path: record.to_peft(nn.add_lora(network()), path / "adapter_config.json"), RecordFileError, "cannot make"),
     (lambda path: record.from_peft(nn.add_lora(network()), path), ArgumentError, "a model with adapters"),
     (

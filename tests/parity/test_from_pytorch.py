@@ -62,7 +62,9 @@ def names() -> list[str]:
     found += [f"torch.nn.utils.{name}" for name in members(torch.nn.utils) if name.startswith("clip")]
     found += [f"torch.optim.{name}" for name in torch.optim.__all__]
     found += [f"torch.optim.lr_scheduler.{name}" for name in torch.optim.lr_scheduler.__all__]
-    found += [f"Module.{name}" for name in members(torch.nn.Module) if callable(getattr(torch.nn.Module, name))]
+    methods = {name: getattr(torch.nn.Module, name) for name in members(torch.nn.Module)}
+    own = [name for name, f in methods.items() if callable(f) and f.__module__.startswith("torch.")]
+    found += [f"Module.{name}" for name in own]  # transformers adds others
     found += [f"Optimizer.{name}" for name in members(torch.optim.Optimizer)]
     return found
 

@@ -262,6 +262,7 @@ NONE = {
         ("fft", "fft_real", "rfft", "irfft", "frames", "overlap_add", "frame_spectra"),
         "burnpy.fft is compared in test_fft.py",
     ),
+    "batch_totals": "running statistics of batch norm are compared in test_nn.py",
     "normalize": "functional.layer_norm and batch_norm are compared in test_nn.py",
     "pad_ends": "functional.pad is compared in test_shape_programs.py",
     **dict.fromkeys(

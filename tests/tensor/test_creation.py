@@ -252,5 +252,5 @@ def test_frames_and_series_keep_their_dtype() -> None:
         assert BoolTensor[NumPy].from_data(frame[["c"]]).tolist() == [[True], [False]]
         with pytest.raises(KindError, match=r"Tensor.from_data\(\) got a frame whose column d has the dtype"):
             Tensor[NumPy].from_data(frame)
-        with pytest.raises(DTypeError, match=r"a series that has 1 missing values, .* or pass .to_numpy\(\)"):
+        with pytest.raises(DTypeError, match=r"a series that has 1 missing value, .* or pass .to_numpy\(\)"):
             Tensor[NumPy].from_data(make({"e": [1.0, None]})["e"])

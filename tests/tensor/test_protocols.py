@@ -15,7 +15,15 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, DTypeError, ImmutableError, KindError, ScalarError, ShapeError
+from burnpy.backend.errors import (
+    ArgumentError,
+    CallError,
+    DTypeError,
+    ImmutableError,
+    KindError,
+    ScalarError,
+    ShapeError,
+)
 
 Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
@@ -350,6 +358,7 @@ def test_truth_values_on_the_left() -> None:
             lambda: np.exp(X),
             r"np\.exp\(\) got a Tensor of shape \(3,\), but computes with arrays; write x\.exp\(\)$",
         ),
+        (lambda: np.mean(X), r"np\.mean\(\) got a tensor, but computes with arrays; write x\.mean\(\)$"),
         (lambda: np.absolute(X), r"np\.absolute\(\) .* write x\.abs\(\)$"),
         (lambda: np.maximum(X, 0.0), r"np\.maximum\(\) .* write x\.maximum\(y\)$"),
         (lambda: np.add(X, 1.0), r"np\.add\(\) .* write x\.add\(y\)$"),
@@ -363,5 +372,5 @@ def test_truth_values_on_the_left() -> None:
     ],
 )
 def test_functions_and_arrays_are_refused(call: Callable[[], object], words: str) -> None:
-    with pytest.raises(KindError, match=words):
+    with pytest.raises((KindError, CallError), match=words):
         call()

@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -112,6 +113,8 @@ def test_the_result_shows_its_curves_and_values() -> None:
     assert [svg.get("aria-label") for svg in shown.iter("svg")] == ["lr", "accuracy", "loss"]
     assert ["".join(row[0].itertext()) for row in shown.iter("tr")] == ["epoch", "1", "2"]
     assert sum(math.isfinite(float(cell.text or "nan")) for cell in shown.iter("td")) == 2 * 6
+    assert "2 epochs, 8 steps, last {" in repr(result)
+    assert "1 epoch, 1 step, stopped: why, last {}" in repr(replace(result, epoch=1, step=1, stopped="why", history=()))
 
 
 @pytest.mark.parametrize("lacking", ["rich", "a terminal that moves its cursor"])
@@ -125,7 +128,7 @@ def test_a_terminal_without_rich_or_a_cursor_gets_lines(lacking: str, monkeypatc
     fit(Dashboard(), epochs=1)
     assert list(Progress(title="files").over("a")) == ["a"]
     assert re.sub(r":.*", "", out.getvalue()).splitlines() == [
-        "1 epochs of 4 batches",
+        "1 epoch of 4 batches",
         "epoch 1/1, step 4",
         "done",
         "files 1/1",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from burnpy.backend.call_origin import Line
+from burnpy.backend.errors import counted
 from burnpy.backend.primitives import Shape
 
 _MOST_ROWS = 60
@@ -80,10 +81,10 @@ class PlanExplanation:
         """Return the lines above the table."""
         programs = self.programs
         fused = sum(len(part.operations) for part in programs)
-        kernels, single = _count(len(programs), "kernel"), _count(len(self.operations), "single operation")
+        kernels, single = counted(len(programs), "kernel"), counted(len(self.operations), "single operation")
         shared, apart = _size(self.bytes), _size(self.unshared_bytes)
         return [
-            f"{self.recorded} operations recorded: {kernels} of {_count(fused, 'operation')}, and {single}",
+            f"{self.recorded} operations recorded: {kernels} of {counted(fused, 'operation')}, and {single}",
             f"{shared} for intermediate results, {apart} without sharing; made in {self.seconds:.2f} s",
         ]
 
@@ -112,10 +113,6 @@ def _row(part: ProgramPart | OperationPart) -> tuple[str, str, str, str]:
         return "kernel" if len(names) > 46 else f"kernel  {names}", str(part.shape), line, names[46:] and names
     shapes = ", ".join(map(str, part.shapes))
     return part.name, shapes if len(shapes) <= 24 else f"{len(part.shapes)} arrays", line, part.reason
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _size(count: int) -> str:

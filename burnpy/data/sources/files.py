@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, DTypeError, path_shown
+from burnpy.backend.errors import ArgumentError, DTypeError, counted, path_shown
 from burnpy.backend.extras import needed
 from burnpy.backend.storage import files_below, inside, is_file, is_folder, is_url, local_copy, names_in, opened
 from burnpy.data.dataset import Dataset
@@ -83,8 +83,8 @@ def as_numpy(name: str, column: Any) -> NDArray[Any] | None:
             nulls += chunk.null_count
         if nulls:
             raise DTypeError(
-                f"the column {name} has {nulls} missing values, and tensors have none; fill or drop them in the table, "
-                "as with table.drop_null(), or leave the column out with columns=[...]"
+                f"the column {name} has {counted(nulls, 'missing value')}, and tensors have none; fill or drop them in "
+                "the table, as with table.drop_null(), or leave the column out with columns=[...]"
             )
         chunks.append(chunk.to_numpy(zero_copy_only=False))
     out: NDArray[Any] = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)

@@ -1,13 +1,11 @@
-"""Resampling of images as layers: interpolation to another size, and pixel shuffles."""
+"""Interpolation to another size as a layer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from burnpy.nn.argument_checks import positive_int
 from burnpy.nn.functional.resampling import Corners, Mode, interpolate
-from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.module import Stateless
 from burnpy.typevars import B
 
@@ -58,67 +56,3 @@ class Upsample(Stateless):
             align_corners=self.align_corners,
             recompute_scale_factor=self.recompute_scale_factor,
         )
-
-
-class PixelShuffle(Stateless):
-    """Moves channels to positions: see `burnpy.nn.functional.pixel_shuffle`.
-
-    Args:
-        upscale_factor: the factor r.
-
-    Raises:
-        ArgumentError: the factor is not positive.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> PixelShuffle(2)(Tensor[NumPy].ones((2, 8, 3, 3))).shape
-    (2, 2, 6, 6)
-    """
-
-    def __init__(self, upscale_factor: int) -> None:
-        self.upscale_factor = positive_int("PixelShuffle", "upscale_factor", upscale_factor)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Rearrange (…, channels · r², height, width) to (…, channels, height · r, width · r)."""
-        return pixel_shuffle(x, self.upscale_factor)
-
-
-class PixelUnshuffle(Stateless):
-    """Moves positions to channels: see `burnpy.nn.functional.pixel_unshuffle`.
-
-    Args:
-        downscale_factor: the factor r.
-
-    Raises:
-        ArgumentError: the factor is not positive.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> PixelUnshuffle(2)(Tensor[NumPy].ones((2, 2, 6, 6))).shape
-    (2, 8, 3, 3)
-    """
-
-    def __init__(self, downscale_factor: int) -> None:
-        self.downscale_factor = positive_int("PixelUnshuffle", "downscale_factor", downscale_factor)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Rearrange (…, channels, height · r, width · r) to (…, channels · r², height, width)."""
-        return pixel_unshuffle(x, self.downscale_factor)
-
-
-class ChannelShuffle(Stateless):
-    """Interleaves the channels of groups: see `burnpy.nn.functional.channel_shuffle`.
-
-    Args:
-        groups: the number of groups.
-
-    Raises:
-        ArgumentError: the number is not positive.
-    """
-
-    def __init__(self, groups: int) -> None:
-        self.groups = positive_int("ChannelShuffle", "groups", groups)
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Return x, of shape (N, channels, …), with its channels interleaved."""
-        return channel_shuffle(x, self.groups)
