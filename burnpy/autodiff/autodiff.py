@@ -13,7 +13,7 @@ from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.foreach import Formula
-from burnpy.backend.primitives import Float, Value
+from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import declarations
 from burnpy.typevars import I_co
@@ -86,6 +86,14 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     def lower(self, x: Tracked) -> Value:
         """Return the inner primitive of x, without the graph."""
         return x.value if self.computing is self.inner else self.computing.lower(x.value)
+
+    def statistics_update(
+        self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
+    ) -> tuple[Int, list[Float]]:
+        """As the inner device computes it: statistics have no gradient."""
+        old, parts = [x.value for x in averages], [x.value for x in totals]
+        counted, new = self.computing.statistics_update(count, old, parts, share)
+        return counted, [untracked(x) for x in new]
 
     def require_grad(self, x: Float) -> Float:
         """Return x as a leaf, on every level of the device; x itself if it is a leaf already.

@@ -47,7 +47,7 @@ from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from burnpy.backend.entries import Operation
     from burnpy.backend.fingerprint import Fingerprint
@@ -247,6 +247,12 @@ class Backend(
         """Return `bounded` indices, and a mask of those that are not ``ignored``."""
         counted = self.ne(index, ignored)
         return self.bounded(index, low, high, error, ignored), counted
+
+    def statistics_update(
+        self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
+    ) -> tuple[Int, list[Float]]:
+        """Return the `count_update` by the first total, and the `average_update`."""
+        return self.count_update(count, totals[0]), self.average_update(averages, totals, share)
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
         """Compute a formula of few numbers in Python, in its arithmetic; return 0-d primitives of float64.

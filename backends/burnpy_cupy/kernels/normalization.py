@@ -68,17 +68,30 @@ class CuPyNormalization(CuPyPrograms):
         return by_x, by_weight.reshape(weight.shape)
 
     def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
-        if not averages:
-            return []
-        first, kernel = averages[0], None
+        moved = self._statistics("moved_averages", (), averages, totals, share)
+        return super().average_update(averages, totals, share) if moved is None else moved
+
+    def statistics_update(
+        self, count: Any, averages: Sequence[Any], totals: Sequence[Any], share: float
+    ) -> tuple[Any, list[Any]]:
+        moved = self._statistics("moved_statistics", (count,), averages, totals, share)
+        return super().statistics_update(count, averages, totals, share) if moved is None else (moved[0], moved[1:])
+
+    def _statistics(
+        self, name: str, counts: tuple[Any, ...], averages: Sequence[Any], totals: Sequence[Any], share: float
+    ) -> list[Any] | None:
+        """Return the results of a kernel of averages of one shape and dtype; None if they have others."""
         pairs = [*zip(averages, totals, strict=True)]
-        alike = all(x.shape == first.shape and x.dtype is first.dtype is total.dtype for x, total in pairs)
-        if first.size and alike:
-            extents = (*(_FULL, _FULL, _COLUMN) * len(pairs), "scalar", "scalar")
-            kernel = self._operation_kernel("moved_averages", extents, first.dtype)
+        if not pairs or not averages[0].size:
+            return None
+        first = averages[0]
+        if any(x.shape != first.shape or x.dtype is not first.dtype or t.dtype is not first.dtype for x, t in pairs):
+            return None
+        extents = ("index",) * len(counts) + (_FULL, _FULL, _COLUMN) * len(pairs)
+        kernel = self._operation_kernel(name, (*extents, "scalar", "scalar"), first.dtype)
         if kernel is None:
-            return super().average_update(averages, totals, share)
-        xs = [part for x, total in pairs for part in (x, *split_total(self, total))]
+            return None
+        xs = [*counts, *[part for x, total in pairs for part in (x, *split_total(self, total))]]
         return self._call(kernel, xs, (1.0 - share, share), flat(first.size), first.shape, ())  # type: ignore[no-any-return]  # as the kernel returns it
 
     def batch_totals(self, mean: Any, var: Any, factor: float) -> Any:

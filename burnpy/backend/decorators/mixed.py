@@ -96,6 +96,12 @@ class Mixed(Decorator[I], Generic[I]):
         """As the inner backend computes it, perhaps at once."""
         return self.inner.bounded_and_counted(index, low, high, error, ignored)
 
+    def statistics_update(
+        self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
+    ) -> tuple[Int, list[Float]]:
+        """As the inner backend computes it, perhaps at once."""
+        return self.inner.statistics_update(count, averages, totals, share)
+
     def product_operand(self, x: Float) -> Float:
         """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
         if x.dtype is not float32:

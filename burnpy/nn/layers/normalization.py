@@ -80,21 +80,22 @@ class RunningNorm(ChannelNorm[B]):
     def updated(self, updates: Mapping[str, BufferUpdate[B]]) -> Mapping[str, TensorBase[B]]:
         """Compute the new running statistics from the updates of training passes."""
         count = self.num_batches_tracked
-        first_update = next(iter(updates.values()))
-        new: dict[str, TensorBase[B]] = {}
-        if count is not None and not count.frozen:
-            old_count, total = count.value, first_update.total
-            counted = total._backend.count_update(old_count._primitive, total._primitive)
-            new["num_batches_tracked"] = old_count._like(counted)
+        assert count is not None  # as there are statistics to update
         old: dict[str, Tensor[B]] = {name: getattr(self, name).value for name in updates}
-        if self.momentum is not None:
-            given = [x._primitive for x in old.values()], [update.total._primitive for update in updates.values()]
-            averages = next(iter(old.values()))._backend.average_update(*given, self.momentum)
-            new |= {name: x._like(average) for (name, x), average in zip(old.items(), averages, strict=True)}
-        elif count is not None:
+        b, old_count = next(iter(old.values()))._backend, count.value
+        totals = [update.total._primitive for update in updates.values()]
+        new: dict[str, TensorBase[B]] = {}
+        if self.momentum is None:
+            counted = b.count_update(old_count._primitive, totals[0])
             for name, update in updates.items():
-                share = update.weight / (count.value.float(old[name].dtype) + update.weight)
+                share = update.weight / (old_count.float(old[name].dtype) + update.weight)
                 new[name] = old[name] + (update.mean - old[name]) * share
+        else:
+            averages = [x._primitive for x in old.values()]
+            counted, averages = b.statistics_update(old_count._primitive, averages, totals, self.momentum)
+            new |= {name: x._like(average) for (name, x), average in zip(old.items(), averages, strict=True)}
+        if not count.frozen:
+            new["num_batches_tracked"] = old_count._like(counted)
         return new
 
     @property
