@@ -11,7 +11,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.device_memory import DeviceMemory
-from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.dtypes import bool_, int64, kind_of
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.indexing import out_of_bounds
 from burnpy.backend.primitives import DType, Shape
@@ -216,11 +216,31 @@ class CuPy(
         self._late.add(slots, lambda contents: error(*[note for note, _, _ in contents]))
 
     def bounded(self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Any:
-        slot, inside = self._late.slot(), self._call(self.xp.ndarray, index.shape, int64)
         ignored = low if ignored is None else ignored  # the kernel makes low of it
-        self._call(self._kernels["burnpy_bounded"], index, low, high, ignored, slot, inside, self._late.memory)
+        return self._bounded("burnpy_bounded", (int64,), index, low, high, error, ignored)[0]
+
+    def bounded_and_counted(
+        self, index: Any, low: int, high: int, error: Callable[[int], Exception], ignored: int
+    ) -> tuple[Any, Any]:
+        dtypes = (int64, bool_)
+        inside, counted, _ = self._bounded("burnpy_bounded_and_counted", dtypes, index, low, high, error, ignored)
+        return inside, counted
+
+    def _bounded(
+        self,
+        name: str,
+        dtypes: tuple[DType, ...],
+        index: Any,
+        low: int,
+        high: int,
+        error: Callable[[int], Exception],
+        ignored: int,
+    ) -> tuple[Any, ...]:
+        """Launch a kernel that notes the least and the greatest index out of bounds; return its results."""
+        slot, outs = self._late.slot(), [self._call(self.xp.ndarray, index.shape, dtype) for dtype in dtypes]
+        results = self._call(self._kernels[name], index, low, high, ignored, slot, *outs, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
-        return inside
+        return results  # type: ignore[no-any-return]  # as CuPy's kernels return them
 
     def timestamp(self) -> Any:
         return self._call(_event, self.xp)

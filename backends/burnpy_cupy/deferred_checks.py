@@ -22,18 +22,17 @@ Slot = tuple[int, int, int]
 _UNTOUCHED: Slot = (0, (1 << 63) - 1, -(1 << 63))
 
 
+_BOUNDS = "int64 index, int64 low, int64 high, int64 ignored, int64 slot"
+_BOUNDED = """counts = index != ignored;
+if (counts && index < low) atomicMin(&memory[slot + 1], index);
+if (counts && index > high) atomicMax(&memory[slot + 2], index);
+inside = !counts || index < low ? low : index > high ? high : index"""
 CHECKS = {
     "burnpy_note": Elementwise(
         "T value, int64 slot", "raw int64 memory", "memory[slot] = static_cast<long long>(value)"
     ),
-    "burnpy_bounded": Elementwise(
-        "int64 index, int64 low, int64 high, int64 ignored, int64 slot",
-        "int64 inside, raw int64 memory",
-        "bool counts = index != ignored;"
-        "if (counts && index < low) atomicMin(&memory[slot + 1], index);"
-        "if (counts && index > high) atomicMax(&memory[slot + 2], index);"
-        "inside = !counts || index < low ? low : index > high ? high : index",
-    ),
+    "burnpy_bounded": Elementwise(_BOUNDS, "int64 inside, raw int64 memory", f"bool {_BOUNDED}"),
+    "burnpy_bounded_and_counted": Elementwise(_BOUNDS, "int64 inside, bool counts, raw int64 memory", _BOUNDED),
 }
 """The kernels that note a value, and the least and the greatest of indices."""
 

@@ -42,7 +42,7 @@ from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
 from burnpy.backend.operations.volume_convolution import VolumeConvolution
-from burnpy.backend.primitives import DType, Float, Shape, Value
+from burnpy.backend.primitives import Bool, DType, Float, Int, Shape, Value
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 
@@ -240,6 +240,13 @@ class Backend(
         exception = error(*[int(self.to_numpy(value)) for value in values])
         if exception is not None:
             raise exception
+
+    def bounded_and_counted(
+        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int
+    ) -> tuple[Int, Bool]:
+        """Return `bounded` indices, and a mask of those that are not ``ignored``."""
+        counted = self.ne(index, ignored)
+        return self.bounded(index, low, high, error, ignored), counted
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
         """Compute a formula of few numbers in Python, in its arithmetic; return 0-d primitives of float64.

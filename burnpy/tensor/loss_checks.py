@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int, below, value_range
-from burnpy.tensor.operands import in_range, operands, out_of_range, refuse_wider, together
+from burnpy.tensor.operands import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -156,10 +156,9 @@ def counted_targets(
             return (index if index.dtype is int64 else d.cast(index, int64)), None
     if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
         return in_range(d, index, classes, False, f"{operation}()", dim, shape), None
-    counted = d.ne(index, ignore_index)
     if classes == 0:
         raise out_of_range(0, 0, False, f"{operation}()", dim, shape)
-    return in_range(d, index, classes, False, f"{operation}()", dim, shape, ignore_index), counted
+    return in_range_unless(d, index, ignore_index, classes, f"{operation}()", dim, shape)
 
 
 def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any, NoReturn
 
@@ -319,21 +318,18 @@ def in_range(
     operation: str,
     dim: int,
     shape: Shape,
-    ignored: int | None = None,
 ) -> Int:
     """Return an index into ``dim`` of ``shape`` as non-negative int64, after checking its range.
 
     If ``negative`` is True, negative indices count from the end. The values are checked at once on devices that can do
     so without synchronization (`Backend.eager_checks`). On others, an index out of range is reported at the next
-    synchronization, and until then replaced by one that is in range. An index that is ``ignored`` becomes 0, unchecked.
+    synchronization, and until then replaced by one that is in range.
 
     Raises:
         IndexRangeError: an index is out of range.
     """
     d = device.discrete
     low, high = (-size if negative else 0), size - 1
-    if ignored is not None and (d.eager_checks or not size):
-        index = d.where(d.ne(index, ignored), index, 0)
     if d.eager_checks or not size:
         values = d.to_numpy(index)
         if values.dtype is int64 and below(values, size):
@@ -344,21 +340,32 @@ def in_range(
         negative = least < 0
     elif 0 not in index.shape:
         refused = lambda value: out_of_range(value, size, negative, operation, dim, shape)  # noqa: E731
-        index = _bounded(d, index, low, high, refused, ignored)
+        index = d.bounded(_as_int64(d, index), low, high, refused, None)
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.where(d.lt(index, 0), d.add(index, size), index) if negative else index
 
 
-def _bounded(
-    d: Any, index: Int, low: int, high: int, error: Callable[[int], IndexRangeError], ignored: int | None
-) -> Int:
-    """Return ``index`` as int64, limited to ``low`` … ``high``; the device raises the error for others later."""
+def in_range_unless(
+    device: Any, index: Int, ignored: int, size: int, operation: str, dim: int, shape: Shape
+) -> tuple[Int, Bool]:
+    """As `in_range` for non-negative indices, but an index that is ``ignored`` becomes 0, unchecked.
+
+    The second result is a mask of those that are not ignored.
+    """
+    d = device.discrete
+    if d.eager_checks or 0 in index.shape:
+        counted = d.ne(index, ignored)
+        return in_range(device, d.where(counted, index, 0), size, False, operation, dim, shape), counted
+    refused = lambda value: out_of_range(value, size, False, operation, dim, shape)  # noqa: E731
+    return d.bounded_and_counted(_as_int64(d, index), 0, size - 1, refused, ignored)  # type: ignore[no-any-return]  # as declared
+
+
+def _as_int64(d: Any, index: Int) -> Int:
+    """Return an index as int64; larger values become the largest one, which no range has."""
     if index.dtype == uint64:
         index = d.minimum(index, _MOST_INT)  # larger values would become negative
-    if index.dtype != int64:
-        index = d.cast(index, int64)
-    return d.bounded(index, low, high, error, ignored)
+    return index if index.dtype == int64 else d.cast(index, int64)
 
 
 def refuse_unless(device: Any, truth: Bool, error: Exception) -> None:

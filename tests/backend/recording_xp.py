@@ -138,7 +138,14 @@ def _bounded(index: Any, low: int, high: int, ignored: int, slot: int, inside: A
     if outside.size:
         memory[slot + 1] = min(memory[slot + 1], outside.min())
         memory[slot + 2] = max(memory[slot + 2], outside.max())
-    return np.clip(index, low, high, out=inside)
+    return np.clip(index, low, high, out=inside), memory
+
+
+def _bounded_and_counted(
+    index: Any, low: int, high: int, ignored: int, slot: int, inside: Any, counts: Any, memory: Any
+) -> Any:
+    _bounded(index, low, high, ignored, slot, inside, memory)
+    return inside, np.not_equal(index, ignored, out=counts), memory
 
 
 def _arange(start: Any, step: Any, out: Any) -> Any:
@@ -181,6 +188,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_arange": _arange,
     "burnpy_note": lambda value, slot, memory: memory.__setitem__(slot, int(value)),
     "burnpy_bounded": _bounded,
+    "burnpy_bounded_and_counted": _bounded_and_counted,
     "burnpy_batch_totals": _batch_totals,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import IntTensor, Tensor, cross_entropy, errors
 from burnpy.backend import CuPy, NumPy
 from burnpy.backend.dtypes import dtype_of
 from tests.hostcuda import simulator
@@ -68,3 +69,24 @@ def test_the_gradient_of_an_embedding_has_one_order(dtype: str, count: int) -> N
         np.testing.assert_array_equal(out, NumPy().embedding_backward(grad, index, (9, 5), padding))
         assert "burnpy_run_sums" in launches
         assert not [name for name in launches if "scatter" in name], "which adds in any order"
+
+
+@pytest.mark.parametrize("ignored", [-100, 1])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "uint64"])
+def test_classes_are_checked_and_the_ignored_ones_noted_in_one_launch(dtype: str, ignored: int) -> None:
+    logits = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+    def loss(device: Any, classes: list[int]) -> Any:
+        target = IntTensor.from_data(np.array(classes).astype(dtype), device=device)
+        return cross_entropy(Tensor.from_data(logits, device=device), target, ignore_index=ignored)
+
+    classes = [0, 2, ignored if dtype.startswith("int") or ignored > 0 else 0, 1]
+    with simulator.watched() as journal:
+        found = loss(CuPy, classes)
+    np.testing.assert_allclose(found.item(), loss(NumPy, classes).item(), rtol=1e-6)
+    launches = [name for name in journal.launches if not name.startswith("cupy_copy")]  # to int64
+    assert "burnpy_bounded_and_counted" in launches
+    assert not any("not_equal" in name for name in launches)
+    late = loss(CuPy, [0, 2, 3, 1])
+    with pytest.raises(errors.IndexRangeError):
+        late.item()

@@ -61,7 +61,7 @@ def char_gpt(device: Any) -> Training:
     return Gpt(NumPy).to_device(device), AdamW(betas=(0.9, 0.98)), lambda model: mean_loss(model, text)
 
 
-LAUNCHES: dict[Callable[[Any], Training], tuple[int, int]] = {mlp: (26, 32), digits: (53, 61), char_gpt: (97, 124)}
+LAUNCHES: dict[Callable[[Any], Training], tuple[int, int]] = {mlp: (25, 31), digits: (52, 60), char_gpt: (96, 123)}
 """At most, of a step: forward, backward, clipping by the norm, and the optimizer; and of one of mixed precision."""
 
 

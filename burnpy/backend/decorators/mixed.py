@@ -11,7 +11,7 @@ from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.dtypes import dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DTypeError
-from burnpy.backend.primitives import Bool, DType, Float, Shape
+from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -89,6 +89,12 @@ class Mixed(Decorator[I], Generic[I]):
     def seed(self, shape: Shape, dtype: DType) -> Float:
         """As of the inner backend, which may keep it."""
         return self.inner.seed(shape, dtype)
+
+    def bounded_and_counted(
+        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int
+    ) -> tuple[Int, Bool]:
+        """As the inner backend computes it, perhaps at once."""
+        return self.inner.bounded_and_counted(index, low, high, error, ignored)
 
     def product_operand(self, x: Float) -> Float:
         """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
