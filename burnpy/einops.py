@@ -136,6 +136,8 @@ def einsum(*tensors_and_pattern: T | str) -> T:
     (4, 2)
     """
     einops = package()
+    if str(tensors_and_pattern[-1]).count("->") > 1:
+        raise einops.EinopsError(f"einsum(): a pattern has one '->', got {tensors_and_pattern[-1]!r}")
     try:
         return einops.einsum(*tensors_and_pattern)  # type: ignore[no-any-return]  # of the tensors' class
     except (ArgumentError, ShapeError):  # in letters, where the pattern has words

@@ -75,6 +75,6 @@ def _message(package: str, name: str) -> str:
     if name in dir(Tensor):
         return f"{message}; write x.{name}(...)"
     if name in import_module("burnpy").__all__:
-        return f"{message}; write burnpy.{name}(...)"
+        return f"{message}; use burnpy.{name}"
     close = meant(name, module.__all__)
     return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"

@@ -106,7 +106,7 @@ class Classifier(ClassifierMixin, Estimator):
             if len(known) < 2:
                 raise ArgumentError(
                     f"Classifier needs samples of at least 2 classes in the data, but the data contains only one "
-                    f"class: {known[0]!r}"
+                    f"class: {known[0]}"
                 )
             self.classes_ = known
         if not np.isin(labels, self.classes_).all():

@@ -98,6 +98,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (lambda x: ours.einsum(x, x, "... b, b c -> ... c"), "axis b is 3 and 2"),
     (lambda x: ours.einsum(x, x[0], "... a, ... -> a"), "the dims of ... do not broadcast"),
+    (lambda x: ours.einsum(x, "a b -> a -> b"), "a pattern has one '->', got 'a b -> a -> b'"),
     (lambda x: ours.einsum(x, "a b, b c -> a c"), "2 terms for 1 tensor"),
     (lambda x: ours.einsum(x, "a b c -> a"), "'a b c' does not fit shape (2, 3)"),
 ]
