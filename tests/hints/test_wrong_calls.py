@@ -64,7 +64,7 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.gather(0, i, i), "gather() takes dim, index by position, but got 3 values"),
     (lambda x, i, b: x.tril(digaonal=1), "tril() does not take digaonal; did you mean diagonal?"),
     (lambda x, i, b: x.unsqueeze(where=1), "unsqueeze() does not take where; it takes dim"),
-    (lambda x, i, b: np.sum(x, axis=1), "sum() does not take axis"),
+    (lambda x, i, b: np.sum(x, axis=1), "np.sum() got a tensor, but computes with arrays; write x.sum()"),
     (lambda x, i, b: Tensor[NumPy].zeros((2,), requires_grad=True), "call .require_grad() on the result"),  # type: ignore[call-overload]
     (
         lambda x, i, b: Tensor[NumPy].zeros(2, 3),  # type: ignore[call-overload]
