@@ -1,4 +1,4 @@
-"""What macOS and Windows lack is taken away from this system, and burnpy works without it."""
+"""burnpy works without the parts of Linux that macOS and Windows lack."""
 
 from __future__ import annotations
 

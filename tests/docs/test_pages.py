@@ -30,7 +30,7 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a statement prints stands behind or below it, as a comment."""
+    """Run the code of a page; a comment after a statement, or below it, is its output."""
     monkeypatch.chdir(tmp_path)  # some of it writes files
     _, wrong = programs.run(page)
     assert not wrong, "\n".join(["", *wrong])

@@ -73,7 +73,7 @@ def end_of_definition(text: str, line: int) -> int:
 
 
 def section(title: str) -> str:
-    """What stands under a heading of the pages."""
+    """Return the text under a heading of the pages."""
     text = "\n## \n".join(page.read_text(encoding="utf-8") for page in RECIPE_PAGES)
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
@@ -170,7 +170,7 @@ def follow(root: Path, changes: list[Change], *made: str) -> None:
 
 
 def failures_of(root: Path, *tests: str) -> str:
-    """What failing tests say in a copy; nothing where all pass. Assertions are plain: a diff of pages is slow."""
+    """Return the output of failing tests in a copy, "" if all pass. Assertions are plain: a diff of pages is slow."""
     options = ["-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     done = run(root, "-m", "pytest", *options, *tests)
     return done.stdout if done.returncode else ""
@@ -420,7 +420,7 @@ def need_kernels(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
-    """What the programs of the pages define; their own assertions hold."""
+    """Run the programs of the pages, and return the names that they define."""
     names: dict[str, Any] = {}
     for page in RECIPE_PAGES:
         own: dict[str, Any] = {}

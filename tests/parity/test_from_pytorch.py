@@ -45,7 +45,7 @@ def members(cls: Any) -> list[str]:
 
 
 def names() -> list[str]:
-    """What must be on a page, as it is looked for there."""
+    """Return the names that a page must have, as it writes them."""
     found: list[str] = []
     for module in MODULES:
         __import__(module)
@@ -70,7 +70,7 @@ def names() -> list[str]:
 
 
 ELSEWHERE = {f"torch.autograd.grad_mode.{name}": f"torch.autograd.{name}" for name in torch.autograd.grad_mode.__all__}
-"""Where a name is that a page shows at its shorter address."""
+"""The shorter names under which a page lists some functions."""
 
 
 def test_a_page_has_a_row() -> None:

@@ -45,7 +45,7 @@ MISTAKES = {
     "README.md": ["x.inner().sum().backward()", "error(model, held_out)"],
     "backends.md": re.findall(r"^\| `(.+?)` \|", REFUSED_LINES.partition("\n\n")[0], re.MULTILINE),
 }
-"""What checkers reject according to a page, at its end."""
+"""The lines that checkers reject, according to the end of a page."""
 
 
 def mypy_lines(*paths: Path) -> set[tuple[str, int]]:

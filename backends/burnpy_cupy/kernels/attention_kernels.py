@@ -24,7 +24,7 @@ ARRAYS = ("q", "k", "v", "grad", "by_q", "by_k", "by_v", "mask")
 """The arrays whose strides kernels get, forward with the result in place of ``grad``."""
 
 SIZES = ("middle", "inner", "queries", "keys", "size", "values", "is_causal", "offset", "mask_key")
-"""What they get besides: the numbers of heads, but for the outermost dimension, and so on."""
+"""The further arguments of the kernels: the numbers of heads, sizes, and the settings of the mask."""
 
 _GEOMETRY = f"""
 struct Strides {{ long long outer, middle, inner, row; }};  // of three dimensions of heads, and of queries or keys

@@ -12,7 +12,7 @@ from burnpy.docs.migrating import PROLOGUE
 from burnpy.hints.missing import rows
 
 _SETTING = re.sub(r"\bTrain\b(?! =)|\.require_grad\(\)|  +#.*", lambda found: "NumPy" * (found[0] == "Train"), PROLOGUE)
-"""What the calls of the table use, without gradients."""
+"""The variables of the calls in the table, without gradients."""
 
 
 def example(name: str) -> list[str]:
