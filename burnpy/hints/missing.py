@@ -9,7 +9,15 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import burn_names, numpy_names, torch_functions, torch_names, torch_packages, torch_tensors
+from burnpy.hints import (
+    burn_names,
+    numpy_names,
+    torch_arguments,
+    torch_functions,
+    torch_names,
+    torch_packages,
+    torch_tensors,
+)
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -222,7 +230,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `torch_packages.ATTRIBUTES` for the object: Module, Optimizer, Variable.
+        kind: the key of `torch_arguments.ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -289,7 +297,7 @@ def _public(package: str) -> list[str]:
 
 
 def _of_object(owner: object, kind: str, name: str) -> str:
-    hint = torch_packages.ATTRIBUTES[kind].get(name)
+    hint = torch_arguments.ATTRIBUTES[kind].get(name)
     if hint:
         return f"; {hint}"
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
