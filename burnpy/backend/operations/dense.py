@@ -35,6 +35,12 @@ def linear_bias_vjp(i: Any, g: Float) -> Float:
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
 
 
+def linear_weights_vjp(i: Any, g: Float, x: Float) -> tuple[Float, Float]:
+    """Return the gradients by weight and bias."""
+    by_weight, by_bias = i.linear_backward(g, x)
+    return by_weight, by_bias
+
+
 def rows(i: Any, x: Float) -> Float:
     """Reshape x to a matrix whose rows are all but the last dimension."""
     return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
@@ -98,6 +104,7 @@ class Dense(OperationsBase):
         product=("x", "weight"),
         flops=lambda x, out: prod(out) * (2 * x[-1] + 1),
         vjp=(linear_x_vjp, linear_weight_vjp, linear_bias_vjp),
+        last_two=linear_weights_vjp,
         jvp=(
             lambda i, t, weight: i.matmul(t, weight),
             lambda i, t, x: i.matmul(x, t),
@@ -108,6 +115,11 @@ class Dense(OperationsBase):
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
+
+    @derived(GENERAL, product=True, flops=lambda grad, x: prod(grad) * (2 * x[-1] + 1))
+    def linear_backward(self, grad: Float, x: Float) -> tuple[Float, Float]:
+        """Gradients of `linear` with respect to weight and bias: xᵀ grad and the sum of grad, over all rows."""
+        return linear_weight_vjp(self, grad, x), linear_bias_vjp(self, grad)
 
     @derived(
         GENERAL,
