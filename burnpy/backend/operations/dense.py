@@ -35,12 +35,6 @@ def linear_bias_vjp(i: Any, g: Float) -> Float:
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
 
 
-def linear_weights_vjp(i: Any, g: Float, x: Float) -> tuple[Float, Float]:
-    """Return the gradients by weight and bias."""
-    by_weight, by_bias = i.linear_backward(g, x)
-    return by_weight, by_bias
-
-
 def rows(i: Any, x: Float) -> Float:
     """Reshape x to a matrix whose rows are all but the last dimension."""
     return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
@@ -104,7 +98,7 @@ class Dense(OperationsBase):
         product=("x", "weight"),
         flops=lambda x, out: prod(out) * (2 * x[-1] + 1),
         vjp=(linear_x_vjp, linear_weight_vjp, linear_bias_vjp),
-        last_two=linear_weights_vjp,
+        last_two=lambda i, g, x: i.linear_backward(g, x),
         jvp=(
             lambda i, t, weight: i.matmul(t, weight),
             lambda i, t, x: i.matmul(x, t),
