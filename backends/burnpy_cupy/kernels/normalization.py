@@ -9,9 +9,10 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.array_base import is_half
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
-from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
 
 NORMALIZATION = {
