@@ -125,12 +125,13 @@ def _run_foreach(
     The lists have the members at some positions alone; an array of numbers has one for all positions.
     """
     arrays = [contiguous(xp, xs) for xs in lists]
-    program = kernel.program
     outs: list[list[Any]] = []
-    for k, dtype in enumerate([dtype_of(program.instructions[k].dtype) for k in program.outputs]):
-        at = k + 1 if owned and 0 < k < len(lists) - 1 else 0  # of the list whose memory may be used; 0 if of none
-        pairs = zip(lists[at], arrays[at], strict=True)
-        outs.append([y if at and x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
+    for k, dtype in enumerate(kernel.dtypes):
+        if owned and 0 < k < len(lists) - 1:  # in the memory of a state, if it can be
+            pairs = zip(lists[k + 1], arrays[k + 1], strict=True)
+            outs.append([y if x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
+        else:
+            outs.append([xp.ndarray(x.shape, dtype) for x in lists[0]])
     values: list[Any] = [] if skipped is None else [skipped.data.ptr]
     given = "Q" * len(values)
     for number in numbers:
@@ -152,6 +153,7 @@ class ForeachKernel(NamedTuple):
     program: Program
     text: str
     function: Any  #: cupy.RawKernel
+    dtypes: tuple[DType, ...]  #: of the results
 
 
 @cache
@@ -187,7 +189,8 @@ def foreach_kernel(
         text = _text(program, name, arrays, [None if held is None else held.name for held in numbers], gated)
     except ProgramError:
         return None
-    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS))
+    results = tuple([dtype_of(program.instructions[k].dtype) for k in program.outputs])
+    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS), results)
 
 
 def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool) -> str:
