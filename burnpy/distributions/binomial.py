@@ -11,8 +11,7 @@ from burnpy.distributions.formulas import log_binomial, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.distributions import COUNT
-from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.draws import COUNT, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

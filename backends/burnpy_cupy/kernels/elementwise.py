@@ -204,8 +204,9 @@ class _View(NamedTuple):
 
 
 def _parsed(text: str, *, result: bool) -> list[_Parameter]:
+    """Return the parameters of a declaration: each is ``kind name``, perhaps after ``raw``."""
     words = [each.split() for each in text.split(",")]
-    return [_Parameter(first == "raw", *rest[-2:] if rest[1:] else (first, *rest), result) for first, *rest in words]
+    return [_Parameter(len(each) == 3, each[-2], each[-1], result) for each in words]
 
 
 def _text(

@@ -66,7 +66,7 @@ class CuPyForeach(ArrayBackend):
             else:
                 part_results = self._call(_run_foreach, self.xp, kernel, part, positions, numbers, owned, skipped)
             if len(groups) == 1:
-                return part_results  # type: ignore[no-any-return]  # as the functions return it
+                return part_results
             columns = columns or [[None] * len(lists[0]) for _ in part_results]
             for column, results in zip(columns, part_results, strict=True):
                 for k, result in zip(positions, results, strict=True):

@@ -129,19 +129,19 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
         (norm_kernels(xp, p, dtype, result), [[arrays[k] for k in positions]], tuple(positions))
         for dtype, positions in groups.items()
     ]
-    tables = [[*table_launches(xp, kernels.parts, "Q", *lists)] for kernels, *lists in of_dtypes]
+    tables = [[*table_launches(xp, kernels.parts, "Q", lists, positions)] for kernels, lists, positions in of_dtypes]
     count = sum([layout.parts for launches in tables for layout, *_ in launches])
     parts = xp.ndarray((count, 3), float64)
     out = xp.zeros((len(xs),), result) if each else xp.ndarray((), result)
     start = parts.data.ptr
-    for (kernels, *lists), launches in zip(of_dtypes, tables, strict=True):
+    for (kernels, lists, positions), launches in zip(of_dtypes, tables, strict=True):
         starts = []
         for layout, launch, addresses in launches:
             starts.append(start)
             launch(start, *addresses)
             start += layout.parts * 3 * float64.itemsize
         if each:
-            by_row = table_launches(xp, kernels.each, "QQ", *lists, by_rows=True)
+            by_row = table_launches(xp, kernels.each, "QQ", lists, positions, by_rows=True)
             for begin, (_, launch, addresses) in zip(starts, by_row, strict=True):
                 launch(begin, out.data.ptr, *addresses)
     if not each:
