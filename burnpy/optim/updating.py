@@ -145,7 +145,7 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
 
 
 def gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
+    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
     return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 
