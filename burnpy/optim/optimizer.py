@@ -15,7 +15,7 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.memory import MASTER, Memory, Use
 from burnpy.optim.pure import OptimizerState, initial_state, pure_step
-from burnpy.optim.settings import Ranges, at_least_zero, flag
+from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, flag
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step, Update
@@ -134,8 +134,7 @@ class Optimizer(metaclass=Explaining):
         Raises:
             ArgumentError: a setting is invalid.
         """
-        for name, checked in {**_RANGES, **self.ranges}.items():
-            checked(getattr(self, name), f"{type(self).__name__}({name}=)")
+        check_ranges(self, {**_RANGES, **self.ranges})
 
     @property
     @abstractmethod
