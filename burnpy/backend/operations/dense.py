@@ -25,6 +25,16 @@ def linear_x_vjp(i: Any, g: Float, weight: Float, x_shape: Shape) -> Float:
     return part if len(x_shape) == len(g.shape) else i.reshape(part, x_shape)
 
 
+def linear_weight_vjp(i: Any, g: Float, x: Float) -> Float:
+    """xᵀ g, where all but the last dimension of x are rows."""
+    return i.matmul_tn(rows(i, x), rows(i, g))
+
+
+def linear_bias_vjp(i: Any, g: Float) -> Float:
+    """Return the gradient by the bias: the sum of the rows of g."""
+    return i.sum(g, tuple(range(len(g.shape) - 1)), False)
+
+
 def rows(i: Any, x: Float) -> Float:
     """Reshape x to a matrix whose rows are all but the last dimension."""
     return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
@@ -87,11 +97,8 @@ class Dense(OperationsBase):
         elementwise=("bias",),
         product=("x", "weight"),
         flops=lambda x, out: prod(out) * (2 * x[-1] + 1),
-        vjp=(
-            linear_x_vjp,
-            lambda i, g, x: i.matmul_tn(rows(i, x), rows(i, g)),
-            lambda i, g: i.sum(g, tuple(range(len(g.shape) - 1)), False),
-        ),
+        vjp=(linear_x_vjp, linear_weight_vjp, linear_bias_vjp),
+        last_two=lambda i, g, x: i.linear_backward(g, x),
         jvp=(
             lambda i, t, weight: i.matmul(t, weight),
             lambda i, t, x: i.matmul(x, t),
@@ -102,6 +109,11 @@ class Dense(OperationsBase):
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
+
+    @derived(GENERAL, product=True, flops=lambda grad, x: prod(grad) * (2 * x[-1] + 1))
+    def linear_backward(self, grad: Float, x: Float) -> tuple[Float, Float]:
+        """Gradients of `linear` with respect to weight and bias: xᵀ grad and the sum of grad, over all rows."""
+        return linear_weight_vjp(self, grad, x), linear_bias_vjp(self, grad)
 
     @derived(
         GENERAL,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.batched_branches import chosen_branches, is_under_vmap, next_state
-from burnpy.func.batched_loops import looped_while
 from burnpy.func.derivative_levels import base_for
-from burnpy.func.loop_trees import kept, loop_function, paths, tensor_leaves
-from burnpy.func.nested_calls import recorder_of
-from burnpy.func.pytree import Structure, describe_tree, flatten
-from burnpy.func.recorded_branches import recorded_cond
+from burnpy.func.loop_trees import kept, loop_function, tensor_leaves
+from burnpy.func.loops.batched_branches import chosen_branches, is_under_vmap, next_state
+from burnpy.func.loops.batched_loops import looped_while
+from burnpy.func.loops.nested_calls import recorder_of
+from burnpy.func.loops.recorded_branches import recorded_cond
+from burnpy.func.pytree import Structure, describe_tree, flatten, paths
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase
@@ -23,10 +23,7 @@ S = TypeVar("S")
 
 
 def cond(
-    predicate: BoolTensor[Any] | bool,
-    true_f: Callable[[*Ts], R],
-    false_f: Callable[[*Ts], R],
-    *operands: *Ts,
+    predicate: BoolTensor[Any] | bool, true_f: Callable[[*Ts], R], false_f: Callable[[*Ts], R], *operands: *Ts
 ) -> R:
     """Call ``true_f(*operands)`` if the predicate is True, else ``false_f(*operands)``.
 

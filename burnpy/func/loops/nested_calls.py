@@ -6,8 +6,9 @@ as the level outside. Tensors that the function closes over become inputs of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,9 +20,12 @@ from burnpy.autodiff.recording import new_level
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.recording import DefaultGenerator, Ref, refs_in
+from burnpy.func.derivative_levels import levels_of, lifted_to
 from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 
 class UnsupportedLevelsError(Exception):
@@ -50,6 +54,21 @@ class Left:
         self.cls, self.ref = cls, ref
         self.root: Any = None  #: the tracked primitive, if it depends on a leaf
         self.tangent: Ref | None = None
+
+
+class Step(Protocol):
+    """One recorded step of a loop."""
+
+    call: NestedCall
+    entered: list[Entered]  #: the carried values first
+
+    @property
+    def carry(self) -> list[Left]:
+        """The carried values after the step."""
+        ...
+
+
+S = TypeVar("S", bound=Step)
 
 
 def recorder_of(device: Any) -> Any:
@@ -169,7 +188,7 @@ class NestedCall:
                 self.active.add(level)
                 entered.tangent_outside = self._tangent(level, own)
                 entered.tangent = enter(entered.tangent_outside)
-                new = Dual(inside, self._constant(self._inside[level].inner, entered.tangent))
+                new = Dual(inside, lifted_to(self._inside[level].inner, entered.tangent))
             inside = new
         return inside
 
@@ -190,10 +209,6 @@ class NestedCall:
                 raise UnsupportedLevelsError
             primitive, device = device.lower(primitive), device.inner
         return primitive
-
-    def _constant(self, device: Any, primitive: Any) -> Any:
-        """Return a primitive of the recorder on a nested device around it."""
-        return lifted_to(device, primitive)
 
     def call(self, f: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> list[Left]:
         """Call the function, and return what it leaves.
@@ -233,20 +248,13 @@ class NestedCall:
         left.tangent = None if tangent is None else self.ref(tangent)
         return left
 
+    def zeros(self, like: Ref | Traced) -> Ref:
+        """Return a value of the nested recording that is 0, of the shape and dtype of another."""
+        return self.recorder.full(tuple(like.shape), 0.0, like.dtype).ref  # type: ignore[no-any-return]  # a value
+
     def ref(self, primitive: Any) -> Ref:
         """Return the value of the nested recording that a primitive is."""
         return self.recorder._split(primitive)[1]  # type: ignore[no-any-return]  # a value of the recording
-
-
-def lifted_to(device: Any, primitive: Any) -> Any:
-    """Return a primitive of the device beneath some levels as a constant of them."""
-    levels = []
-    while device.differentiates:
-        levels.append(device)
-        device = device.inner
-    for level in reversed(levels):
-        primitive = level.lift(primitive)
-    return primitive
 
 
 def beneath(inner: Any, x: Any, operation: str) -> Traced:
@@ -266,21 +274,48 @@ def beneath(inner: Any, x: Any, operation: str) -> Traced:
     return x
 
 
-def lifted(device: Any, x: Traced, out: Left, level: Any = None, on_level: Any = None) -> Any:
-    """Return a result of the recorder on the device outside; ``on_level`` is what it is on the level, if given."""
-    if out.cls.kind != "float":
+def outputs_on(
+    device: Any, results: Sequence[Any], left: Sequence[Left], level: Any = None, on_level: Mapping[int, Any] = _NOTHING
+) -> list[TensorBase[Any]]:
+    """Return results of the recorder as tensors of the device outside.
+
+    Args:
+        device: the device.
+        results: a primitive of the recorder for each of ``left``.
+        left: what the nested recording left.
+        level: the level that differentiates, if one does.
+        on_level: by number, the tangents of results on it, in forward mode, or their tracked primitives.
+    """
+    levels = levels_of(device)
+
+    def lifted(k: int, x: Any) -> Any:
+        for each in reversed(levels):
+            if each is level and k in on_level:
+                x = Dual(x, on_level[k]) if isinstance(level, Forward) else on_level[k]
+            else:
+                x = each.lift(x)
         return x
-    levels = []
-    while device.differentiates:
-        levels.append(device)
-        device = device.inner
-    primitive: Any = x
-    for each in reversed(levels):
-        if each is level and on_level is not None:
-            primitive = Dual(primitive, on_level) if isinstance(level, Forward) else on_level
-        else:
-            primitive = each.lift(primitive)
-    return primitive
+
+    return [
+        new_tensor(out.cls, device, lifted(k, x) if out.cls.kind == "float" else x)
+        for k, (x, out) in enumerate(zip(results, left, strict=True))
+    ]
+
+
+def kept_on(level: Any, values: Iterable[Any]) -> list[Any]:
+    """Return values of the recorder as a node on a level keeps them: floats as constants of the device beneath."""
+    return [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
+
+
+def gradients_beneath(
+    inner: Any, grads: Sequence[Any], specs: Sequence[tuple[Any, Any]], operation: str
+) -> list[Traced]:
+    """Return gradients as primitives of the recorder beneath a device, with zeros of a shape and dtype for None."""
+    recorder = recorder_of(inner)
+    return [
+        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, operation)
+        for grad, (shape, dtype) in zip(grads, specs, strict=True)
+    ]
 
 
 def tangent_of(entered: Entered) -> Traced:
@@ -289,9 +324,30 @@ def tangent_of(entered: Entered) -> Traced:
     return entered.tangent
 
 
-def is_active(entered: Entered) -> bool:
-    """Return whether a level differentiates by a value."""
-    return entered.leaf is not None or entered.tangent is not None
+def newly_active(call: NestedCall, entered: Iterable[Entered], left: Iterable[Left]) -> set[int]:
+    """Return the numbers of the carried values that depend on what is differentiated by after this step, not before."""
+    return {
+        k
+        for k, (e, out) in enumerate(zip(entered, left, strict=False))
+        if call.level is not None and (out.root is not None or out.tangent is not None)
+        and e.leaf is None and e.tangent is None
+    }  # fmt: skip
+
+
+def settled(record: Callable[[set[int], Any], S]) -> S:
+    """Record a step of a loop until it is known which carried values depend on what is differentiated by.
+
+    Args:
+        record: takes the numbers of those that are known to, and the level that differentiates by them, if any.
+    """
+    forced: set[int] = set()
+    level = None
+    while True:
+        step = record(forced, level)
+        more = newly_active(step.call, step.entered, step.carry) - forced
+        if not more:
+            return step
+        forced, level = forced | more, step.call.level
 
 
 def draws(args: Iterable[Any]) -> bool:

@@ -11,21 +11,20 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import WhileGradient, WhileLoop
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.nested_calls import (
-    Entered,
+from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.loops.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,
     beneath,
     draws,
-    is_active,
-    lifted,
-    lifted_to,
+    gradients_beneath,
+    kept_on,
+    outputs_on,
     recorder_of,
+    settled,
     tangent_of,
 )
 from burnpy.tensor.levels import raised
-from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("while_loop")
 _SEVERAL = (
@@ -48,24 +47,16 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
     """
     device = base_for("while_loop", state)
     state = [raised(x, device) for x in state]
-    forced: set[int] = set()
-    level: Any = None
     try:
-        while True:
-            loop = _Repeated(device, condition, step, state, forced, level)
-            level, moved = loop.call.level, loop.reached()
-            if not moved:
-                break
-            forced |= moved
+        loop = settled(lambda forced, level: _Repeated(device, condition, step, state, forced, level))
     except UnsupportedLevelsError:
         raise RecordingError(_SEVERAL) from None
+    level = loop.call.level
     if isinstance(level, Forward):
-        primitives = loop.pushed(level)
-    elif any(out.root is not None for out in loop.left):
-        primitives = loop.tracked(level)
-    else:
-        primitives = [lifted(device, x, out) for x, out in zip(loop.run(*loop.block()), loop.left, strict=True)]
-    return [new_tensor(out.cls, device, x) for out, x in zip(loop.left, primitives, strict=True)]
+        return loop.pushed(level)
+    if any(out.root is not None for out in loop.carry):
+        return loop.tracked(level)
+    return outputs_on(device, loop.run(*loop.block()), loop.carry)
 
 
 class _Repeated:
@@ -76,21 +67,13 @@ class _Repeated:
         call = self.call = NestedCall(device, level)
         inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
         self.entered = list(call.entered)
-        *self.left, self.answer = call.call(lambda *xs: [*step(list(xs)), condition(list(xs))], inside)
-
-    def reached(self) -> set[int]:
-        """Return the numbers of the leaves that depend on what is differentiated by after this step."""
-        return {
-            k
-            for k, (out, e) in enumerate(zip(self.left, self.entered, strict=True))
-            if self.call.level is not None and (out.root or out.tangent) is not None and not is_active(e)
-        }
+        *self.carry, self.answer = call.call(lambda *xs: [*step(list(xs)), condition(list(xs))], inside)
 
     def block(self, with_tangent: Sequence[int] = ()) -> tuple[WhileLoop, list[Any]]:
         """Return the loop, with the tangents of some leaves, and the values that it takes."""
         recorder, entered = self.call.recorder, self.entered
-        outputs = [out.ref for out in self.left]
-        outputs += [self.left[k].tangent or self._zeros(entered[k]) for k in with_tangent]
+        outputs = [out.ref for out in self.carry]
+        outputs += [self.carry[k].tangent or self.call.zeros(entered[k].inside) for k in with_tangent]
         inputs = [own.ref for own in recorder.captured] + [e.inside.ref for e in entered]
         inputs += [tangent_of(entered[k]).ref for k in with_tangent]
         step = part(recorder.recording, recorder.recording.nodes, inputs, [*outputs, self.answer.ref])
@@ -102,21 +85,16 @@ class _Repeated:
         """Record the loop, and return the values after the last step."""
         return list(self.call.outer.nested(block, tuple(values)))
 
-    def _zeros(self, e: Entered) -> Ref:
-        return self.call.recorder.full(e.inside.shape, 0.0, e.inside.dtype).ref  # type: ignore[no-any-return]  # a value
-
     def pushed(self, level: Any) -> list[Any]:
-        """Record the loop with tangents, and return primitives of the device."""
+        """Record the loop with tangents, and return its results."""
         with_tangent = [k for k, e in enumerate(self.entered) if e.tangent is not None]
         results = self.run(*self.block(with_tangent))
-        tangents = dict(zip(with_tangent, results[len(self.left) :], strict=True))
-        return [
-            lifted(self.device, x, out, level, lifted_to(level.inner, tangents[k]) if k in tangents else None)
-            for k, (x, out) in enumerate(zip(results[: len(self.left)], self.left, strict=True))
-        ]
+        count = len(self.carry)
+        tangents = {k: lifted_to(level.inner, t) for k, t in zip(with_tangent, results[count:], strict=True)}
+        return outputs_on(self.device, results[:count], self.carry, level, tangents)
 
     def tracked(self, level: Any) -> list[Any]:
-        """Record the loop, and a node whose gradient runs it again; return primitives of the device."""
+        """Record the loop, and a node whose gradient runs it again; return its results."""
         call, recorder = self.call, self.call.recorder
         whole, own = recorder.recording, call.inside(level)
         if any(node.effect and draws(node.args) for node in whole.nodes):
@@ -130,9 +108,9 @@ class _Repeated:
         entries = [*[self.entered[k] for k in active], *captured]
         grads = [recorder.input(recorder.inner.full(e.inside.shape, 1.0, e.inside.dtype)) for e in entries]
         seeds = [
-            (self.left[k].root, lifted_to(own.inner, grad))
+            (self.carry[k].root, lifted_to(own.inner, grad))
             for k, grad in zip(active, grads, strict=False)
-            if self.left[k].root is not None
+            if self.carry[k].root is not None
         ]
         by_leaf = own.gradients(seeds, retain_graph=False)
         outputs: list[Ref] = []
@@ -140,22 +118,17 @@ class _Repeated:
             found = call.lowered(own.inner, by_leaf[e.leaf]) if e.leaf in by_leaf else None
             if position >= len(active):
                 found = total if found is None else recorder.add(total, found)
-            outputs.append(self._zeros(e) if found is None else call.ref(found))
+            outputs.append(call.zeros(e.inside) if found is None else call.ref(found))
         inputs = [x.ref for x in (*recorder.captured, *grads)] + [e.inside.ref for e in self.entered]
         gradient = WhileGradient(block, part(whole, whole.nodes, inputs, outputs), len(entries))
         fixed = given[: len(given) - len(self.entered)]
         values = [*fixed, *recorder.captures, *[e.outside for e in self.entered]]
-        kept = [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
         parents = [e.node for e in entries if e.node is not None]
         specs = [(e.inside.shape, e.inside.dtype) for e in entries]
         rule = _Rule(gradient, specs, len(active), [e.node is not None for e in entries])
         floats = [lifted_to(level.inner, results[k]) for k in active]
-        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept))
-        on_level = dict(zip(active, recorded, strict=True))
-        return [
-            lifted(self.device, x, out, level, on_level.get(k))
-            for k, (x, out) in enumerate(zip(results, self.left, strict=True))
-        ]
+        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, values)))
+        return outputs_on(self.device, results, self.carry, level, dict(zip(active, recorded, strict=True)))
 
 
 class _Rule(NamedTuple):
@@ -169,12 +142,7 @@ class _Rule(NamedTuple):
 
 def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
     """Run the loop again, and the gradient of its steps."""
-    recorder = recorder_of(inner)
     sums = [None] * (len(rule.specs) - rule.carried)
-    given = [
-        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, "while_loop")
-        for grad, (shape, dtype) in zip([*grads, *sums], rule.specs, strict=True)
-    ]
-    values = (*[beneath(inner, x, "while_loop") for x in kept], *given)
-    results = recorder.nested(rule.block, values)
+    given = gradients_beneath(inner, [*grads, *sums], rule.specs, "while_loop")
+    results = recorder_of(inner).nested(rule.block, (*[beneath(inner, x, "while_loop") for x in kept], *given))
     return tuple([lifted_to(inner, x) for x, needed in zip(results, rule.needs, strict=True) if needed])

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from burnpy.func.derivatives.vjps import apply_vjp, record
 from burnpy.func.user_functions import (
     Argnums,
     Derivative,
@@ -23,7 +24,6 @@ from burnpy.func.user_functions import (
     select_arguments,
     single_output,
 )
-from burnpy.func.vjps import apply_vjp, record
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

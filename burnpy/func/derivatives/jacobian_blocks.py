@@ -16,10 +16,10 @@ from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue
 from burnpy.func.derivative_levels import Level, base_for, lowered
-from burnpy.func.jvps import PushedFunction, apply_jvp
+from burnpy.func.derivatives.jvps import PushedFunction, apply_jvp
+from burnpy.func.derivatives.vjps import RecordedFunction, on_base, record, walked
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import ChosenArguments
-from burnpy.func.vjps import RecordedFunction, on_base, record, walked
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 

@@ -15,11 +15,11 @@ from burnpy.autodiff.forward import Forward
 from burnpy.backend.primitives import Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue
-from burnpy.func.batch_dims import batch_at, batch_first
-from burnpy.func.batched_branches import any_example, next_leaves
+from burnpy.func.batches.batch_dims import batch_at, batch_first
 from burnpy.func.derivative_levels import Level, base_for
-from burnpy.func.recorded_scans import recorded_scan
-from burnpy.func.recorded_while_loops import recorded_while
+from burnpy.func.loops.batched_branches import any_example, next_leaves
+from burnpy.func.loops.recorded_scans import recorded_scan
+from burnpy.func.loops.recorded_while_loops import recorded_while
 from burnpy.tensor.levels import raised, working_on
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

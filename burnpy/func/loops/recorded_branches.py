@@ -12,22 +12,22 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.nested_calls import (
+from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.loops.nested_calls import (
     Entered,
     Left,
     NestedCall,
     UnsupportedLevelsError,
     beneath,
     draws,
-    lifted,
-    lifted_to,
+    gradients_beneath,
+    kept_on,
+    outputs_on,
     recorder_of,
     tangent_of,
 )
 from burnpy.func.pytree import Structure
 from burnpy.tensor.levels import raised
-from burnpy.tensor.tensor_base import new_tensor
 
 _KIND = opaque_class("cond")
 _SEVERAL = (
@@ -61,15 +61,9 @@ def recorded_cond(
         raise RecordingError(_SEVERAL)
     level = next(iter(levels), None)
     chosen = predicate._primitive
-    outs: list[Any]
     if level is None:
-        outs = _choose(sides, chosen, [side.outputs() for side in sides])
-        primitives = [lifted(device, x, out) for x, out in zip(outs, sides[0].left, strict=True)]
-    elif isinstance(level, Forward):
-        primitives = _pushed(device, level, sides, chosen)
-    else:
-        primitives = _tracked(device, level, sides, chosen)
-    return [new_tensor(out.cls, device, x) for out, x in zip(sides[0].left, primitives, strict=True)]
+        return outputs_on(device, _choose(sides, chosen, [side.outputs() for side in sides]), sides[0].left)
+    return (_pushed if isinstance(level, Forward) else _tracked)(device, level, sides, chosen)
 
 
 class _Side:
@@ -85,10 +79,6 @@ class _Side:
     def outputs(self) -> list[Ref]:
         """Return the values of the results."""
         return [out.ref for out in self.left]
-
-    def zeros(self, shape: Any, dtype: Any) -> Ref:
-        """Return a value of zeros."""
-        return self.call.recorder.full(tuple(shape), 0.0, dtype).ref  # type: ignore[no-any-return]  # a value
 
     def recording(self, outputs: list[Ref], inputs: Sequence[Ref] = ()) -> Any:
         """Return the recording with the captured values and the operands as inputs, and further ones."""
@@ -122,19 +112,13 @@ def _pushed(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> 
     """Record the branches with their tangents, and return the results on the device."""
     places = [k for k in range(len(sides[0].left)) if any(side.left[k].tangent is not None for side in sides)]
     outputs = [
-        [
-            *side.outputs(),
-            *[side.left[k].tangent or side.zeros(side.left[k].ref.shape, side.left[k].ref.dtype) for k in places],
-        ]
+        [*side.outputs(), *[side.left[k].tangent or side.call.zeros(side.left[k].ref) for k in places]]
         for side in sides
     ]
     results = _choose(sides, chosen, outputs)
     count = len(sides[0].left)
-    tangents = dict(zip(places, results[count:], strict=True))
-    return [
-        lifted(device, x, out, level, lifted_to(level.inner, tangents[k]) if k in tangents else None)
-        for k, (x, out) in enumerate(zip(results[:count], sides[0].left, strict=True))
-    ]
+    tangents = {k: lifted_to(level.inner, t) for k, t in zip(places, results[count:], strict=True)}
+    return outputs_on(device, results[:count], sides[0].left, level, tangents)
 
 
 def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
@@ -147,7 +131,7 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
     results = _choose(sides, chosen, [side.outputs() for side in sides])
     places = [k for k in range(len(results)) if any(side.left[k].root is not None for side in sides)]
     if not places:
-        return [lifted(device, x, out) for x, out in zip(results, sides[0].left, strict=True)]
+        return outputs_on(device, results, sides[0].left)
     specs = [(out.ref.shape, out.ref.dtype) for out in (sides[0].left[k] for k in places)]
     common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
     own = [[e for e in side.call.entered[len(side.entered) :] if e.leaf is not None] for side in sides]
@@ -167,12 +151,12 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
 
         def gradient(e: Entered, side: _Side = side, found: Any = by_leaf, inner: Any = inside.inner) -> Ref:
             if e.leaf not in found:
-                return side.zeros(e.inside.shape, e.inside.dtype)
+                return side.call.zeros(e.inside)
             return side.call.ref(side.call.lowered(inner, found[e.leaf]))
 
         outputs = [gradient(side.entered[k]) for k in common]
         for which, group in enumerate(own):
-            outputs += [gradient(e) if which == number else side.zeros(e.inside.shape, e.inside.dtype) for e in group]
+            outputs += [gradient(e) if which == number else side.call.zeros(e.inside) for e in group]
         grads.append(outputs)
         inputs.append([x.ref for x in cotangents])
     one, two = sides
@@ -181,21 +165,11 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
     block = Choice(recordings[0], recordings[1], len(one.values()) + len(places))
     parents = [e.node for e in (*[one.entered[k] for k in common], *own[0], *own[1])]
     floats = [lifted_to(level.inner, results[k]) for k in places]
-    kept = [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
-    recorded = record_outputs(level, _KIND, floats, parents, _vjp, (block, specs, *kept))
-    tracked = dict(zip(places, recorded, strict=True))
-    return [
-        lifted(device, x, out, level, tracked.get(k))
-        for k, (x, out) in enumerate(zip(results, sides[0].left, strict=True))
-    ]
+    recorded = record_outputs(level, _KIND, floats, parents, _vjp, (block, specs, *kept_on(level, values)))
+    return outputs_on(device, results, sides[0].left, level, dict(zip(places, recorded, strict=True)))
 
 
 def _vjp(inner: Any, grads: Sequence[Any], block: Choice, specs: Any, *kept: Any) -> tuple[Any, ...]:
     """Run the gradient of the chosen branch."""
-    recorder = recorder_of(inner)
-    given = [
-        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, "cond")
-        for grad, (shape, dtype) in zip(grads, specs, strict=True)
-    ]
-    values = (*[beneath(inner, x, "cond") for x in kept], *given)
-    return tuple([lifted_to(inner, x) for x in recorder.nested(block, values)])
+    values = (*[beneath(inner, x, "cond") for x in kept], *gradients_beneath(inner, grads, specs, "cond"))
+    return tuple([lifted_to(inner, x) for x in recorder_of(inner).nested(block, values)])

@@ -10,7 +10,7 @@ from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, BatchedError, KindError
 from burnpy.batching.batched import Batched, Randomness
 from burnpy.batching.batched_value import BatchedValue
-from burnpy.func.batch_dims import BatchDims, batch_at, dims_for
+from burnpy.func.batches.batch_dims import BatchDims, batch_at, dims_for
 from burnpy.func.derivative_levels import Level, primitive_on
 from burnpy.func.pytree import Structure, describe_tree, flatten
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

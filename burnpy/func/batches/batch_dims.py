@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.func.loop_trees import paths
-from burnpy.func.pytree import Structure, describe_tree, flatten
+from burnpy.func.pytree import Structure, describe_tree, flatten, paths
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import TensorBase
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.func.jacobian_blocks import blocks_by_columns, blocks_by_rows
+from burnpy.func.derivatives.jacobian_blocks import blocks_by_columns, blocks_by_rows
 from burnpy.func.user_functions import (
     Argnums,
     Derivative,
@@ -115,19 +115,11 @@ def jacobian(
 
 @overload
 def jacrev(
-    f: OfOne,
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[False] = False,
-    chunk_size: int | None = None,
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
 ) -> Derivative: ...
 @overload
 def jacrev(
-    f: OfOneWithAux[A],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    chunk_size: int | None = None,
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
 ) -> DerivativeWithAux[A]: ...
 @overload
 def jacrev(
@@ -165,19 +157,11 @@ def jacrev(
 
 @overload
 def jacfwd(
-    f: OfOne,
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[False] = False,
-    chunk_size: int | None = None,
+    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
 ) -> Derivative: ...
 @overload
 def jacfwd(
-    f: OfOneWithAux[A],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    chunk_size: int | None = None,
+    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
 ) -> DerivativeWithAux[A]: ...
 @overload
 def jacfwd(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVarTuple, get_args, overload
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.func.gradient_functions import gradient_of
-from burnpy.func.jacobians import jacobian_by
-from burnpy.func.jvps import pushed
+from burnpy.func.derivatives.gradients import gradient_of
+from burnpy.func.derivatives.jacobians import jacobian_by
+from burnpy.func.derivatives.jvps import pushed
+from burnpy.func.derivatives.vjps import vjp
 from burnpy.func.user_functions import Argnums, Derivative, OfOne, checked_function, matching, select_arguments, several
-from burnpy.func.vjps import vjp
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

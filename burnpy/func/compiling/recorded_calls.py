@@ -19,9 +19,10 @@ from burnpy.backend.errors import KindError, RecordingError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
-from burnpy.func.call_guards import guard
-from burnpy.func.captured import Captured
-from burnpy.func.donation import Donated, unshared
+from burnpy.func.compiling.call_guards import guard
+from burnpy.func.compiling.captured import Captured
+from burnpy.func.compiling.donation import Donated, unshared
+from burnpy.func.derivative_levels import levels_of, lifted_to
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.tensor import Tensor
@@ -82,11 +83,7 @@ class OutputLeaf:
     def __init__(self, cls: type[Any], device: Any, leaf: bool, position: int, given: int | None) -> None:
         self.cls, self.device, self.leaf, self.position = cls, device, leaf, position
         self.input = given  #: the number of the argument that it is, if the function returned one
-        self.levels: list[Any] = []
-        if cls.kind == "float":
-            while device.differentiates:
-                self.levels.insert(0, device)
-                device = device.inner
+        self.levels: list[Any] = levels_of(device)[::-1] if cls.kind == "float" else []
 
     def tensor(self, primitive: Any) -> Any:
         """Return the tensor that holds a primitive of the plain device."""
@@ -307,20 +304,9 @@ def _input(devices: RecordedDevices, leaf: Any) -> Any:
                     f"a compiled function got a tensor of shape {leaf.shape} that was computed from tracked ones, and "
                     "no gradient would flow back through it; compute it inside, or pass x.detach()"
                 )
-            return new_tensor(type(leaf), device, device.require_grad(_lifted(device, primitive)))
-        primitive = _lifted(device, primitive)
+            return new_tensor(type(leaf), device, device.require_grad(lifted_to(device, primitive)))
+        primitive = lifted_to(device, primitive)
     return new_tensor(type(leaf), device, primitive)
-
-
-def _lifted(device: Any, primitive: Any) -> Any:
-    """Return a primitive of the recorder as one of a device around it."""
-    levels = []
-    while device.differentiates:
-        levels.append(device)
-        device = device.inner
-    for level in reversed(levels):
-        primitive = level.lift(primitive)
-    return primitive
 
 
 def _result(recorder: Any, leaf: Any, given: dict[int, int]) -> Any:

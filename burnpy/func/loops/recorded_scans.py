@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
@@ -11,22 +11,24 @@ from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.plans.blocks import Loop
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part, split
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.nested_calls import (
+from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.loops.nested_calls import (
     Entered,
+    Left,
     NestedCall,
     UnsupportedLevelsError,
     beneath,
     draws,
-    is_active,
-    lifted,
-    lifted_to,
+    gradients_beneath,
+    kept_on,
+    outputs_on,
     recorder_of,
+    settled,
     tangent_of,
     uses_of,
 )
 from burnpy.tensor.levels import raised
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase
 
 _KIND = opaque_class("scan")
 
@@ -53,15 +55,9 @@ def recorded_scan(
     """
     device = base_for("scan", (*carry, *xs))
     operands = [raised(x, device) for x in (*carry, *xs)]
-    forced: set[int] = set()
-    level = None
     try:
-        while True:
-            step = _Step(body, device, operands, len(carry), forced, level)
-            more = step.reached() - forced
-            if not more:
-                return step.loop(length, reverse, again)
-            forced, level = forced | more, step.call.level
+        step = settled(lambda forced, level: _Step(body, device, operands, len(carry), forced, level))
+        return step.loop(length, reverse, again)
     except UnsupportedLevelsError:
         return None
 
@@ -94,30 +90,23 @@ class _Step:
         self.left = call.call(flat, inside)
         self.forward = list(call.recorder.recording.nodes)
 
-    def reached(self) -> set[int]:
-        """Return the numbers of the leaves of the carry that depend on what is differentiated by after this step."""
-        return {
-            k
-            for k, out in enumerate(self.left[: self.carried])
-            if (out.root is not None or out.tangent is not None) and self.call.level is not None
-            and not is_active(self.entered[k])
-        }  # fmt: skip
+    @property
+    def carry(self) -> list[Left]:
+        """The leaves of the carry after the step."""
+        return self.left[: self.carried]
 
     def loop(self, length: int, reverse: bool, again: bool) -> tuple[list[Any], list[Any]]:
         """Record the loop in the recording outside, and return the leaves of its results."""
         level = self.call.level
         if isinstance(level, Forward):
-            outs = self._pushed(level, length, reverse)
+            tensors = self._pushed(level, length, reverse)
         elif any(out.root is not None for out in self.left):
-            outs = self._tracked(level, length, reverse, again)
+            tensors = self._tracked(level, length, reverse, again)
         else:
-            outs = [lifted(self.device, x, out) for x, out in zip(self._run(length, reverse), self.left, strict=True)]
-        tensors = [new_tensor(out.cls, self.device, x) for out, x in zip(self.left, outs, strict=True)]
+            tensors = outputs_on(self.device, self._run(length, reverse), self.left)
         return tensors[: self.carried], tensors[self.carried :]
 
-    def _run(
-        self, length: int, reverse: bool, extra: Sequence[Ref] = (), tangents: Sequence[int] = (), inputs: Any = None
-    ) -> list[Traced]:
+    def _run(self, length: int, reverse: bool, extra: Sequence[Ref] = ()) -> list[Traced]:
         """Record the loop, with further results to stack, and return its results."""
         recorder, carried = self.call.recorder, self.carried
         before, slices = self.entered[:carried], self.entered[carried:]
@@ -132,7 +121,7 @@ class _Step:
         return list(self.call.outer.nested(loop, tuple(values)))
 
     def _pushed(self, level: Any, length: int, reverse: bool) -> list[Any]:
-        """Record the loop with the tangents of everything, and return primitives of the device outside."""
+        """Record the loop with the tangents of everything, and return its results."""
         call, carried = self.call, self.carried
         recorder, inner = call.recorder, level.inner
         moved = [[e for e in group if e.tangent is not None] for group in self._groups()]
@@ -141,7 +130,7 @@ class _Step:
         new: list[Ref] = []
         for entered, out in zip(self.entered[:carried], self.left[:carried], strict=True):
             if entered.tangent is not None:
-                new.append(out.tangent or recorder.full(out.ref.shape, 0.0, out.ref.dtype).ref)
+                new.append(out.tangent or call.zeros(out.ref))
         pushed = [out for out in self.left[carried:] if out.tangent is not None]
         outputs = [out.ref for out in self.left[:carried]] + new
         outputs += [out.ref for out in self.left[carried:]] + [out.tangent for out in pushed if out.tangent is not None]
@@ -154,19 +143,17 @@ class _Step:
         values += [e.tangent_outside for e in moved[1]]
         results = iter(call.outer.nested(loop, tuple(values)))
         primals = [next(results) for _ in range(carried)]
-        tangents: list[Any] = [next(results) if e.tangent is not None else None for e in self.entered[:carried]]
+        tangents = {k: next(results) for k, e in enumerate(self.entered[:carried]) if e.tangent is not None}
         primals += [next(results) for _ in self.left[carried:]]
-        tangents += [next(results) if out.tangent is not None else None for out in self.left[carried:]]
-        return [
-            lifted(self.device, x, out, level, None if t is None else lifted_to(inner, t))
-            for x, t, out in zip(primals, tangents, self.left, strict=True)
-        ]
+        tangents |= {k: next(results) for k, out in enumerate(self.left) if k >= carried and out.tangent is not None}
+        on_level = {k: lifted_to(inner, t) for k, t in tangents.items()}
+        return outputs_on(self.device, primals, self.left, level, on_level)
 
     def _groups(self) -> tuple[list[Entered], list[Entered]]:
         return self.entered[: self.carried], self.entered[self.carried :]
 
     def _tracked(self, level: Any, length: int, reverse: bool, again: bool) -> list[Any]:
-        """Record the loop and its node on the level, and return primitives of the device outside."""
+        """Record the loop and its node on the level, and return its results."""
         call, carried = self.call, self.carried
         recorder, inner = call.recorder, level.inner
         whole, plain = recorder.recording, recorder.inner
@@ -243,23 +230,20 @@ class _Step:
         parents = [e.node for e in entries if e.node is not None]
         differentiable = [k for k in range(len(self.left)) if k in of_y or k in of_carry]
         floats = [lifted_to(inner, results[k]) for k in differentiable]
-        kept = [x if x.dtype.kind not in "fV" else lifted_to(inner, x) for x in constants]
-        tracked = dict(
-            zip(differentiable, record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept)), strict=True)
-        )
-        return [
-            lifted(self.device, x, out, level, tracked.get(k))
-            for k, (x, out) in enumerate(zip(results[: len(self.left)], self.left, strict=True))
-        ]
+        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, constants)))
+        tracked = dict(zip(differentiable, recorded, strict=True))
+        return outputs_on(self.device, results[: len(self.left)], self.left, level, tracked)
 
 
-class _Rule:
+class _Rule(NamedTuple):
     """The gradient of a scan: its loop, and the shapes and dtypes of the gradients that the loop takes."""
 
-    def __init__(
-        self, loop: Loop, fixed: int, carry: list[Any], sums: list[Any], ys: list[Any], needs: list[bool]
-    ) -> None:
-        self.loop, self.fixed, self.carry, self.sums, self.ys, self.needs = loop, fixed, carry, sums, ys, needs
+    loop: Loop
+    fixed: int  #: the number of captured values that it takes
+    carry: list[Any]
+    sums: list[Any]  #: of the gradients of captured values
+    ys: list[Any]
+    needs: list[bool]  #: which of the results are gradients of tracked values
 
 
 def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
@@ -269,11 +253,7 @@ def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any
         RecordingError: the gradient is itself differentiated.
     """
     recorder = recorder_of(inner)
-    shapes = [*rule.carry, *rule.ys]
-    given = [
-        recorder.full(shape, 0.0, dtype) if grad is None else beneath(inner, grad, "scan")
-        for grad, (shape, dtype) in zip(grads, shapes, strict=True)
-    ]
+    given = gradients_beneath(inner, grads, [*rule.carry, *rule.ys], "scan")
     values = [beneath(inner, x, "scan") for x in kept]
     count = len(rule.carry)
     zeros = [recorder.full(shape, 0.0, dtype) for shape, dtype in rule.sums]

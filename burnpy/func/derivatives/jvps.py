@@ -36,19 +36,11 @@ def jvp(
 ) -> tuple[R, R, A]: ...
 @overload
 def jvp(
-    f: Callable[[*Ts], R],
-    primals: tuple[*Ts],
-    tangents: tuple[*Ts],
-    *,
-    has_aux: Literal[False] = False,
+    f: Callable[[*Ts], R], primals: tuple[*Ts], tangents: tuple[*Ts], *, has_aux: Literal[False] = False
 ) -> tuple[R, R]: ...
 @overload
 def jvp(
-    f: Callable[[*Ts], tuple[R, A]],
-    primals: tuple[*Ts],
-    tangents: tuple[*Ts],
-    *,
-    has_aux: Literal[True],
+    f: Callable[[*Ts], tuple[R, A]], primals: tuple[*Ts], tangents: tuple[*Ts], *, has_aux: Literal[True]
 ) -> tuple[R, R, A]: ...
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and the Jacobian-vector product with ``tangents``.

@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, get_args, overload
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.batching.batched import Randomness
-from burnpy.func.batch_calls import BatchCall
-from burnpy.func.batch_dims import BatchDims, batch_of
+from burnpy.func.batches.batch_calls import BatchCall
+from burnpy.func.batches.batch_dims import BatchDims, batch_of
 from burnpy.func.derivative_levels import base_for
 from burnpy.func.pytree import tensors_in
 from burnpy.func.user_functions import Derivative, DerivativeByOne, OfOne, OfTwo, checked_function
