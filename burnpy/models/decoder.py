@@ -28,7 +28,8 @@ Caches: TypeAlias = tuple[KeyValueCache[B], ...]
 class Decoder(Pretrained[B]):
     """The base class of causal language models.
 
-    A subclass computes hidden states. It has embeddings ``tokens``, and a ``head`` unless logits are products with these.
+    A subclass computes hidden states. It has embeddings ``tokens``, and a ``head`` unless logits are products with
+    those.
     """
 
     tokens: Embedding[B]

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.memory import MASTER, Memory, Use
 from burnpy.optim.pure import OptimizerState, initial_state, pure_step

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.nn.module import Module
-from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
-from burnpy.optim.grad_scaler import GradScaler
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
