@@ -1,1 +1,1 @@
-"""Where the events of a run are shown and logged: files, terminals, pages and notebooks."""
+"""Displays and logs of the events of a run: in files, terminals and notebooks."""
