@@ -11,7 +11,7 @@ from burnpy.distributions.formulas import computed, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc
-from burnpy.tensor.distributions import RATE
+from burnpy.tensor.draws import RATE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -12,8 +12,7 @@ from burnpy.distributions.parameters import LOGIT, POSSIBLE, Parameter, Paramete
 from burnpy.nn.module import rebound
 from burnpy.special.elementary import entr, xlog1py
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.distributions import COUNT
-from burnpy.tensor.draws import POSITIVE, PROBABILITY
+from burnpy.tensor.draws import COUNT, POSITIVE, PROBABILITY
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -66,7 +66,11 @@ def _import_line(module: str, names: list[str]) -> str:
 
 
 _TENSOR = Path(__file__).parents[1] / "tensor"
-FACTORIES = (_TENSOR / "random_factories.py", _TENSOR / "factories.py")
+FACTORIES = (
+    _TENSOR / "methods" / "random_factories.py",
+    _TENSOR / "methods" / "distributions.py",
+    _TENSOR / "factories.py",
+)
 FACTORIES_STUB = _TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from burnpy.backend.plans.blocks import Block, Choice, Loop, WhileLoop
-from burnpy.interop.onnx.rules.rule import Operand
+from burnpy.interop.onnx.rules.rule import GraphWriter, Operand
 from burnpy.interop.onnx.sizes import merged_size
-
-if TYPE_CHECKING:
-    from burnpy.interop.onnx.writer import Writer
 
 _BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
 
 
-def blocks_written(writer: Writer, blocks: Sequence[Any], values: Sequence[Operand]) -> list[str]:
+def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[Operand]) -> list[str]:
     """Write a loop or branch, and return the names of its results.
 
     Args:
@@ -52,7 +49,7 @@ def _names(operands: Sequence[Operand]) -> list[str]:
     return [x.name for x in operands]
 
 
-def _scan(writer: Writer, blocks: Sequence[Loop], values: Sequence[Operand]) -> list[str]:
+def _scan(writer: GraphWriter, blocks: Sequence[Loop], values: Sequence[Operand]) -> list[str]:
     """Write a loop over slices. One without slices takes the numbers of its steps, which its body does not read."""
     loop = blocks[0]
     fixed, end = len(values) - loop.carried - loop.sliced, len(values) - loop.sliced
@@ -73,7 +70,7 @@ def _scan(writer: Writer, blocks: Sequence[Loop], values: Sequence[Operand]) -> 
     return _node(writer, "Scan", [*carry, *xs], len(body.output), body=body, num_scan_inputs=len(xs), **reverse)
 
 
-def _if(writer: Writer, blocks: Sequence[Choice], values: Sequence[Operand]) -> list[str]:
+def _if(writer: GraphWriter, blocks: Sequence[Choice], values: Sequence[Operand]) -> list[str]:
     """Write a branch. Its graphs read the values outside."""
     names = _names(values)
     middle, end = 1 + len(blocks[0].recordings[0].inputs) - blocks[0].common, len(values) - blocks[0].common
@@ -85,7 +82,7 @@ def _if(writer: Writer, blocks: Sequence[Choice], values: Sequence[Operand]) -> 
     return _node(writer, "If", values[:1], len(one.output), then_branch=one, else_branch=two)
 
 
-def _loop(writer: Writer, blocks: Sequence[WhileLoop], values: Sequence[Operand]) -> list[str]:
+def _loop(writer: GraphWriter, blocks: Sequence[WhileLoop], values: Sequence[Operand]) -> list[str]:
     """Write a loop that a bool ends. The graph computes the bool before the first step, and the body for the next."""
     fixed = len(values) - blocks[0].carried
     carry = values[fixed:]
@@ -101,31 +98,7 @@ def _loop(writer: Writer, blocks: Sequence[WhileLoop], values: Sequence[Operand]
     return _node(writer, "Loop", [None, before[0], *carry], len(carry), body=body)
 
 
-def _node(writer: Writer, kind: str, inputs: Sequence[Any], results: int, **attributes: Any) -> list[str]:
+def _node(writer: GraphWriter, kind: str, inputs: Sequence[Any], results: int, **attributes: Any) -> list[str]:
     """Add a node, and return the names of its results."""
     names = writer.node(kind, *inputs, results=results, **attributes)
     return [names] if results == 1 else list(names)
-
-
-def _graphs(node: Any) -> Iterator[Any]:
-    """Yield the graphs inside of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-
-
-def names_read(node: Any) -> list[str]:
-    """Return the names that a node reads, and those that the nodes of its graphs read."""
-    inside = [name for graph in _graphs(node) for each in graph.node for name in names_read(each)]
-    return [*node.input, *inside]
-
-
-def rename(node: Any, old: str, new: str) -> None:
-    """Change the name of a value in a node and in its graphs."""
-    for names in (node.input, node.output):
-        for k, name in enumerate(names):
-            if name == old:
-                names[k] = new
-    for graph in _graphs(node):
-        for each in graph.node:
-            rename(each, old, new)
