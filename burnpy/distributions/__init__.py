@@ -12,32 +12,32 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.distributions": ("bijections",),
-    "burnpy.distributions.bernoulli": ("Bernoulli",),
-    "burnpy.distributions.beta": ("Beta", "Dirichlet"),
-    "burnpy.distributions.binomial": ("Binomial", "NegativeBinomial"),
-    "burnpy.distributions.categorical": ("Categorical", "OneHotCategorical"),
-    "burnpy.distributions.cauchy": ("Cauchy",),
-    "burnpy.distributions.distribution": ("Distribution", "Independent", "IndependentReparametrized", "Reparametrized"),
-    "burnpy.distributions.exponential": ("Exponential", "Weibull"),
-    "burnpy.distributions.gamma": ("Gamma",),
-    "burnpy.distributions.geometric": ("Geometric",),
-    "burnpy.distributions.gumbel": ("Gumbel",),
-    "burnpy.distributions.divergences": ("kl", "register_kl"),
-    "burnpy.distributions.laplace": ("Laplace",),
-    "burnpy.distributions.logistic": ("Logistic",),
-    "burnpy.distributions.mixture": ("Mixture",),
-    "burnpy.distributions.multinomial": ("Multinomial",),
-    "burnpy.distributions.multivariate_normal": ("MultivariateNormal",),
-    "burnpy.distributions.normal": ("LogNormal", "Normal"),
-    "burnpy.distributions.parameters": ("Constrained",),
-    "burnpy.distributions.poisson": ("Poisson",),
-    "burnpy.distributions.student_t": ("StudentT",),
-    "burnpy.distributions.transformed": ("Transformed",),
-    "burnpy.distributions.uniform": ("Uniform",),
-    "burnpy.distributions.von_mises": ("VonMises",),
+_NAMES = {
+    "burnpy.distributions": "bijections",
+    "burnpy.distributions.bernoulli": "Bernoulli",
+    "burnpy.distributions.beta": "Beta Dirichlet",
+    "burnpy.distributions.binomial": "Binomial NegativeBinomial",
+    "burnpy.distributions.categorical": "Categorical OneHotCategorical",
+    "burnpy.distributions.cauchy": "Cauchy",
+    "burnpy.distributions.distribution": "Distribution Independent IndependentReparametrized Reparametrized",
+    "burnpy.distributions.exponential": "Exponential Weibull",
+    "burnpy.distributions.gamma": "Gamma",
+    "burnpy.distributions.geometric": "Geometric",
+    "burnpy.distributions.gumbel": "Gumbel",
+    "burnpy.distributions.divergences": "kl register_kl",
+    "burnpy.distributions.laplace": "Laplace",
+    "burnpy.distributions.logistic": "Logistic",
+    "burnpy.distributions.mixture": "Mixture",
+    "burnpy.distributions.multinomial": "Multinomial",
+    "burnpy.distributions.multivariate_normal": "MultivariateNormal",
+    "burnpy.distributions.normal": "LogNormal Normal",
+    "burnpy.distributions.parameters": "Constrained",
+    "burnpy.distributions.poisson": "Poisson",
+    "burnpy.distributions.student_t": "StudentT",
+    "burnpy.distributions.transformed": "Transformed",
+    "burnpy.distributions.uniform": "Uniform",
+    "burnpy.distributions.von_mises": "VonMises",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -16,103 +16,39 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from burnpy.optim.accumulator import GradientsAccumulator
-from burnpy.optim.adafactor import Adafactor
-from burnpy.optim.adagrad import AdaDelta, AdaGrad, RmsProp
-from burnpy.optim.adam import Adam, Adamax, AdamW, NAdam
-from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
-from burnpy.optim.ema import Ema
-from burnpy.optim.grad_scaler import GradScaler
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.groups import Group
-from burnpy.optim.lamb import Lamb
-from burnpy.optim.layout import Layout
-from burnpy.optim.lbfgs import LBfgs
-from burnpy.optim.lion import Lion
-from burnpy.optim.muon import Muon
-from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
-from burnpy.optim.pure import OptimizerState
-from burnpy.optim.radam import RAdam
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
-from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
-from burnpy.optim.schedules.schedule_formulas import (
-    CosineLr,
-    CosineRestartsLr,
-    CyclicLr,
-    ExponentialLr,
-    LinearLr,
-    MultiStepLr,
-    NoamLr,
-    OneCycleLr,
-    PolynomialLr,
-    StepLr,
-)
-from burnpy.optim.sgd import Sgd
-from burnpy.optim.state import OptimizerRecord, ParamState
-from burnpy.optim.update_step import Step, for_each_param
+from burnpy.backend.lazy import attached
 from burnpy.optim.value_trees import register_values
 
-__all__ = [
-    "AdaDelta",
-    "AdaGrad",
-    "Adafactor",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "ConstantLr",
-    "CosineLr",
-    "CosineRestartsLr",
-    "CyclicLr",
-    "Ema",
-    "ExponentialLr",
-    "GradScaler",
-    "GradientsAccumulator",
-    "GradientsParams",
-    "Group",
-    "LBfgs",
-    "Lamb",
-    "Layout",
-    "LinearLr",
-    "Lion",
-    "LrSchedule",
-    "MultiStepLr",
-    "Muon",
-    "NAdam",
-    "NoamLr",
-    "OneCycleLr",
-    "Optimizer",
-    "OptimizerRecord",
-    "OptimizerState",
-    "ParamState",
-    "PolynomialLr",
-    "ProductLr",
-    "RAdam",
-    "ReduceOnPlateau",
-    "RmsProp",
-    "SequentialLr",
-    "Sgd",
-    "Step",
-    "StepLr",
-    "WarmUpLr",
-    "clip_by_global_norm",
-    "clip_by_norm",
-    "clip_by_value",
-    "clip_per_sample",
-    "for_each_param",
-    "per_sample_gradients",
-    "per_sample_norms",
-    "sum_of_samples",
-]
+_NAMES = {
+    "burnpy.optim.accumulator": "GradientsAccumulator",
+    "burnpy.optim.adafactor": "Adafactor",
+    "burnpy.optim.adagrad": "AdaDelta AdaGrad RmsProp",
+    "burnpy.optim.adam": "Adam Adamax AdamW NAdam",
+    "burnpy.optim.clipping": "clip_by_global_norm clip_by_norm clip_by_value",
+    "burnpy.optim.ema": "Ema",
+    "burnpy.optim.grad_scaler": "GradScaler",
+    "burnpy.optim.grads_params": "GradientsParams",
+    "burnpy.optim.groups": "Group",
+    "burnpy.optim.lamb": "Lamb",
+    "burnpy.optim.layout": "Layout",
+    "burnpy.optim.lbfgs": "LBfgs",
+    "burnpy.optim.lion": "Lion",
+    "burnpy.optim.muon": "Muon",
+    "burnpy.optim.optimizer": "Optimizer",
+    "burnpy.optim.per_sample": "clip_per_sample per_sample_gradients per_sample_norms sum_of_samples",
+    "burnpy.optim.pure": "OptimizerState",
+    "burnpy.optim.radam": "RAdam",
+    "burnpy.optim.schedules.lr_schedule": "ConstantLr LrSchedule ProductLr SequentialLr WarmUpLr",
+    "burnpy.optim.schedules.reduce_on_plateau": "ReduceOnPlateau",
+    "burnpy.optim.schedules.schedule_formulas": (
+        "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
+    ),
+    "burnpy.optim.sgd": "Sgd",
+    "burnpy.optim.state": "OptimizerRecord ParamState",
+    "burnpy.optim.update_step": "Step for_each_param",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)
 
 register_values()
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        from burnpy.hints.missing import from_package
-
-        raise from_package(__name__, name)
