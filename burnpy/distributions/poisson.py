@@ -27,8 +27,7 @@ class Poisson(Distribution[B, Tensor[B]]):
 
     Args:
         rate: the mean, 0 or larger.
-        device: the device, if the rate is a number.
-        validate: whether to check the rate.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -2,14 +2,14 @@
 
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
-from burnpy.train.classifier import Classifier
-from burnpy.train.dashboard import Dashboard, Progress
-from burnpy.train.estimator import mlp
+from burnpy.train.displays.dashboard import Dashboard, Progress
+from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
+from burnpy.train.estimators.classifier import Classifier
+from burnpy.train.estimators.estimator import mlp
+from burnpy.train.estimators.regressor import Regressor
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
-from burnpy.train.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.lr_finder import LrRange, find_lr
-from burnpy.train.regressor import Regressor
 from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
 from burnpy.train.strategy import OneDevice, Strategy
 from burnpy.train.train_step import Step

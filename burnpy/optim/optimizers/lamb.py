@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
-from burnpy.optim.update_step import decayed, length, lerp, mean_square, root, updated
+from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -51,21 +49,18 @@ class Lamb(Optimizer):
     eps: float = 1e-6
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The averages of the gradient and of its square."""
         return ("m", "v")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and averages by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         beta1, beta2 = self.betas
         corrections = step.numbers(lamb_corrections, 0, beta1, beta2)
         numbers = (step.lr, *corrections, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
-        return updated(device, lamb_step, (params, grads, *states), numbers, step, elementwise=False)
+        return Update(lamb_step, numbers, elementwise=False)
 
 
 def lamb_corrections(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, count, fraction, number
-from burnpy.optim.update_step import decayed, length, lerp, updated
+from burnpy.optim.update_step import Update, decayed, length, lerp
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -113,9 +113,13 @@ class Muon(Optimizer):
                     f"Muon steps matrices, got a parameter of shape {param.shape}; leave it out with "
                     "grads.without(paths), and step it with another optimizer, such as AdamW"
                 )
+        return super().update(device, params, grads, states, step)
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         numbers = (step.lr, 1.0 - self.momentum, self.momentum, *self.ns_coefficients, self.ns_steps, self.eps)
-        lists, flags = (params, grads, *states), (self.nesterov, self.adjust_lr_fn == "original")
-        return updated(device, muon_step, lists, numbers, step, *flags, decoupled=True, elementwise=False)
+        flags = (self.nesterov, self.adjust_lr_fn == "original")
+        return Update(muon_step, numbers, flags, decoupled=True, elementwise=False)
 
 
 def muon_step(

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, a
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import norm_of, norms_of
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import norm_of, norms_of
 from burnpy.optim.settings import number, number_or_tensor
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients

@@ -11,10 +11,10 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.line_search import strong_wolfe
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
 from burnpy.optim.settings import Ranges, at_least_zero, count
 from burnpy.optim.trees import in_tree, is_tree

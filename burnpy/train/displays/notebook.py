@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend import html
-from burnpy.train.charts import charts
-from burnpy.train.display import History
+from burnpy.train.displays.charts import charts
+from burnpy.train.displays.display import History
 from burnpy.train.events import Event, FitEnd
 
 DRAW_EVERY = 0.5

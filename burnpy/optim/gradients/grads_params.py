@@ -18,8 +18,8 @@ from burnpy.backend.errors import (
 )
 from burnpy.nn.module_paths import meets, suggestion
 from burnpy.nn.variable import Param
-from burnpy.optim.layout import BUCKET_BYTES, Layout
-from burnpy.optim.matching import absent, added, gradient_device, matched, norm_of, taken_from
+from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
+from burnpy.optim.gradients.matching import absent, added, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

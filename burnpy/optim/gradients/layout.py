@@ -21,7 +21,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from burnpy.optim.grads_params import GradientsParams
+    from burnpy.optim.gradients.grads_params import GradientsParams
 
     Make: TypeAlias = Callable[..., GradientsParams[Any]]
 

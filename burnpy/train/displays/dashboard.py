@@ -10,15 +10,15 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.train.display import Lines
+from burnpy.train.displays.display import Lines
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from burnpy.train.display import Terminal
+    from burnpy.train.displays.display import Terminal
+    from burnpy.train.displays.notebook import Notebook, Output
     from burnpy.train.events import Event
-    from burnpy.train.notebook import Notebook, Output
 
 
 class Dashboard:
@@ -52,7 +52,7 @@ class Dashboard:
 
     def _opened(self) -> Lines | Terminal | Notebook:
         if self._console is None and in_notebook():
-            from burnpy.train.notebook import Notebook
+            from burnpy.train.displays.notebook import Notebook
 
             return Notebook()
         if self._console is None and not interactive():
@@ -62,7 +62,7 @@ class Dashboard:
         console = self._console or Console()
         if not console.is_terminal:
             return Lines(console.file)  # type: ignore[arg-type]  # which prints text
-        from burnpy.train.display import Terminal
+        from burnpy.train.displays.display import Terminal
 
         return Terminal(console)
 
@@ -105,7 +105,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if in_notebook():
-            from burnpy.train.notebook import Output
+            from burnpy.train.displays.notebook import Output
 
             self._output = Output()
         elif interactive():
@@ -153,7 +153,7 @@ class Progress:
         return f"{self.title} {count}{', ' if self._values else ''}{self._values}".strip()
 
     def _content(self) -> tuple[str, str]:
-        from burnpy.train.notebook import bar
+        from burnpy.train.displays.notebook import bar
 
         return bar(self.title, self.done, self.total, self._values), self._line()
 

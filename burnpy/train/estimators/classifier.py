@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.tensor import Tensor
-from burnpy.train.estimator import ClassifierMixin, Estimator, MeanLoss
+from burnpy.train.estimators.estimator import ClassifierMixin, Estimator, MeanLoss
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, decay_rates
-from burnpy.optim.update_step import decayed, lerp, updated
+from burnpy.optim.update_step import Update, decayed, lerp
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -47,20 +45,16 @@ class Lion(Optimizer):
     betas: tuple[float, float] = (0.9, 0.99)
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The average of the gradient."""
         return ("m",)
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         beta1, beta2 = self.betas
-        numbers = (step.lr, 1.0 - beta1, 1.0 - beta2)
-        return updated(device, lion_step, (params, grads, *states), numbers, step, decoupled=True)
+        return Update(lion_step, (step.lr, 1.0 - beta1, 1.0 - beta2), decoupled=True)
 
 
 def lion_step(

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
-from burnpy.optim.update_step import decayed, lerp, mean_square, updated
+from burnpy.optim.update_step import Update, decayed, lerp, mean_square
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -57,22 +55,19 @@ class RAdam(Optimizer):
     decoupled_weight_decay: bool = False
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The averages of the gradient and of its square."""
         return ("m", "v")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         beta1, beta2 = self.betas
         rate, scale = step.numbers(radam_rates, 1, beta1, beta2)
         numbers, counted = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps), step.updates is not None
-        flags, decoupled = (counted or scale > 0.0, counted), self.decoupled_weight_decay
-        return updated(device, radam_step, (params, grads, *states), numbers, step, *flags, decoupled=decoupled)
+        flags = (counted or scale > 0.0, counted)
+        return Update(radam_step, numbers, flags, decoupled=self.decoupled_weight_decay)
 
 
 def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
-from burnpy.optim.update_step import decayed, lerp, mean_square, root, updated
+from burnpy.optim.update_step import Update, decayed, lerp, mean_square, root
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -59,20 +57,17 @@ class Adam(Optimizer):
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The averages of the gradient and of its square; with amsgrad, the maximum of the latter too."""
         return ("m", "v", "vmax") if self.amsgrad else ("m", "v")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and averages by the formula of the class."""
-        (beta1, beta2), formula = self.betas, amsgrad_step if self.amsgrad else adam_step
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        beta1, beta2 = self.betas
         numbers = (*step.numbers(adam_rates, 1, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
-        return updated(device, formula, (params, grads, *states), numbers, step, decoupled=self.decoupled)
+        return Update(amsgrad_step if self.amsgrad else adam_step, numbers, decoupled=self.decoupled)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,20 +170,16 @@ class Adamax(Optimizer):
     eps: float = 1e-8
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The average of the gradient, and the norm."""
         return ("m", "u")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         beta1, beta2 = self.betas
-        numbers = (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps)
-        return updated(device, adamax_step, (params, grads, *states), numbers, step)
+        return Update(adamax_step, (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps))
 
 
 def adamax_rate(number: int, lr: float, beta1: float) -> tuple[float]:
@@ -248,21 +239,18 @@ class NAdam(Optimizer):
     decoupled_weight_decay: bool = False
 
     ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "momentum_decay": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The averages of the gradient and of its square."""
         return ("m", "v")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         beta1, beta2 = self.betas
-        rates, decoupled = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay), self.decoupled_weight_decay
+        rates = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay)
         numbers = (*rates, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
-        return updated(device, nadam_step, (params, grads, *states), numbers, step, decoupled=decoupled)
+        return Update(nadam_step, numbers, decoupled=self.decoupled_weight_decay)
 
 
 def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.tensor import Tensor
-from burnpy.train.estimator import Estimator, MeanLoss, RegressorMixin
+from burnpy.train.estimators.estimator import Estimator, MeanLoss, RegressorMixin
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

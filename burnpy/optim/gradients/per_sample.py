@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.func.pytree import map_tree
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import gradient_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.settings import number
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -22,7 +22,7 @@ from burnpy.typevars import B2, B, I, T
 if TYPE_CHECKING:
     from burnpy.batching.batched import Randomness
     from burnpy.nn.module import Module
-    from burnpy.optim.grads_params import ModelOnAutodiff
+    from burnpy.optim.gradients.grads_params import ModelOnAutodiff
 
 _EPS = 1e-6
 """The constant that PyTorch adds to norms."""

@@ -7,7 +7,7 @@ from typing import Any, Generic, NoReturn, final
 
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, a
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.typevars import B

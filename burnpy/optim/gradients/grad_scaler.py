@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, final
 
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateError, a
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import IntTensor, Tensor

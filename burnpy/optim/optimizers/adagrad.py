@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, fraction
-from burnpy.optim.update_step import decayed, lerp, mean_square, updated
+from burnpy.optim.update_step import Update, decayed, lerp, mean_square
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -44,7 +42,6 @@ class AdaGrad(Optimizer):
     initial_sum: float = 0.0
 
     ranges: ClassVar[Ranges] = {"lr_decay": at_least_zero, "eps": at_least_zero, "initial_sum": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -55,12 +52,9 @@ class AdaGrad(Optimizer):
         """Return the initial sum."""
         return (device.full(param.shape, float(self.initial_sum), param.dtype),)
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and sums by the formula of the class."""
-        numbers = (*step.numbers(adagrad_rate, 1, self.lr_decay), self.eps)
-        return updated(device, adagrad_step, (params, grads, *states), numbers, step)
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        return Update(adagrad_step, (*step.numbers(adagrad_rate, 1, self.lr_decay), self.eps))
 
 
 def adagrad_rate(number: int, lr: float, lr_decay: float) -> tuple[float]:
@@ -113,19 +107,15 @@ class AdaDelta(Optimizer):
     eps: float = 1e-6
 
     ranges: ClassVar[Ranges] = {"rho": fraction, "eps": at_least_zero}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The averages of the square of the gradient and of the square of the change."""
         return ("square", "change")
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
-        numbers = (step.lr, self.rho, 1.0 - self.rho, self.eps)
-        return updated(device, adadelta_step, (params, grads, *states), numbers, step)
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        return Update(adadelta_step, (step.lr, self.rho, 1.0 - self.rho, self.eps))
 
 
 def adadelta_step(
@@ -173,21 +163,18 @@ class RmsProp(Optimizer):
     centered: bool = False
 
     ranges: ClassVar[Ranges] = {"alpha": fraction, "eps": at_least_zero, "momentum": fraction}
-    gated: ClassVar[bool] = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The average of the square; if centered or with momentum, also the average and the momentum buffer."""
         return ("square", "average", "buffer") if self.centered or self.momentum else ("square",)
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and states by the formula of the class."""
-        lists, numbers = (params, grads, *states), (step.lr, self.alpha, 1.0 - self.alpha, self.eps)
-        if len(states) == 1:
-            return updated(device, rmsprop_step, lists, numbers, step)
-        return updated(device, rmsprop_momentum_step, lists, (*numbers, self.momentum), step, self.centered)
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        numbers = (step.lr, self.alpha, 1.0 - self.alpha, self.eps)
+        if len(self.slots) == 1:
+            return Update(rmsprop_step, numbers)
+        return Update(rmsprop_momentum_step, (*numbers, self.momentum), (self.centered,))
 
 
 def rmsprop_step(

@@ -27,8 +27,8 @@ from burnpy.nn.layers.activation import Relu
 from burnpy.nn.layers.dense import Linear
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.module import Module
-from burnpy.optim.adam import AdamW
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizers.adam import AdamW
 from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.tensor.tensor import Tensor
@@ -39,7 +39,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from burnpy.optim.grads_params import GradientsParams
+    from burnpy.optim.gradients.grads_params import GradientsParams
     from burnpy.train.callback import Callback
     from burnpy.train.learner import Logger
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, fraction
-from burnpy.optim.update_step import decayed, updated
+from burnpy.optim.update_step import Update, decayed
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -55,7 +53,6 @@ class Sgd(Optimizer):
     nesterov: bool = False
 
     ranges: ClassVar[Ranges] = {"momentum": fraction, "dampening": at_least_zero}
-    gated: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check that the settings are in range.
@@ -77,15 +74,12 @@ class Sgd(Optimizer):
         """The velocity if there is momentum, otherwise nothing."""
         return ("velocity",) if self.momentum else ()
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and velocities by the formula of the class."""
-        lists = (params, grads, *states)
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         if not self.momentum:
-            return updated(device, sgd_step, lists, (step.lr,), step)
+            return Update(sgd_step, (step.lr,))
         share = step.numbers(momentum_share, 0, self.dampening) if self.dampening else (1.0,)
-        return updated(device, momentum_step, lists, (step.lr, self.momentum, *share), step, self.nesterov)
+        return Update(momentum_step, (step.lr, self.momentum, *share), (self.nesterov,))
 
 
 def momentum_share(number: int, lr: float, dampening: float) -> tuple[float]:

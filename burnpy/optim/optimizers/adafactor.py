@@ -11,12 +11,10 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import at_least_zero, number
-from burnpy.optim.update_step import decayed, length, lerp, root, updated
+from burnpy.optim.update_step import Update, decayed, length, lerp, root
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float, Shape
-    from burnpy.optim.optimizer import Floats
     from burnpy.optim.update_step import Step
 
 
@@ -58,7 +56,6 @@ class Adafactor(Optimizer):
     eps: tuple[float | None, float] = (None, 1e-3)
     d: float = 1.0
 
-    gated: ClassVar[bool] = True
     factored: ClassVar[bool] = True
 
     def check(self) -> None:
@@ -90,14 +87,11 @@ class Adafactor(Optimizer):
             return (*shape[:-2], 1, shape[-1]) if len(shape) > 1 else ()
         return (*shape[:-1], 1) if slot == "row" and len(shape) > 1 else shape
 
-    def update(
-        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
-    ) -> tuple[Floats, ...]:
-        """Return the new parameters and averages by the formula of the class."""
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
         least, smallest = self.eps
         numbers = (step.lr, *step.numbers(adafactor_rates, 0, self.beta2_decay), least or 0.0, smallest, self.d)
-        lists, own = (params, grads, *states), least is None
-        return updated(device, adafactor_step, lists, numbers, step, own, decoupled=True, elementwise=False)
+        return Update(adafactor_step, numbers, (least is None,), decoupled=True, elementwise=False)
 
 
 def adafactor_rates(number: int, lr: float, beta2_decay: float) -> tuple[float, float]:
