@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import KindError, ModuleError, RecordingError, StateError, a
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import refuse_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import refuse_device
 from burnpy.optim.memory import MASTER, Memory, masters_of, with_masters
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse, updated_already
 from burnpy.optim.update_step import Step, UpdateCounts
@@ -145,7 +145,7 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
 
 
 def gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
+    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
     return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 

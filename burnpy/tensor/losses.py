@@ -87,8 +87,6 @@ def cross_entropy(
     0.6931
     """
     dim = _class_dim("cross_entropy", logits)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if weight is None and not label_smoothing and target.__class__ is not Tensor:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         b, x = logits._device, logits._primitive
@@ -96,6 +94,8 @@ def cross_entropy(
             return logits._like(b.mean_cross_entropy(x, index, counted, dim)[0])
         losses = b.cross_entropy(x, index, dim)[0]
         return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)

@@ -22,6 +22,11 @@ SYMBOLS = (
     "PyLong_Type",
 )
 """The functions and types of Python's C interface to which the code refers."""
+ARRAY_TYPE = "burnpy_ndarray"
+"""The name under which the code refers to the class of NumPy's arrays."""
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
+FLAGS = object.__basicsize__ + 6 * _POINTER
+"""The offset of an array's flags: data, dimensions, shape, strides, base and dtype come before. Bit 0: C-contiguous."""
 _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
 _FASTCALL = 0x80
@@ -35,8 +40,8 @@ def program_entry(arrays: int, numbers: int, flat: bool) -> str:
     """Return the text of ``entry``, for a module that defines the ``kernel`` of a program.
 
     Its arguments are the arrays of the table, which come first so that nothing has to be copied, the numbers as floats,
-    ``begin``, ``end``, ``rows`` and ``columns``. They are not checked. Python's lock is released if there is much to
-    do.
+    ``begin``, ``end``, ``rows`` and ``columns``. It computes nothing and returns 1 unless all arrays are C-contiguous
+    and no scalars; nothing else is checked. Python's lock is released if there is much to do.
 
     Args:
         arrays: the number of arrays.
@@ -49,12 +54,22 @@ def program_entry(arrays: int, numbers: int, flat: bool) -> str:
         "declare ptr @PyLong_FromLongLong(i64)",
         "declare ptr @PyEval_SaveThread()",
         "declare void @PyEval_RestoreThread(ptr)",
+        f"@{ARRAY_TYPE} = external global i8",
         "define ptr @entry(ptr %self, ptr %args, i64 %count) {",
         f"  %numbers = alloca [{max(numbers, 1)} x double]",
     ]
+    for k in range(arrays + numbers + 4):
+        lines += [f"  %at{k} = getelementptr ptr, ptr %args, i64 {k}", f"  %object{k} = load ptr, ptr %at{k}"]
+    for k in range(arrays):
+        lines += _read(f"type{k}", "ptr", f"%object{k}", object.__basicsize__ - _POINTER)
+        lines.append(f"  %is{k} = icmp eq ptr %type{k}, @{ARRAY_TYPE}")
+    lines += _all("is", arrays, "flags", "refused")
+    for k in range(arrays):
+        lines += _read(f"flags{k}", "i32", f"%object{k}", FLAGS)
+        lines.append(f"  %lies{k} = trunc i32 %flags{k} to i1")
+    lines += _all("lies", arrays, "read", "refused")
     for k in range(arrays, arrays + numbers + 4):
         number = k < arrays + numbers
-        lines += [f"  %at{k} = getelementptr ptr, ptr %args, i64 {k}", f"  %object{k} = load ptr, ptr %at{k}"]
         kind, function = ("double", "PyFloat_AsDouble") if number else ("i64", "PyLong_AsLongLong")
         lines.append(f"  %value{k} = call {kind} @{function}(ptr %object{k})")
         if number:
@@ -78,10 +93,28 @@ def program_entry(arrays: int, numbers: int, flat: bool) -> str:
         "done:",
         "  %result = call ptr @PyLong_FromLongLong(i64 0)",
         "  ret ptr %result",
+        "refused:",
+        "  %refusal = call ptr @PyLong_FromLongLong(i64 1)",
+        "  ret ptr %refusal",
         "}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _read(name: str, kind: str, base: str, offset: int) -> list[str]:
+    """Return the lines that read a value at an offset in bytes."""
+    return [
+        f"  %{name}_at = getelementptr i8, ptr {base}, i64 {offset}",
+        f"  %{name} = load {kind}, ptr %{name}_at",
+    ]
+
+
+def _all(name: str, count: int, then: str, otherwise: str) -> list[str]:
+    """Return the lines that go to one of two labels, whether all conditions of a name hold, and begin the first."""
+    both = [f"  %{name}_all{k} = and i1 %{name}_all{k - 1}, %{name}{k}" for k in range(1, count)]
+    both = [f"  %{name}_all0 = or i1 %{name}0, %{name}0", *both]
+    return [*both, f"  br i1 %{name}_all{count - 1}, label %{then}, label %{otherwise}", f"{then}:"]
 
 
 TABLE_ENTRY = f"""
