@@ -30,7 +30,7 @@ from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
-from burnpy_cupy.kernels.cross_entropy import CROSS_ENTROPY, CuPyCrossEntropy
+from burnpy_cupy.kernels.cross_entropy import CROSS_ENTROPY
 from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
@@ -53,7 +53,6 @@ class CuPy(
     CuPyActivation,
     CuPyAttention,
     CuPyConvolution,
-    CuPyCrossEntropy,
     CuPyIndexing,
     CuPyNormalization,
     CuPyPointwise,

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64, kind_of, uint8
-from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.launch import kernels_enabled
-from burnpy_cupy.kernels.library import SUM, Kernels, Raw
+from burnpy.backend.dtypes import int64, uint8
+from burnpy_cupy.kernels.library import SUM, Raw
 
 _THREADS = 256
 _LONG = 1024
@@ -21,7 +19,7 @@ _LONG = 1024
 _BLOCKS = 512
 """The most blocks of a launch; a block computes several rows."""
 _COUNTED = 1 << 16
-"""The most targets of the gradient's kernel, in which each block counts those that are not ignored."""
+"""The most targets with a mask, as each block of the gradient's kernel counts those that are not ignored."""
 _PART_BYTES = 16
 
 _ROWS = f"""
@@ -131,31 +129,14 @@ extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entro
 CROSS_ENTROPY = {"burnpy_mean_cross_entropy": Raw(_MEAN), "burnpy_mean_cross_entropy_backward": Raw(_GRADIENT)}
 
 
-class CuPyCrossEntropy(ArrayBackend):
-    """The mean cross entropy along the last dimension; along others, losses and their mean take a launch each."""
-
-    _kernels: Kernels
-
-    def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
-        if not _in_rows(x, index, dim):
-            return super().mean_cross_entropy(x, index, counted, dim)
-        mean, logsumexp = self._call(_mean, self, x, index, counted)
-        return mean, logsumexp
-
-    def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
-        many = counted is not None and index.size > _COUNTED
-        if many or not _in_rows(x, index, dim) or not grad.dtype is x.dtype is logsumexp.dtype:
-            return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
-        return self._call(_gradient, self, grad, x, logsumexp, index, counted)
+def fits(x: Any, index: Any, counted: Any, dim: int) -> bool:
+    """Return whether the kernels compute the mean cross entropy: along the last dimension, of some rows."""
+    few = counted is None or index.size <= _COUNTED
+    return bool(x.size) and few and dim == x.ndim - 1 and index.dtype is int64
 
 
-def _in_rows(x: Any, index: Any, dim: int) -> bool:
-    """Return whether there is an int64 index for each row of the last dimension, and a row."""
-    rows = x.size and dim == x.ndim - 1 and index.dtype is int64 and kind_of(x.dtype) == "float"
-    return bool(rows) and kernels_enabled()
-
-
-def _mean(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
+def mean_cross_entropy(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
+    """Launch the kernel of the mean on a device, and return the mean and the logsumexps."""
     xp, columns = b.xp, x.shape[-1]
     kernel, blocks = _launch(b, "burnpy_mean_cross_entropy", x)
     mean, logsumexp = xp.ndarray((), x.dtype), xp.ndarray((*x.shape[:-1], 1), x.dtype)
@@ -166,7 +147,8 @@ def _mean(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
     return mean, logsumexp
 
 
-def _gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
+def mean_cross_entropy_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
+    """Launch the kernel of the gradient on a device, and return it."""
     xp, out = b.xp, b.xp.ndarray(x.shape, x.dtype)
     kernel, blocks = _launch(b, "burnpy_mean_cross_entropy_backward", x)
     arrays = [None if a is None else xp.ascontiguousarray(a) for a in (grad, x, logsumexp, index, counted)]
