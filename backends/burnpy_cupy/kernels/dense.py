@@ -14,8 +14,9 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_cupy import epilogues, gemm
 from burnpy_cupy.kernels import cross_entropy
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
-from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 
 DENSE = {

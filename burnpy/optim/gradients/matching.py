@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import suggestion
 from burnpy.nn.variable import Param
@@ -97,6 +97,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
     Raises:
         KindError: ``gradients`` is not a module.
         ArgumentError: all its parameters are frozen.
+        GraphError: see `refuse_derivative`.
     """
     device = gradient_device(gradients)
     trainable = {path: param for path, param in gradients.named_params().items() if not param.frozen}
@@ -105,8 +106,25 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
             f"from_module() got {a(type(gradients).__name__)} in which no parameter learns; expected what "
             "burnpy.func.grad(loss)(model) returned"
         )
+    refuse_derivative("from_module()", trainable.values())
     values: Tensors = {param.id: transfer(param.value.detach(), device) for param in trainable.values()}
     return values, {param.id: path for path, param in trainable.items()}
+
+
+def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
+    """Check that an update, which has no derivative, is not a part of a function that `burnpy.func` differentiates.
+
+    Raises:
+        GraphError: a parameter is tracked on a level of `burnpy.func`.
+    """
+    for param in params:
+        level: Any = param.device
+        if level.level and param.value.is_require_grad():
+            raise GraphError(
+                f"{operation} is inside of a function that {level.api}() differentiates, and updates of optimizers "
+                "have no derivative; compute the next model with tensors, as in model.with_state({path: weight - rate "
+                "* gradient}), or make its weights constants: model.map(lambda w: w.detach())"
+            )
 
 
 def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
