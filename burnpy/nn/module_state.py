@@ -11,8 +11,9 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild, walk
-from burnpy.nn.variable import Variable, constant, level_above
+from burnpy.nn.variable import Variable, level_above
 from burnpy.tensor.host_data import readonly, writer
+from burnpy.tensor.levels import constant
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B

@@ -15,8 +15,8 @@ from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, Shape
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import Where, replaced, selected
 from burnpy.nn.tree import Rebuild, joined
-from burnpy.nn.variable import Param, Variable, constant, level_above, new_id
-from burnpy.tensor.levels import open_levels
+from burnpy.nn.variable import Param, Variable, level_above, new_id
+from burnpy.tensor.levels import constant, open_levels
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B

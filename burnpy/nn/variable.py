@@ -12,7 +12,7 @@ from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.module_errors import missing_attribute
 from burnpy.tensor.call_errors import inherit_methods
-from burnpy.tensor.levels import levels_between
+from burnpy.tensor.levels import constant, levels_between
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
 
 _set = object.__setattr__
-
-
-def constant(value: Any) -> Any:
-    """Return a tensor for a new variable: detached, but not in a function of `burnpy.func`, which differentiates it."""
-    return value if value._device.level else value.detach()
 
 
 def level_above(device: Any, values: Iterable[Any]) -> Any:

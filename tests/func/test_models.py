@@ -1,7 +1,8 @@
-"""Derivatives through models whose parameters are computed: steps within steps, hypernetworks, casts."""
+"""Derivatives through models whose parameters are computed: steps within steps, hypernetworks, casts, copies."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import pytest
 from burnpy import Tensor, compiled
 from burnpy.backend import NumPy
 from burnpy.errors import GraphError
-from burnpy.func import grad, hessian, jvp, value_and_grad, vmap
+from burnpy.func import grad, hessian, jvp, stack_models, value_and_grad, vmap
 from burnpy.nn import Linear, Param, Sequential, Tanh
 from burnpy.optim import GradientsParams, Sgd
 
@@ -111,6 +112,20 @@ def test_a_gradient_passes_through_a_cast() -> None:
     slopes: Any = grad(total)(LINEAR)
     assert slopes.weight.value.tolist() == [[3.0], [3.0]]
     assert slopes.weight.dtype == np.float32
+
+
+def test_a_gradient_passes_through_copies() -> None:
+    def of_ones(model: Any) -> Any:
+        return model(ONE).sum()
+
+    def total(model: Linear[Any]) -> Any:
+        members = [copy.copy(model), copy.deepcopy(model), model.fork()]
+        ensemble: Any = stack_models(members)
+        return vmap(of_ones)(ensemble).sum()
+
+    slopes: Any = grad(total)(LINEAR)
+    assert slopes.weight.value.tolist() == [[9.0], [9.0]]
+    assert grad(lambda x: (copy.copy(x) * copy.deepcopy(x)).sum())(ONE).allclose(ONE * 2.0)
 
 
 def test_an_update_without_a_derivative_is_refused() -> None:

@@ -368,8 +368,9 @@ def _last_dims(
     Raises:
         ShapeError: ``normalized_shape`` is not the end of the shape of x, or weight or bias has another shape.
     """
+    argument: object = normalized_shape
     sizes: Any = normalized_shape
-    if sizes.__class__ is not tuple and not isinstance(sizes, TensorBase):
+    if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
         sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
