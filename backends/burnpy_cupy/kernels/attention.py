@@ -237,7 +237,7 @@ def _launches(
     """
     count = 4 if len(layouts) < 7 else 7
     names = (*ARRAYS[:count], *ARRAYS[7:])[: len(layouts)]
-    (queries, _, dtype), (keys, *_), (values, *_) = layouts[:3]
+    (queries, _, dtype), keys, values = layouts[0], layouts[1][0], layouts[2][0]
     sizes = (queries[-2], keys[-2], queries[-1], values[-1])
     steps = tuple([(strides, dtype.itemsize) for _, strides, dtype in layouts])
     geometry = _geometry(queries[:-2], sizes, offset, names, steps)
