@@ -199,6 +199,9 @@ class CuPy(
         return found
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        captured = cuda_graphs.capture.get()
+        if captured is not None:
+            return captured.computed(formula, numbers)
         values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]
         if None in values:  # which waits for the GPU
             return super().on_host(formula, numbers)
@@ -250,6 +253,8 @@ class CuPy(
         return float(self.xp.cuda.get_elapsed_time(start, stop)) * 1e6
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        if cuda_graphs.capture.get() is not None:
+            raise cuda_graphs.CaptureError("the host makes numbers in each run")
         return self._call(self.xp.array, canonical(array, None, "C"))
 
     def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:

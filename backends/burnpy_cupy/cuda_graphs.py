@@ -1,31 +1,73 @@
-"""`Graphs`: the launches of a plan as CUDA graphs, each one call of the driver."""
+"""`ReplayGraph`: a whole replay of a plan as one CUDA graph.
+
+A graph repeats its launches with the arguments that they were captured with. What changes from run to run lies in
+*words* of the GPU's memory, which one launch writes before the graph: the addresses of inputs that move and of new
+memory for outputs, which the graph copies; seeds of random numbers; and where late checks note what they find.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import warnings
-from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.availability import shared_library
-from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library
+from burnpy_cupy.cuda_streams import Entered
+from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
+from burnpy_cupy.launch_sequence import ArgumentBlock, KernelCall, Part, Table, driver
 
-_MOST = 16
-"""The maximum number of graphs of a sequence of launches."""
+_WORDS, _COPIES = 480, 240
+"""The words that one launch writes, and the arrays that one launch copies: a kernel's parameters have 4 KB."""
+_MOST_WORDS = 32 * _WORDS
+_THREADS, _MOST_BLOCKS = 160, 256
+"""The threads of a block, and the most blocks that copy one array."""
 _WORKSPACE = 8 << 20
-"""The bytes of the GPU's memory in which the products of one sequence may store parts of their results."""
+"""The bytes of the GPU's memory in which the products of one plan may store parts of their results."""
+_SOURCE = """
+struct burnpy_words { long long values[WORDS]; };
+struct burnpy_copies { unsigned long long arrays[COPIES], bytes[COPIES]; };
+
+template <typename T> __device__ void burnpy_copy(unsigned long long to, unsigned long long from, unsigned long long bytes) {
+  const unsigned long long step = gridDim.x * blockDim.x;
+  for (unsigned long long k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
+    ((T*)to)[k] = ((const T*)from)[k];
+}
+
+extern "C" __global__ void burnpy_write_words(long long* words, const burnpy_words given) {
+  const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
+  words[k] = given.values[k];
+}
+
+extern "C" __global__ void burnpy_copy_arrays(const unsigned long long* words, long long outward, const burnpy_copies copies) {
+  const unsigned long long own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
+  const unsigned long long to = outward ? other : own, from = outward ? own : other;
+  if ((to | from | bytes) % 8 == 0) burnpy_copy<unsigned long long>(to, from, bytes);
+  else burnpy_copy<char>(to, from, bytes);
+}
+""".replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
+_COPY_TABLE = np.dtype([("arrays", np.uint64, _COPIES), ("bytes", np.uint64, _COPIES)])
 
 _uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)
-_capturing = Lock()  # as all captures on a device use the same handle of cuBLAS
+_capturing = Lock()  # as all captures on a device use the same stream and the same handle of cuBLAS
+
+Inputs: TypeAlias = Sequence[Any]
+"""The inputs of a run, and then the arrays made for its outputs."""
+
+
+class CaptureError(RuntimeError):
+    """A replay that cannot be a graph."""
 
 
 @contextmanager
 def graphs(enabled: bool = True) -> Generator[None, None, None]:
-    """Within the context, launch the kernels and products of plans as CUDA graphs."""
+    """Within the context, launch plans as CUDA graphs."""
     token = _uses_graphs.set(enabled)
     try:
         yield
@@ -38,89 +80,284 @@ def uses_graphs() -> bool:
     return _uses_graphs.get()
 
 
-class Graphs:
-    """The graphs of one sequence of launches.
+class Capture:
+    """What a replay does while it is captured, beside launching.
 
-    A graph holds the arguments of its launches, so there is one for each set of addresses that the launches use. It is
-    captured, on a stream of its own, when these addresses come a second time: kernels and cuBLAS are loaded by then,
-    and addresses that differ in every call need no graph. If the driver or cuBLAS refuses, there are no graphs.
+    Args:
+        words: the words, an array of int64.
+        inputs: the inputs of the captured run.
+        generators: the random generators that the replay may draw from, each with the function that returns the
+            generator in its place in a run.
+        numbers: arrays of one number that the host knows, each with the function that returns the number in a run.
+    """
+
+    def __init__(
+        self,
+        words: Any,
+        inputs: Inputs,
+        generators: Sequence[tuple[Any, Callable[[Inputs], Any]]],
+        numbers: Sequence[tuple[Any, Callable[[Inputs], float]]],
+    ) -> None:
+        self.words, self._inputs, self._generators, self._numbers = words, inputs, generators, [*numbers]
+        self.values: list[Callable[[Inputs], int]] = []  #: of the words
+        self.checks: list[tuple[list[int], Callable[[list[int]], None]]] = []
+        """The late checks: the numbers of the words with their slots, and what adds them to those that are pending."""
+        self._functions: dict[Hashable, Callable[..., Any]] = {}
+
+    def word(self, value: Callable[[Inputs], int]) -> Any:
+        """Return a further word as a 0-d array, given the function that returns its value in a run."""
+        if len(self.values) == len(self.words):
+            raise CaptureError(f"the plan has more than {len(self.words)} addresses and numbers that change")
+        self.values.append(value)
+        return self.words[len(self.values) - 1]
+
+    def drawn(self, generator: np.random.Generator, draw: Callable[[Any], int]) -> Any:
+        """Return the word of a number that each run draws from the generator in the place of this one."""
+        find = next((find for known, find in self._generators if known is generator), lambda _: generator)
+        return self.word(lambda inputs: draw(find(inputs)))
+
+    def computed(self, formula: Callable[..., tuple[float, ...]], numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the words of the results of a formula, as arrays of float64, which the host computes in each run.
+
+        Raises:
+            CaptureError: the host does not know one of the numbers.
+        """
+        given = [self._number(x) if hasattr(x, "dtype") else x for x in numbers]
+
+        def results(inputs: Inputs) -> tuple[float, ...]:
+            return formula(*[x(inputs) if callable(x) else x for x in given])
+
+        made = []
+        for k in range(len(results(self._inputs))):
+            made.append(self.word(lambda inputs, k=k: _bits(results(inputs)[k])).view("float64"))
+            self._numbers.append((made[-1], lambda inputs, k=k: results(inputs)[k]))
+        return tuple(made)
+
+    def _number(self, x: Any) -> Callable[[Inputs], float]:
+        found = next((number for known, number in self._numbers if known is x), None)
+        if found is None:
+            raise CaptureError("the host reads a number from the GPU, and computes with it")
+        return found
+
+    def check(self, slots: Sequence[Any], add: Callable[[list[int]], None]) -> None:
+        """Have each run add a late check, given the words with its slots."""
+        self.checks.append(([int(x.data.ptr - self.words.data.ptr) // x.itemsize for x in slots], add))
+
+    def function(self, key: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+        """Return the instance of an inner plan whose memory nothing but this graph uses."""
+        if key not in self._functions:
+            self._functions[key] = make()
+        return self._functions[key]
+
+
+capture: ContextVar[Capture | None] = ContextVar("burnpy_cupy_capture", default=None)
+"""The capture of the present replay; None if it is not captured."""
+
+
+class _Output(NamedTuple):
+    """An output of a graph: new memory, or an input that stays in its place, or a part of one."""
+
+    shape: Shape
+    dtype: DType
+    input: int | None = None
+    part: tuple[int, Shape] | None = None  #: the distance from the input in bytes, and the strides
+
+
+class ReplayGraph:
+    """A captured replay, in memory that only one stream uses at a time.
+
+    Args:
+        device: the device, a `CuPy`, which is the current one.
+        function: the replay.
+        inputs: the inputs, arrays and random generators, and perhaps the set of those that outputs may overwrite.
+        moving: the positions of inputs that are other arrays in each run; those in between stay in their places.
+        defaults: functions that return the default random generators.
+        allocate: CuPy's allocator of memory for such graphs.
+
+    Raises:
+        CaptureError: the replay cannot be captured.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        function: Callable[..., list[Any]],
+        inputs: Inputs,
+        moving: Sequence[int],
+        defaults: Sequence[Callable[[], Any]],
+        allocate: Callable[[int], Any],
+    ) -> None:
+        self._xp, self._moving = device.xp, moving
+        generators = [(x, partial(_at, k)) for k, x in enumerate(inputs) if isinstance(x, np.random.Generator)]
+        generators += [(find(), partial(_found, find)) for find in defaults]
+        with _capturing, self._xp.cuda.using_allocator(allocate):
+            stream, library, use_workspace = _for_captures(self._xp, device.index)
+            self._workspace = self._xp.empty(_WORKSPACE, "uint8")
+            use_workspace(self._workspace.data.ptr, _WORKSPACE)
+            self._own = {k: self._xp.empty(inputs[k].shape, inputs[k].dtype) for k in moving}
+            known = device._host_values.of
+            numbers = [
+                (self._own.get(k, x), partial(_number, known, k)) for k, x in enumerate(inputs) if known(x) is not None
+            ]
+            self._capture = Capture(self._xp.empty(_MOST_WORDS, "int64"), inputs, generators, numbers)
+            stream.begin_capture()
+            try:
+                with _context(device, stream, library, self._capture):
+                    self._run_captured(function, inputs)
+                self._graph = stream.end_capture()
+            except BaseException as error:
+                with suppress(RuntimeError):  # as the capture is invalid, or has ended
+                    stream.end_capture()
+                if isinstance(error, (OSError, RuntimeError, MemoryError)):  # of CUDA, cuBLAS or an operation
+                    raise CaptureError(str(error)) from error
+                raise
+        self._write_words = _WordLaunches(self._xp, self._capture.words, len(self._capture.values))
+
+    def run(self, inputs: Inputs, stream: int) -> list[Any]:
+        """Launch the graph on the stream with an address, and return the outputs."""
+        xp, state, run = self._xp, self._capture, list(inputs)
+        for k in self._moving:
+            if not run[k].flags.c_contiguous:
+                run[k] = xp.ascontiguousarray(run[k]).reshape(run[k].shape)
+        outputs = [self._result(output, run) for output in self._outputs]
+        run += [x for x, output in zip(outputs, self._outputs, strict=True) if output.input is None]
+        values = [value(run) for value in state.values]
+        self._write_words(values, stream)
+        xp.cuda.runtime.graphLaunch(self._graph.graphExec, stream)
+        for words, add in state.checks:
+            add([values[k] for k in words])
+        return outputs
+
+    def _run_captured(self, function: Callable[..., list[Any]], inputs: Inputs) -> None:
+        own = [self._own.get(k, x) for k, x in enumerate(inputs)]
+        self._copy([*self._own.values()], [partial(_address, k) for k in self._own], False)
+        results = function(*own)
+        standing = [k for k, x in enumerate(own) if k not in self._own and hasattr(x, "data")]
+        self._outputs = [self._output(x, own, standing) for x in results]
+        new = [x for x, output in zip(results, self._outputs, strict=True) if output.input is None]
+        new = [x if x.flags.c_contiguous else self._xp.ascontiguousarray(x) for x in new]
+        self._copy(new, [partial(_address, len(own) + k) for k in range(len(new))], True)
+
+    def _output(self, x: Any, inputs: Inputs, standing: Sequence[int]) -> _Output:
+        """Return how an output is made in each run."""
+        k = next((k for k in standing if x.data.mem is inputs[k].data.mem), None)
+        if k is None or x is inputs[k]:
+            return _Output(x.shape, x.dtype, k)
+        return _Output(x.shape, x.dtype, k, (x.data.ptr - inputs[k].data.ptr, x.strides))
+
+    def _result(self, output: _Output, inputs: Inputs) -> Any:
+        shape, dtype, given, part = output
+        if given is None:
+            return self._xp.ndarray(shape, dtype)
+        if part is None:
+            return inputs[given]
+        return self._xp.ndarray(shape, dtype, inputs[given].data + part[0], part[1])
+
+    def _copy(self, arrays: Sequence[Any], places: Sequence[Callable[[Inputs], int]], outward: bool) -> None:
+        """Copy between C-contiguous arrays and memory at the places that a run gives: from there, or to there."""
+        kernel = _kernel(self._xp, "burnpy_copy_arrays")
+        words = [self._capture.word(place) for place in places]
+        for start in range(0, len(arrays), _COPIES):
+            part, table = arrays[start : start + _COPIES], np.zeros((), _COPY_TABLE)
+            table["arrays"][: len(part)] = [x.data.ptr for x in part]
+            table["bytes"][: len(part)] = [x.nbytes for x in part]
+            blocks = -(-max(x.nbytes for x in part) // (8 * _THREADS))
+            grid = min(max(blocks, 1), _MOST_BLOCKS), len(part)
+            kernel(grid, (_THREADS,), (words[start], int(outward), table[()]))
+
+
+class _WordLaunches:
+    """The launches that write words.
 
     Args:
         xp: the module cupy.
+        words: the array of all words.
+        count: the number of those that are written.
     """
 
-    def __init__(self, xp: Any) -> None:
-        self._xp = xp
-        self._known: dict[Hashable, Any] = {}  # None for addresses that came once
-        self._workspace: Any = None
-        self._refused = False
+    def __init__(self, xp: Any, words: Any, count: int) -> None:
+        kernel, names = _kernel(xp, "burnpy_write_words"), [f"w{k}" for k in range(count)]
+        calls = []
+        for start in range(0, count, _WORDS):
+            named = names[start : start + _WORDS]
+            table = Table(bytes(8 * _WORDS), {8 * k: name for k, name in enumerate(named)})
+            arguments = [Part("words", 8 * start), table]
+            calls.append(KernelCall(kernel, (-(-len(named) // _THREADS), 1), (_THREADS, 1), arguments))
+        self._block = ArgumentBlock(calls, {"words": words.data.ptr}, names)
+        self._launch = driver().launchKernel
+        self._launches = [
+            ((kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0), self._block.pointer(k))
+            for k, call in enumerate(calls)
+        ]
 
-    def launch(self, key: Hashable, stream: int, queue: Callable[[int, Library], None]) -> bool:
-        """Launch the graph of a key.
-
-        Args:
-            key: all that the arguments of the launches depend on.
-            stream: the address of the stream.
-            queue: a function that launches all on the stream with an address, with products by a library.
-
-        Returns:
-            False if there is no graph, so that the caller has to launch.
-        """
-        if self._refused:
-            return False
-        graph = self._known.get(key)
-        if graph is None:
-            if key not in self._known:
-                if len(self._known) == _MOST:
-                    del self._known[next(iter(self._known))]
-                self._known[key] = None
-                return False
-            graph = self._known[key] = self._captured(queue)
-            if graph is None:
-                return False
-        self._xp.cuda.runtime.graphLaunch(graph.graphExec, stream)
-        return True
-
-    def _captured(self, queue: Callable[[int, Library], None]) -> Any:
-        """Return the graph of launches; None if something refuses to be captured."""
-        if self._workspace is None:
-            self._workspace = self._xp.empty(_WORKSPACE, "uint8")
-        stream = self._xp.cuda.Stream(non_blocking=True)
-        try:
-            with _capturing:
-                library = _library_for(self._xp, stream.ptr, self._workspace)
-                stream.begin_capture()
-                try:
-                    queue(stream.ptr, library)
-                finally:
-                    graph = stream.end_capture()
-        except (OSError, RuntimeError) as error:  # of CUDA's driver and runtime, and of cuBLAS
-            self._refused = True
-            warnings.warn(f"CuPy.graphs(): kernels are launched one by one, as {error}", RuntimeWarning, stacklevel=2)
-            return None
-        return graph
+    def __call__(self, values: Sequence[int], stream: int) -> None:
+        """Write the values of all words."""
+        self._block.move(values)
+        for arguments, pointer in self._launches:
+            self._launch(*arguments, stream, pointer, 0)
 
 
-def _library_for(xp: Any, stream: int, workspace: Any) -> Library:
-    """Return cuBLAS for products on a stream, which may be captured."""
-    cublas, handle = _cublas(xp, xp.cuda.runtime.getDevice())
-    _checked(cublas.cublasSetStream_v2(ctypes.c_void_p(handle), ctypes.c_void_p(stream)))
-    pointer = ctypes.c_void_p(workspace.data.ptr)
-    _checked(cublas.cublasSetWorkspace_v2(ctypes.c_void_p(handle), pointer, ctypes.c_size_t(workspace.nbytes)))
-    return Library(handle, _typed(cublas.cublasGemmEx, False), _typed(cublas.cublasGemmStridedBatchedEx, True))
+def _at(position: int, inputs: Inputs) -> Any:
+    return inputs[position]
+
+
+def _found(find: Callable[[], Any], _: Inputs) -> Any:
+    return find()
+
+
+def _number(known: Callable[[Any], float | None], position: int, inputs: Inputs) -> float:
+    value = known(inputs[position])
+    if value is None:
+        raise CaptureError("an argument was a float, and is a tensor now")
+    return value
+
+
+def _bits(value: float) -> int:
+    """Return the bits of a float64 as a number."""
+    return int(np.float64(value).view(np.uint64))
+
+
+def _address(position: int, inputs: Inputs) -> int:
+    return int(inputs[position].data.ptr)
+
+
+@contextmanager
+def _context(device: Any, stream: Any, library: Library, state: Capture) -> Generator[None, None, None]:
+    """Within the context, the device's work is captured."""
+    of_stream = device._streams.entered, Entered(stream, None)
+    tokens = [(variable, variable.set(x)) for variable, x in (of_stream, (captured_by, library), (capture, state))]
+    try:
+        with stream:
+            yield
+    finally:
+        for variable, token in tokens:
+            variable.reset(token)
 
 
 @cache
-def _cublas(xp: Any, device: int) -> tuple[Any, int]:
-    """Return cuBLAS, which CuPy has loaded, and a handle on the current device.
+def _kernel(xp: Any, name: str) -> Any:
+    return xp.RawKernel(_SOURCE, name)
 
-    CuPy's own binding refuses each call while a stream is captured, although cuBLAS allows it.
+
+@cache
+def _for_captures(xp: Any, device: int) -> tuple[Any, Library, Callable[[int, int], None]]:
+    """Return a stream of the current device that is captured, cuBLAS on it, and what gives that memory to work in.
+
+    The arguments are the address and the bytes of the memory. CuPy's own binding refuses each call of cuBLAS while a
+    stream is captured, although cuBLAS allows it.
     """
+    stream = xp.cuda.Stream(non_blocking=True)
     cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
     handle = ctypes.c_void_p()
     _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
     _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))
-    return cublas, handle.value or 0
+    _checked(cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream.ptr)))
+
+    def use_workspace(pointer: int, size: int) -> None:
+        _checked(cublas.cublasSetWorkspace_v2(handle, ctypes.c_void_p(pointer), ctypes.c_size_t(size)))
+
+    single, batched = (_typed(cublas[f"cublasGemm{name}Ex"], name != "") for name in ("", "StridedBatched"))
+    return stream, Library(handle.value or 0, single, batched), use_workspace
 
 
 def _typed(function: Any, batched: bool) -> Callable[..., None]:

@@ -181,5 +181,5 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
     layouts = (x.shape, x.strides, weight.shape, weight.strides, out.shape, out.strides)
     types = (x.dtype, dtype, gemm.uses_tf32())
-    plan = _plan(xp, gemm._handle(xp), together & -together, *layouts, *types)
+    plan = _plan(xp, gemm.library(xp).handle, together & -together, *layouts, *types)
     return None if plan is None or not plan.run(*addresses) else out

@@ -16,7 +16,7 @@ import sys
 import traceback
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -29,6 +29,7 @@ from tests.hostcuda import compile as kernels
 from tests.hostcuda.places import BUILT, RUNTIME
 
 COUNTED = ("launches", "to_device", "to_host", "on_device", "fills", "waits", "allocations")
+_WORK = ctypes.CFUNCTYPE(None)
 _FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
 
@@ -189,13 +190,31 @@ def _array(pointer: int, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, 
 
 
 def _sort(dtype: Any, data: int, keys: int, shape: tuple[int, ...]) -> None:
-    _array(data, dtype, shape).sort(-1)
+    _queue(lambda: _array(data, dtype, shape).sort(-1))
 
 
 def _argsort(dtype: Any, index: int, data: int, keys: int, shape: tuple[int, ...]) -> None:
-    values = _array(data, dtype, shape)
-    _array(index, np.intp, shape)[...] = values.argsort(-1, kind="stable")
-    values.sort(-1)
+    def work() -> None:
+        values = _array(data, dtype, shape)
+        _array(index, np.intp, shape)[...] = values.argsort(-1, kind="stable")
+        values.sort(-1)
+
+    _queue(work)
+
+
+_queued: list[Any] = []
+"""The work in Python of all graphs, which may run as long as the process lives."""
+
+
+def _queue(work: Callable[[], None]) -> None:
+    """Do work now or, on a stream that is captured, in each run of the graph."""
+    import cupy
+
+    called = _WORK(work)
+    stream = cupy.cuda.get_current_stream()
+    if stream.is_capturing():
+        _queued.append(called)
+    _library().hostcuda_work(ctypes.c_void_p(stream.ptr), called)
 
 
 class _Generator:

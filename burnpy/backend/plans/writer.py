@@ -368,7 +368,7 @@ class Writer:
         self.storage.complete()
 
         def instance() -> Callable[..., Any]:
-            replay = define(self.storage.instance(self.source.objects))
-            return replay if self.executor is None else self.executor.replayed(replay)
+            return define(self.storage.instance(self.source.objects))
 
-        return instance
+        executor = self.executor
+        return instance if executor is None else lambda: executor.replayed(instance, self.source.generators)

@@ -82,16 +82,17 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
                   (int)(operation->transposed_a ? by_a->rows : by_a->columns), by_a->type, (int)by_a->line, by_b->type,
                   (int)by_b->line, by_d->type, (int)by_d->line};
   if (!product.valid() || operation->epilogue != BIAS) return INVALID_VALUE;
-  if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
-  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
-  if (!hostcuda_execute) return SUCCESS;
-  memset(workspace, 0xC7, size);
   const void* bias = operation->bias;
-  bool wide = product.a_type == FLOAT64;
-  product.compute(a, b, d, [&](double sum, int row, int) {
-    double added = get(bias, product.c_type, row);
-    return wide ? sum + added : (float)sum + (float)added;
-  });
+  auto work = [=] {
+    memset(workspace, 0xC7, size);
+    product.compute(a, b, d, [=](double sum, int row, int) {
+      double added = get(bias, product.c_type, row);
+      return product.a_type == FLOAT64 ? sum + added : (float)sum + (float)added;
+    });
+  };
+  if (hostcuda_capturing(stream)) return hostcuda_capture(stream, work), SUCCESS;
+  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
+  if (hostcuda_execute) work();
   return SUCCESS;
 }
 }
