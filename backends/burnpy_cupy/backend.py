@@ -22,7 +22,6 @@ from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
 from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
-from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.host_values import HostValues
@@ -39,13 +38,14 @@ from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
+from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | QUANTIZATION
+RAW = ATTENTION | QUANTIZATION | RANDOM
 
 
 class CuPy(

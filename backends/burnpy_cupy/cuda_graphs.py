@@ -104,6 +104,10 @@ class Capture:
         """The late checks: the numbers of the words with their slots, and what adds them to those that are pending."""
         self._functions: dict[Hashable, Callable[..., Any]] = {}
 
+    def close(self) -> None:
+        """Drop what only the captured run needs: arrays that something else refers to are never overwritten."""
+        self._inputs, self._generators, self._numbers = (), (), []
+
     def word(self, value: Callable[[Inputs], int]) -> Any:
         """Return a further word as a 0-d array, given the function that returns its value in a run."""
         if len(self.values) == len(self.words):
@@ -211,6 +215,7 @@ class ReplayGraph:
                 if isinstance(error, (OSError, RuntimeError, MemoryError)):  # of CUDA, cuBLAS or an operation
                     raise CaptureError(str(error)) from error
                 raise
+        self._capture.close()
         self._write_words = _WordLaunches(self._xp, self._capture.words, len(self._capture.values))
 
     def run(self, inputs: Inputs, stream: int) -> list[Any]:

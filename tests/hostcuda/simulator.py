@@ -1,8 +1,7 @@
 """The real CuPy on the CPU: `load` before anything imports cupy.
 
 CuPy's modules find our libraries by the names of CUDA's, and our `cupy_backends.cuda.api.runtime` in the place of the
-wheel's. Kernels go to `compile` rather than to NVRTC. What the wheel holds as device code, NumPy does: sorting
-(Thrust) and drawing random numbers.
+wheel's. Kernels go to `compile` rather than to NVRTC. NumPy sorts in place of the device code in the wheel (Thrust).
 """
 
 from __future__ import annotations
@@ -84,7 +83,6 @@ def load() -> None:
             importlib.import_module(f"cupy_backends.cuda.libs.{name}")
     compiler._compile_module_with_cache = _compiled
     thrust.sort, thrust.argsort = _sort, _argsort
-    cupy.random.Generator, cupy.random.Philox4x3210 = _Generator, lambda seed, size=None: seed
 
 
 def is_loaded() -> bool:
@@ -215,18 +213,6 @@ def _queue(work: Callable[[], None]) -> None:
     if stream.is_capturing():
         _queued.append(called)
     _library().hostcuda_work(ctypes.c_void_p(stream.ptr), called)
-
-
-class _Generator:
-    """Stands for CuPy's generators."""
-
-    def __init__(self, seed: int) -> None:
-        self._drawing = np.random.Generator(np.random.Philox(seed))
-
-    def __getattr__(self, name: str) -> Any:
-        import cupy
-
-        return lambda *args, **keywords: cupy.asarray(getattr(self._drawing, name)(*args, **keywords))
 
 
 def require() -> None:

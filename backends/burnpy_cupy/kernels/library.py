@@ -67,7 +67,7 @@ _OPTIONS = ("--fmad=false",)
 _NONE: Mapping[str, int] = {}
 _SHARED = 48 << 10
 """The bytes of shared memory that a block can have without asking for more."""
-C_NAMES = {"float32": "float", "float64": "double"}
+C_NAMES = {"float32": "float", "float64": "double", "int64": "long long"}
 """CUDA's names of dtypes, where they differ."""
 
 
