@@ -39,9 +39,7 @@ class Adafactor(Optimizer):
         eps: (eps₁, eps₂), the least divisor, None for the precision of the dtype, and the least size of a parameter.
         d: the size of a step, in root mean square, above which it is clipped.
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, fraction
+from burnpy.optim.settings import Ranges, at_least_zero, fraction
 from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ class AdaGrad(Optimizer):
         eps: added to the divisor to avoid division by zero.
         initial_sum: the initial value of s.
         weight_decay: the coefficient of an L2 penalty.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -44,17 +43,8 @@ class AdaGrad(Optimizer):
     eps: float = 1e-10
     initial_sum: float = 0.0
 
+    ranges: ClassVar[Ranges] = {"lr_decay": at_least_zero, "eps": at_least_zero, "initial_sum": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        for name in ("lr_decay", "eps", "initial_sum"):
-            at_least_zero(getattr(self, name), f"AdaGrad({name}=)")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -105,9 +95,7 @@ class AdaDelta(Optimizer):
         rho: the decay rate of the averages, in [0, 1).
         eps: added to the averages; it determines the size of the first steps.
         weight_decay: the coefficient of an L2 penalty.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -124,17 +112,8 @@ class AdaDelta(Optimizer):
     rho: float = 0.9
     eps: float = 1e-6
 
+    ranges: ClassVar[Ranges] = {"rho": fraction, "eps": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        fraction(self.rho, "AdaDelta(rho=)")
-        at_least_zero(self.eps, "AdaDelta(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -182,8 +161,7 @@ class RmsProp(Optimizer):
         momentum: the momentum coefficient, in [0, 1).
         centered: whether to divide by an estimate of the standard deviation instead of the root mean square.
         weight_decay: the coefficient of an L2 penalty.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -194,18 +172,8 @@ class RmsProp(Optimizer):
     momentum: float = 0.0
     centered: bool = False
 
+    ranges: ClassVar[Ranges] = {"alpha": fraction, "eps": at_least_zero, "momentum": fraction}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        fraction(self.alpha, "RmsProp(alpha=)")
-        at_least_zero(self.eps, "RmsProp(eps=)")
-        fraction(self.momentum, "RmsProp(momentum=)")
 
     @property
     def slots(self) -> tuple[str, ...]:

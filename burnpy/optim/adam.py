@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, decay_rates
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
 from burnpy.optim.update_step import decayed, lerp, mean_square, root, updated
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class Adam(Optimizer):
         eps: added to the divisor to avoid division by zero.
         amsgrad: whether to use the maximum of v so far, so that the divisor never shrinks.
         weight_decay: the coefficient of an L2 penalty, which affects the averages; `AdamW` applies it separately.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -59,18 +58,8 @@ class Adam(Optimizer):
     decoupled: ClassVar[bool] = False
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        name = type(self).__name__
-        decay_rates(self.betas, f"{name}(betas=)")
-        at_least_zero(self.eps, f"{name}(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -168,9 +157,7 @@ class Adamax(Optimizer):
         betas: (β₁, β₂), the decay rates of the average and of the norm, each in [0, 1).
         eps: added to the magnitude of the gradient to avoid division by zero.
         weight_decay: the coefficient of an L2 penalty.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -187,17 +174,8 @@ class Adamax(Optimizer):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        decay_rates(self.betas, "Adamax(betas=)")
-        at_least_zero(self.eps, "Adamax(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -250,9 +228,7 @@ class NAdam(Optimizer):
         momentum_decay: how fast μ rises from half of β₁ to β₁.
         decoupled_weight_decay: whether p is multiplied by 1 - lr · weight_decay instead, as in `AdamW`.
         weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -271,18 +247,8 @@ class NAdam(Optimizer):
     momentum_decay: float = 4e-3
     decoupled_weight_decay: bool = False
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "momentum_decay": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        decay_rates(self.betas, "NAdam(betas=)")
-        at_least_zero(self.eps, "NAdam(eps=)")
-        at_least_zero(self.momentum_decay, "NAdam(momentum_decay=)")
 
     @property
     def slots(self) -> tuple[str, ...]:

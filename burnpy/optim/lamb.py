@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, decay_rates
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
 from burnpy.optim.update_step import decayed, length, lerp, mean_square, root, updated
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ class Lamb(Optimizer):
         betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
         eps: added to the divisor to avoid division by zero.
         weight_decay: the share of the parameter in the step.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -52,17 +50,8 @@ class Lamb(Optimizer):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-6
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        decay_rates(self.betas, "Lamb(betas=)")
-        at_least_zero(self.eps, "Lamb(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from burnpy.optim.line_search import strong_wolfe
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse
-from burnpy.optim.settings import at_least_zero, count
+from burnpy.optim.settings import Ranges, at_least_zero, count
 from burnpy.optim.trees import in_tree, is_tree
 from burnpy.optim.update_step import Step
 from burnpy.optim.updating import by_param, pending_of
@@ -92,8 +92,13 @@ class LBfgs(Optimizer):
     tolerance_change: float = 1e-9
     history_size: int = 10
 
+    ranges: ClassVar[Ranges] = {
+        "max_iter": count,
+        "tolerance_grad": at_least_zero,
+        "tolerance_change": at_least_zero,
+        "history_size": count,
+    }
     joint: ClassVar[bool] = True
-
     impure: ClassVar[str] = "its steps depend on values of its history, which it reads"
 
     def check(self) -> None:
@@ -103,12 +108,8 @@ class LBfgs(Optimizer):
             ArgumentError: a setting is out of range.
         """
         super().check()
-        count(self.max_iter, "LBfgs(max_iter=)")
         if self.max_eval is not None:
             count(self.max_eval, "LBfgs(max_eval=)")
-        at_least_zero(self.tolerance_grad, "LBfgs(tolerance_grad=)")
-        at_least_zero(self.tolerance_change, "LBfgs(tolerance_change=)")
-        count(self.history_size, "LBfgs(history_size=)")
         if self.weight_decay:
             raise ArgumentError(
                 f"LBfgs() got weight_decay={self.weight_decay!r:.80}; add 0.5 * weight_decay * p.square().sum() to "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import decay_rates
+from burnpy.optim.settings import Ranges, decay_rates
 from burnpy.optim.update_step import decayed, lerp, updated
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class Lion(Optimizer):
     Args:
         betas: (β₁, β₂), the decay rates of the average in the step and of the average that is kept, each in [0, 1).
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -48,16 +46,8 @@ class Lion(Optimizer):
 
     betas: tuple[float, float] = (0.9, 0.99)
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        decay_rates(self.betas, "Lion(betas=)")
 
     @property
     def slots(self) -> tuple[str, ...]:

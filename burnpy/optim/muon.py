@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, count, fraction, number
+from burnpy.optim.settings import Ranges, at_least_zero, count, fraction, number
 from burnpy.optim.update_step import decayed, length, lerp, updated
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class Muon(Optimizer):
         adjust_lr_fn: "original", as above, or "match_rms_adamw" for a factor of 0.2 · √max(inputs, outputs) to lr, so
             that rates of `AdamW` fit.
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -76,6 +74,7 @@ class Muon(Optimizer):
     adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original"
     weight_decay: float = 0.1
 
+    ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count}
     gated: ClassVar[bool] = True
 
     def check(self) -> None:
@@ -85,9 +84,6 @@ class Muon(Optimizer):
             ArgumentError: a setting is out of range.
         """
         super().check()
-        fraction(self.momentum, "Muon(momentum=)")
-        at_least_zero(self.eps, "Muon(eps=)")
-        count(self.ns_steps, "Muon(ns_steps=)")
         coefficients: object = self.ns_coefficients
         if not isinstance(coefficients, (tuple, list)) or len(coefficients) != 3:
             raise ArgumentError(f"Muon(ns_coefficients=) is {coefficients!r:.80}; expected three numbers")

@@ -14,7 +14,7 @@ from burnpy.optim.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.memory import MASTER, Memory, Use
 from burnpy.optim.pure import OptimizerState, initial_state, pure_step
-from burnpy.optim.settings import at_least_zero
+from burnpy.optim.settings import Ranges, at_least_zero, flag
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__
+_RANGES: Ranges = {"weight_decay": at_least_zero, "maximize": flag, "master_weights": flag}
+"""The checks of the settings that all optimizers have."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,6 +96,9 @@ class Optimizer(metaclass=Explaining):
     groups: Sequence[Group] = ()
     master_weights: bool = False
 
+    ranges: ClassVar[Ranges] = {}
+    """The checks of the settings of a class by name, such as `burnpy.optim.settings.at_least_zero`."""
+
     gated: ClassVar[bool] = False
     """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as
     `burnpy.backend.Backend.foreach` does if it is passed as ``skipped``, and takes what depends on the number of the
@@ -122,16 +127,13 @@ class Optimizer(metaclass=Explaining):
         _set(self, "_known", ((), {}))
 
     def check(self) -> None:
-        """Check the settings; called on construction.
+        """Check the settings, by `ranges`; called on construction.
 
         Raises:
             ArgumentError: a setting is invalid.
         """
-        at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
-        flags: list[tuple[str, object]] = [("maximize", self.maximize), ("master_weights", self.master_weights)]
-        for name, flag in flags:
-            if not isinstance(flag, bool):
-                raise ArgumentError(f"{type(self).__name__}({name}=) is {flag!r:.80}; expected True or False")
+        for name, checked in {**_RANGES, **self.ranges}.items():
+            checked(getattr(self, name), f"{type(self).__name__}({name}=)")
 
     @property
     @abstractmethod

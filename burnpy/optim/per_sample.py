@@ -79,8 +79,8 @@ def per_sample_gradients(
     >>> grads["weight"].squeeze(2).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    from burnpy.func.gradient_functions import grad
-    from burnpy.func.vmaps import vmap
+    from burnpy.func.batches.vmaps import vmap
+    from burnpy.func.derivatives.gradients import grad
 
     device = gradient_device(model)
     own = model.device

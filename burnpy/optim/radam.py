@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, decay_rates
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
 from burnpy.optim.update_step import decayed, lerp, mean_square, updated
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class RAdam(Optimizer):
         eps: added to the divisor to avoid division by zero.
         decoupled_weight_decay: whether p is multiplied by 1 - lr · weight_decay instead, as in `AdamW`.
         weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
-        maximize: whether to go up the gradient instead of down.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -58,17 +56,8 @@ class RAdam(Optimizer):
     eps: float = 1e-8
     decoupled_weight_decay: bool = False
 
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
     gated: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check that the settings are in range.
-
-        Raises:
-            ArgumentError: a setting is out of range.
-        """
-        super().check()
-        decay_rates(self.betas, "RAdam(betas=)")
-        at_least_zero(self.eps, "RAdam(eps=)")
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import at_least_zero, fraction
+from burnpy.optim.settings import Ranges, at_least_zero, fraction
 from burnpy.optim.update_step import decayed, updated
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class Sgd(Optimizer):
         dampening: the part of the gradient that is left out of the velocity, in [0, 1].
         nesterov: whether to use Nesterov momentum, which requires a momentum and no dampening.
         weight_decay: the coefficient of an L2 penalty.
-        groups: parameters with different settings: see `Group`.
-        master_weights: whether 16-bit parameters have a float32 copy: see `Optimizer`.
+        maximize, groups, master_weights: see `Optimizer`.
 
     Raises:
         ArgumentError: a setting is out of range.
@@ -55,6 +54,7 @@ class Sgd(Optimizer):
     dampening: float = 0.0
     nesterov: bool = False
 
+    ranges: ClassVar[Ranges] = {"momentum": fraction, "dampening": at_least_zero}
     gated: ClassVar[bool] = True
 
     def check(self) -> None:
@@ -64,8 +64,7 @@ class Sgd(Optimizer):
             ArgumentError: a setting is out of range.
         """
         super().check()
-        fraction(self.momentum, "Sgd(momentum=)")
-        if at_least_zero(self.dampening, "Sgd(dampening=)") > 1:
+        if self.dampening > 1:
             raise ArgumentError(f"Sgd(dampening=) is {self.dampening!r}; expected a number of at most 1")
         if self.nesterov and not (self.momentum > 0 and self.dampening == 0):
             raise ArgumentError(

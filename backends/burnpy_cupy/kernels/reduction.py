@@ -68,15 +68,16 @@ class CuPyReduction(ArrayBackend):
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._reduced("sum", x, dims, keepdim)
 
-    def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool) -> Any:
-        """Launch a reduction; it is called within a `_call`."""
-        xp = self.xp
-        reduction = _reduction(xp, op, x.dtype, x.shape, x.strides, dims, keepdim)
+    def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool, dtype: DType | None = None) -> Any:
+        """Launch a reduction, with results of its usual dtype or of another one; it is called within a `_call`."""
+        xp, dtype = self.xp, dtype or _result(op, x.dtype)
+        reduction = _reduction(xp, op, x.dtype, dtype, x.shape, x.strides, dims, keepdim)
         if reduction is None:  # of a view whose elements are at too many steps
             before = x.shape
             x = xp.ascontiguousarray(x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims]))
             columns = math.prod(x.shape[x.ndim - len(dims) :])
-            return self._reduced(op, x.reshape((-1, columns)), (1,), False).reshape(_shape(before, dims, keepdim))
+            out = self._reduced(op, x.reshape((-1, columns)), (1,), False, dtype)
+            return out.reshape(_shape(before, dims, keepdim))
         out = xp.ndarray(reduction.shape, reduction.dtype)
         if reduction.kernel is None:
             if out.size:
@@ -110,10 +111,10 @@ class _Reduction(NamedTuple):
 
 @lru_cache(8192)
 def _reduction(
-    xp: Any, op: str, dtype: DType, shape: Shape, strides: Shape, dims: Dims, keepdim: bool
+    xp: Any, op: str, dtype: DType, result: DType, shape: Shape, strides: Shape, dims: Dims, keepdim: bool
 ) -> _Reduction | None:
     """Return the launch of a reduction; None if the array has to be copied first."""
-    out, result = _shape(shape, dims, keepdim), _result(op, dtype)
+    out = _shape(shape, dims, keepdim)
     if 0 in shape:
         return _Reduction(out, result, None, (0, 0), (0, 0), None)
     geometry = of_view(shape, tuple([stride // dtype.itemsize for stride in strides]), dims)

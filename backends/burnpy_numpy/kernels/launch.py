@@ -13,8 +13,8 @@ from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy.backend.programs.explain import executed
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.kernels.emitter import CHUNK, Layout
-from burnpy_numpy.kernels.entry import Entry
+from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
+from burnpy_numpy.kernels.compiler.entry import Entry
 
 
 class Kernel:
