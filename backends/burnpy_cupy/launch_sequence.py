@@ -98,10 +98,6 @@ class LaunchSequence:
         """Launch them once for arrays, which are all given."""
         self.bind({})(*arrays)
 
-    def bind_steps(self, space: Mapping[str, Any]) -> Callable[..., None]:
-        """Raise an error: `CuPyExecutor` has no loops of launches."""
-        raise NotImplementedError
-
 
 class ArgumentBlock:
     """The arguments of all kernels of a sequence, and the pointers to them that the driver reads.

@@ -73,7 +73,6 @@ def load() -> None:
     _library().hostcuda_compile_with(_found)
     for library in ("libcublas.so.13", "libcublasLt.so.13", "libcusolver.so.12"):
         loaded = ctypes.CDLL(str(BUILT / library), mode=ctypes.RTLD_GLOBAL)
-    import cupy
     from cupy.cuda import compiler, thrust
 
     # Before anybody asks for these: they would look for other libraries of NVIDIA first.

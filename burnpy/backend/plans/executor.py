@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.recording import Node, Ref
@@ -95,6 +95,11 @@ class Joined(Protocol):
     def bind(self, space: Mapping[str, Any]) -> Callable[..., Any]:
         """Return the function that makes them for the arrays that it is given, with others by name."""
         ...
+
+
+@runtime_checkable
+class JoinedSteps(Joined, Protocol):
+    """Calls that compiled code can also make step by step."""
 
     def bind_steps(self, space: Mapping[str, Any]) -> Callable[[Mapping[str, Moved]], None]:
         """Return the function that makes them in each of many steps, for arrays that move from step to step."""
