@@ -21,7 +21,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.availability import shared_library
 from burnpy_cupy.cuda_streams import Entered
 from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
-from burnpy_cupy.launch_sequence import ArgumentBlock, KernelCall, Part, Table, driver
+from burnpy_cupy.launch_sequence import Argument, ArgumentBlock, KernelCall, Part, Table, driver
 
 _WORDS, _COPIES = 480, 240
 """The words that one launch writes, and the arrays that one launch copies: a kernel's parameters have 4 KB."""
@@ -31,24 +31,25 @@ _THREADS, _MOST_BLOCKS = 160, 256
 _WORKSPACE = 8 << 20
 """The bytes of the GPU's memory in which the products of one plan may store parts of their results."""
 _SOURCE = """
-struct burnpy_words { long long values[WORDS]; };
-struct burnpy_copies { unsigned long long arrays[COPIES], bytes[COPIES]; };
+typedef unsigned long long Word;
+struct burnpy_words { Word values[WORDS]; };
+struct burnpy_copies { Word arrays[COPIES], bytes[COPIES]; };
 
-template <typename T> __device__ void burnpy_copy(unsigned long long to, unsigned long long from, unsigned long long bytes) {
-  const unsigned long long step = gridDim.x * blockDim.x;
-  for (unsigned long long k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
+template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {
+  const Word step = gridDim.x * blockDim.x;
+  for (Word k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
     ((T*)to)[k] = ((const T*)from)[k];
 }
 
-extern "C" __global__ void burnpy_write_words(long long* words, const burnpy_words given) {
+extern "C" __global__ void burnpy_write_words(Word* words, const burnpy_words given) {
   const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
   words[k] = given.values[k];
 }
 
-extern "C" __global__ void burnpy_copy_arrays(const unsigned long long* words, long long outward, const burnpy_copies copies) {
-  const unsigned long long own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
-  const unsigned long long to = outward ? other : own, from = outward ? own : other;
-  if ((to | from | bytes) % 8 == 0) burnpy_copy<unsigned long long>(to, from, bytes);
+extern "C" __global__ void burnpy_copy_arrays(const Word* words, long long outward, const burnpy_copies copies) {
+  const Word own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
+  const Word to = outward ? other : own, from = outward ? own : other;
+  if ((to | from | bytes) % 8 == 0) burnpy_copy<Word>(to, from, bytes);
   else burnpy_copy<char>(to, from, bytes);
 }
 """.replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
@@ -131,11 +132,12 @@ class Capture:
         def results(inputs: Inputs) -> tuple[float, ...]:
             return formula(*[x(inputs) if callable(x) else x for x in given])
 
-        made = []
-        for k in range(len(results(self._inputs))):
-            made.append(self.word(lambda inputs, k=k: _bits(results(inputs)[k])).view("float64"))
-            self._numbers.append((made[-1], lambda inputs, k=k: results(inputs)[k]))
-        return tuple(made)
+        return tuple([self._result(results, k) for k in range(len(results(self._inputs)))])
+
+    def _result(self, results: Callable[[Inputs], tuple[float, ...]], k: int) -> Any:
+        made = self.word(lambda inputs: _bits(results(inputs)[k])).view("float64")
+        self._numbers.append((made, lambda inputs: results(inputs)[k]))
+        return made
 
     def _number(self, x: Any) -> Callable[[Inputs], float]:
         found = next((number for known, number in self._numbers if known is x), None)
@@ -286,7 +288,7 @@ class _WordLaunches:
         for start in range(0, count, _WORDS):
             named = names[start : start + _WORDS]
             table = Table(bytes(8 * _WORDS), {8 * k: name for k, name in enumerate(named)})
-            arguments = [Part("words", 8 * start), table]
+            arguments: list[Argument] = [Part("words", 8 * start), table]
             calls.append(KernelCall(kernel, (-(-len(named) // _THREADS), 1), (_THREADS, 1), arguments))
         self._block = ArgumentBlock(calls, {"words": words.data.ptr}, names)
         self._launch = driver().launchKernel
@@ -329,8 +331,9 @@ def _address(position: int, inputs: Inputs) -> int:
 @contextmanager
 def _context(device: Any, stream: Any, library: Library, state: Capture) -> Generator[None, None, None]:
     """Within the context, the device's work is captured."""
-    of_stream = device._streams.entered, Entered(stream, None)
-    tokens = [(variable, variable.set(x)) for variable, x in (of_stream, (captured_by, library), (capture, state))]
+    values: list[tuple[ContextVar[Any], Any]]
+    values = [(device._streams.entered, Entered(stream, None)), (captured_by, library), (capture, state)]
+    tokens = [(variable, variable.set(value)) for variable, value in values]
     try:
         with stream:
             yield

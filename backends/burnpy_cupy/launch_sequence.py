@@ -198,7 +198,6 @@ class BoundLaunches:
             function(*arguments)
 
 
-
 def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
     """Return cuBLAS's function and its arguments for a product."""
     return call.product.call(cublas, places[call.x], places[call.y], places[call.out])

@@ -16,7 +16,11 @@ from burnpy.backend import CuPy
 from burnpy.nn import BatchNorm, Conv2d, Dropout, Embedding, Flatten, Linear, MaxPool2d, Relu, Sequential
 from burnpy.nn import TransformerEncoderLayer as Layer
 from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
+from burnpy.testing.arguments import calls
+from burnpy.testing.cases import ROWS
+from burnpy_cupy.cuda_graphs import CaptureError, ReplayGraph
 from tests.hostcuda import simulator
+from tests.hostcuda.dry import NOT_EXECUTED
 
 simulator.require()
 
@@ -195,7 +199,7 @@ def test_a_generator_as_an_argument() -> None:
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a branch": (lambda x: func.cond(x.sum() > 0.0, lambda x: x.exp(), lambda x: x * 2.0, x), "synchronous API|D2H"),
     "a draw of the host": (lambda x: x + Tensor.gamma((4, 3), 2.0, device=x.device) * 0.0, "D2H"),
-    "a decomposition": (lambda x: x.mT @ x + linalg.cholesky(x.mT @ x) * 0.0, "cuSOLVER"),
+    "a decomposition": (lambda x: x.mT @ x + linalg.cholesky(x.mT @ x) * 0.0, "cuSOLVER API"),
 }
 
 
@@ -211,3 +215,29 @@ def test_a_decision_of_the_host_refuses_the_graph(name: str) -> None:
     assert len(caught) == 1
     assert caught[0].category is RuntimeWarning
     assert re.search(f"one by one, as .*({why})", str(caught[0].message))
+
+
+OUTSIDE = {
+    *("ctc_loss", "ctc_loss_backward", "resample", "resample_backward", "eye", "linspace"),  # copied from the host
+    "nonzero",  # whose shape is a value
+    *("solve", "solve_triangular", "inv", "det", "adjugate", "slogdet", "pinv", "matrix_exp"),  # cuSOLVER's
+    *("cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr"),
+}
+"""The operations that cannot be captured."""
+
+
+def test_operations_of_graphs() -> None:
+    device, refused = CuPy(), set[str]()
+    with simulator.dry_run():
+        for name in ROWS:
+            for arguments in [*calls(name, ("float32", "int64", "bool"))][:1] if name not in NOT_EXECUTED else ():
+                given = arguments.primitives(device, False)
+
+                def replay(name: str = name, arguments: Any = arguments, given: Any = given) -> list[Any]:
+                    return [x for _, x in arguments.row.flat_results(getattr(device, name)(*given))]
+
+                try:
+                    ReplayGraph(device, replay, [], [], [], device.xp.cuda.get_allocator())
+                except CaptureError:
+                    refused.add(name)
+    assert refused == OUTSIDE
