@@ -17,6 +17,16 @@ Ranges: TypeAlias = Mapping[str, Callable[[Any, str], object]]
 """Checks of settings by name: functions of a value and of its name in messages, such as those below."""
 
 
+def check_ranges(owner: object, ranges: Ranges) -> None:
+    """Check the settings of an object by a table.
+
+    Raises:
+        ArgumentError: a setting is out of its range.
+    """
+    for name, checked in ranges.items():
+        checked(getattr(owner, name), f"{type(owner).__name__}({name}=)")
+
+
 def number(value: Any, what: str) -> float:
     """Return a Python or NumPy number as a Python number. ``what`` names it in messages.
 

@@ -29,7 +29,7 @@ from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
 from burnpy_numpy.kernels import foreach, kernel
 from burnpy_numpy.kernels.compiler import llvm, target
-from burnpy_numpy.kernels.compiler.entry import SYMBOLS
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
 from burnpy_numpy.kernels.convolution import images
 from tests.programs.object_files import undefined
 
@@ -118,7 +118,7 @@ def compile_only(to: target.Target) -> None:
     target.target_of = lambda *args: to  # every module asks for the target through it
     assert target.target() is to
     system = next(each for each in ("linux", "darwin", "windows") if each in to.triple).replace("windows", "win32")
-    known = {*llvm.functions_of_c(system), *SYMBOLS, "burnpy_gemm_float32", "burnpy_gemm_float64"}
+    known = {*llvm.functions_of_c(system), *SYMBOLS, ARRAY_TYPE, "burnpy_gemm_float32", "burnpy_gemm_float64"}
 
     def compiled(name: str, key: str, write: Callable[[], str]) -> None:
         if name not in seen:

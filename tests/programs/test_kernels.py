@@ -278,6 +278,22 @@ def test_arrays_of_other_sizes_are_never_read() -> None:
             run(wrong, (), 64, 80)
 
 
+@pytest.mark.parametrize("shared_from", [1, 1 << 18])
+def test_strided_inputs_are_copied_and_strided_outputs_refused(
+    shared_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_SHARED", shared_from)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    run = made(trace(lambda b, x, y: b.mul(x, y), (full("float32"), Input(Extent.COLUMN, "float32"))))
+    x, y = np.arange(60, dtype="f4").reshape(5, 12), np.float32(2.0)
+    out = np.zeros((1, 6), np.float32)
+    run.into([x[1:2, ::2], y, out], (), 1, 6)
+    np.testing.assert_array_equal(out, x[1:2, ::2] * y)
+    with pytest.raises(ProgramError, match="memory for an output"):
+        run.into([out, y, x[1:2, ::2]], (), 1, 6)
+    np.testing.assert_array_equal(x, np.arange(60).reshape(5, 12))
+
+
 def test_scalars_of_numpy_are_no_arrays() -> None:
     x = np.random.default_rng(0).standard_normal(5000)
     losses, total = D.cross_entropy(x, np.int64(7), 0)

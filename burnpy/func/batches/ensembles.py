@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.func.pytree import MismatchError, describe_tree, flatten
 from burnpy.tensor.joining import stack
+from burnpy.tensor.levels import constant
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import T
 
@@ -67,9 +68,9 @@ def _stacked(column: list[Any]) -> Any:
                 f"stack_models() got tensors of shapes {first.shape} and {leaf.shape}, dtypes {first.dtype} and "
                 f"{leaf.dtype}, at the same place; the models must have equal shapes and dtypes"
             )
-    bare: list[Any] = [leaf.detach() for leaf in column]
-    joined: Any = stack(bare, dim=0)
-    return joined.require_grad() if first.kind == "float" and first.is_require_grad() else joined
+    joined: Any = stack([constant(leaf) if leaf.kind == "float" else leaf for leaf in column], dim=0)
+    is_leaf = first.kind == "float" and first.is_require_grad() and not joined.is_require_grad()
+    return joined.require_grad() if is_leaf else joined
 
 
 def _check_buffers(first: Any, other: Any, position: int) -> None:

@@ -1,6 +1,7 @@
 """A line search in operations of tensors, for solvers that are batched and compiled.
 
-`burnpy.optim.line_search`, which L-BFGS trains models with, reads values, and evaluates the points that PyTorch does.
+`burnpy.optim.optimizers.line_search`, with which L-BFGS trains models, reads values, and evaluates the points that
+PyTorch does.
 """
 
 from __future__ import annotations

@@ -18,42 +18,26 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.tensor.tensor import IntTensor, Tensor
 
-    class SequenceWindows(TypedDict, total=False):
-        """The windows of `max_pool1d`, for type checkers."""
+    class Windows(TypedDict, total=False):
+        """The windows of max pooling, for type checkers: numbers, one or one for each dimension."""
 
-        stride: Single | None
-        padding: Single
-        dilation: Single
-        ceil_mode: bool
-
-    class ImageWindows(TypedDict, total=False):
-        """The windows of `max_pool2d`, for type checkers."""
-
-        stride: Pair | None
-        padding: Pair
-        dilation: Pair
-        ceil_mode: bool
-
-    class VolumeWindows(TypedDict, total=False):
-        """The windows of `max_pool3d`, for type checkers."""
-
-        stride: Triple | None
-        padding: Triple
-        dilation: Triple
+        stride: Size | None
+        padding: Size
+        dilation: Size
         ceil_mode: bool
 
 
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool1d(
@@ -82,15 +66,15 @@ def max_pool1d(
 
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool2d(
@@ -137,15 +121,15 @@ def max_pool2d(
 
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool3d(

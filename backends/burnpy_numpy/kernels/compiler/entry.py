@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from burnpy_numpy.kernels.compiler.vectors import Writer
 
 Entry = Callable[..., Any]
 SYMBOLS = (
@@ -22,6 +25,11 @@ SYMBOLS = (
     "PyLong_Type",
 )
 """The functions and types of Python's C interface to which the code refers."""
+ARRAY_TYPE = "burnpy_ndarray"
+"""The name under which the code refers to the class of NumPy's arrays."""
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
+FLAGS = object.__basicsize__ + 6 * _POINTER
+"""The offset of an array's flags: data, dimensions, shape, strides, base and dtype come before. Bit 0: C-contiguous."""
 _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
 _FASTCALL = 0x80
@@ -35,53 +43,74 @@ def program_entry(arrays: int, numbers: int, flat: bool) -> str:
     """Return the text of ``entry``, for a module that defines the ``kernel`` of a program.
 
     Its arguments are the arrays of the table, which come first so that nothing has to be copied, the numbers as floats,
-    ``begin``, ``end``, ``rows`` and ``columns``. They are not checked. Python's lock is released if there is much to
-    do.
+    ``begin``, ``end``, ``rows`` and ``columns``. It computes nothing and returns 1 unless all arrays are C-contiguous
+    and no scalars; nothing else is checked. Python's lock is released if there is much to do.
 
     Args:
         arrays: the number of arrays.
         numbers: the number of numbers.
         flat: whether ``begin`` and ``end`` count elements, and not rows.
     """
-    lines = [
-        "declare i64 @PyLong_AsLongLong(ptr)",
-        "declare double @PyFloat_AsDouble(ptr)",
+    w = Writer(1, {"declare i64 @PyLong_AsLongLong(ptr)", "declare double @PyFloat_AsDouble(ptr)"})
+    w.declared.add(f"@{ARRAY_TYPE} = external global i8")
+    places = w.assign(f"alloca [{max(numbers, 1)} x double]")
+    objects = [w.pointer("%args", k) for k in range(arrays + numbers + 4)]
+    types = [w.field(x, object.__basicsize__ - _POINTER, "ptr") for x in objects[:arrays]]
+    _go_on(w, "flags", [w.assign(f"icmp eq ptr {x}, @{ARRAY_TYPE}") for x in types])
+    flags = [w.field(x, FLAGS, "i32") for x in objects[:arrays]]
+    _go_on(w, "read", [w.assign(f"trunc i32 {x} to i1") for x in flags])
+    for k, number in enumerate(objects[arrays:-4]):
+        value = w.assign(f"call double @PyFloat_AsDouble(ptr {number})")
+        w.write(f"store double {value}, ptr {w.element(places, str(k), 'float64')}")
+    begin, end, rows, columns = (w.assign(f"call i64 @PyLong_AsLongLong(ptr {x})") for x in objects[-4:])
+    work = w.assign(f"mul i64 {w.assign(f'sub i64 {end}, {begin}')}, {1 if flat else columns}")
+    long = w.assign(f"icmp sgt i64 {work}, {_LONG}")
+    return entry_text(w, f"ptr %args, ptr {places}, i64 {begin}, i64 {end}, i64 {rows}, i64 {columns}", long)
+
+
+def _go_on(w: Writer, label: str, conditions: list[str]) -> None:
+    """Write the branch to what follows, or to the end of ``entry`` where it returns 1, by conditions that all hold."""
+    w.write(f"br i1 {reduce(lambda x, y: w.assign(f'and i1 {x}, {y}'), conditions)}, label %{label}, label %refused")
+    w.label(label)
+
+
+def entry_text(w: Writer, arguments: str, releases: str) -> str:
+    """Return the text of a function ``entry`` that calls ``kernel`` and returns 0.
+
+    Args:
+        w: the lines before the call.
+        arguments: the arguments of ``kernel``, with their types.
+        releases: whether to release Python's lock meanwhile, a bit.
+    """
+    w.declared |= {
         "declare ptr @PyLong_FromLongLong(i64)",
         "declare ptr @PyEval_SaveThread()",
         "declare void @PyEval_RestoreThread(ptr)",
-        "define ptr @entry(ptr %self, ptr %args, i64 %count) {",
-        f"  %numbers = alloca [{max(numbers, 1)} x double]",
-    ]
-    for k in range(arrays, arrays + numbers + 4):
-        number = k < arrays + numbers
-        lines += [f"  %at{k} = getelementptr ptr, ptr %args, i64 {k}", f"  %object{k} = load ptr, ptr %at{k}"]
-        kind, function = ("double", "PyFloat_AsDouble") if number else ("i64", "PyLong_AsLongLong")
-        lines.append(f"  %value{k} = call {kind} @{function}(ptr %object{k})")
-        if number:
-            lines.append(f"  %place{k} = getelementptr double, ptr %numbers, i64 {k - arrays}")
-            lines.append(f"  store double %value{k}, ptr %place{k}")
-    begin, end, rows, columns = (f"%value{k}" for k in range(arrays + numbers, arrays + numbers + 4))
-    call = f"  call void @kernel(ptr %args, ptr %numbers, i64 {begin}, i64 {end}, i64 {rows}, i64 {columns})"
-    lines += [
-        f"  %blocks = sub i64 {end}, {begin}",
-        f"  %work = mul i64 %blocks, {1 if flat else columns}",
-        f"  %long = icmp sgt i64 %work, {_LONG}",
-        "  br i1 %long, label %released, label %held",
-        "released:",
-        "  %state = call ptr @PyEval_SaveThread()",
-        call,
-        "  call void @PyEval_RestoreThread(ptr %state)",
-        "  br label %done",
-        "held:",
-        call,
-        "  br label %done",
-        "done:",
-        "  %result = call ptr @PyLong_FromLongLong(i64 0)",
-        "  ret ptr %result",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
+    }
+    return "\n".join(
+        [
+            *sorted(w.declared),
+            "define ptr @entry(ptr %self, ptr %args, i64 %count) {",
+            *w.lines,
+            f"  br i1 {releases}, label %released, label %held",
+            "released:",
+            "  %state = call ptr @PyEval_SaveThread()",
+            f"  call void @kernel({arguments})",
+            "  call void @PyEval_RestoreThread(ptr %state)",
+            "  br label %done",
+            "held:",
+            f"  call void @kernel({arguments})",
+            "  br label %done",
+            "refused:",
+            "  br label %done",
+            "done:",
+            "  %outcome = phi i64 [0, %released], [0, %held], [1, %refused]",
+            "  %result = call ptr @PyLong_FromLongLong(i64 %outcome)",
+            "  ret ptr %result",
+            "}",
+            "",
+        ]
+    )
 
 
 TABLE_ENTRY = f"""

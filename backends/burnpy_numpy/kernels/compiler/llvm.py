@@ -11,7 +11,9 @@ import sys
 from functools import cache
 from typing import Any
 
-from burnpy_numpy.kernels.compiler.entry import SYMBOLS, Entry, builtin
+import numpy as np
+
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS, Entry, builtin
 from burnpy_numpy.kernels.compiler.target import Outdated, Target, Unsupported, target
 from burnpy_numpy.openblas import cblas_gemm
 
@@ -74,6 +76,7 @@ def llvm() -> Any:
             binding.add_symbol(f"burnpy_gemm_{dtype}", ctypes.cast(blas.function, ctypes.c_void_p).value)
     for name in SYMBOLS:
         binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    binding.add_symbol(ARRAY_TYPE, id(np.ndarray))
     return binding
 
 

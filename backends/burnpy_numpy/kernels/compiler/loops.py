@@ -67,9 +67,9 @@ class Loops(Writer):
         """Store a 64-bit int."""
         self.write(f"store i64 {x}, ptr {pointer}")
 
-    def number(self, pointer: str, index: str) -> str:
+    def number(self, pointer: str, index: str | int) -> str:
         """Load one of an array of 64-bit ints."""
-        return self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8")
+        return self.assign(f"load i64, ptr {self.element(pointer, str(index), 'int64')}, align 8")
 
     def times(self, x: str, y: str | int) -> str:
         """Multiply 64-bit ints."""
@@ -186,6 +186,17 @@ class Loops(Writer):
         yield now
         self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
         self.write(f"br label %{tag}_head")
+        self.label(f"{tag}_end")
+
+    @contextmanager
+    def when(self, comparison: str) -> Generator[None]:
+        """Execute what is written meanwhile if ints compare, as in ``eq i64 %x, 0``."""
+        self._loops += 1
+        tag = f"when{self._loops}"
+        self.write(f"br i1 {self.assign(f'icmp {comparison}')}, label %{tag}_body, label %{tag}_end")
+        self.label(f"{tag}_body")
+        yield
+        self.write(f"br label %{tag}_end")
         self.label(f"{tag}_end")
 
     @contextmanager

@@ -220,6 +220,14 @@ class Writer:
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
+    def pointer(self, array: str, index: str | int) -> str:
+        """Load one of an array of addresses."""
+        return self.assign(f"load ptr, ptr {self.assign(f'getelementptr ptr, ptr {array}, i64 {index}')}")
+
+    def field(self, base: str, offset: int, kind: str) -> str:
+        """Load a value at an offset in bytes."""
+        return self.assign(f"load {kind}, ptr {self.assign(f'getelementptr i8, ptr {base}, i64 {offset}')}")
+
     def element(self, pointer: str, index: str, dtype: str) -> str:
         """Return the address of an element."""
         stored = "i8" if dtype == "bool" else _SCALARS[dtype]
