@@ -1,35 +1,32 @@
 """`ReplayGraph`: a whole replay of a plan as one CUDA graph.
 
-A graph repeats its launches with the arguments that they were captured with. What changes from run to run lies in
-*words* of the GPU's memory, which one launch writes before the graph: the addresses of inputs that move and of new
-memory for outputs, which the graph copies; seeds of random numbers; and where late checks note what they find.
+One launch writes the words of a run, see `Capture`. Then the graph copies inputs that are elsewhere than in the run
+before, does what the replay does, and copies outputs to memory that is new in each run.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.availability import shared_library
+from burnpy_cupy.captured_products import WORKSPACE, captured_products
+from burnpy_cupy.captures import Capture, CaptureError, Inputs, capture
 from burnpy_cupy.cuda_streams import Entered
-from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
-from burnpy_cupy.launch_sequence import Argument, ArgumentBlock, KernelCall, Part, Table, driver
+from burnpy_cupy.gemm import Library, captured_by
+from burnpy_cupy.kernels.launcher import Launch, launcher
 
 _WORDS, _COPIES = 480, 240
 """The words that one launch writes, and the arrays that one launch copies: a kernel's parameters have 4 KB."""
 _MOST_WORDS = 32 * _WORDS
 _THREADS, _MOST_BLOCKS = 160, 256
 """The threads of a block, and the most blocks that copy one array."""
-_WORKSPACE = 8 << 20
-"""The bytes of the GPU's memory in which the products of one plan may store parts of their results."""
 _SOURCE = """
 typedef unsigned long long Word;
 struct burnpy_words { Word values[WORDS]; };
@@ -55,109 +52,7 @@ extern "C" __global__ void burnpy_copy_arrays(const Word* words, long long outwa
 """.replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
 _COPY_TABLE = np.dtype([("arrays", np.uint64, _COPIES), ("bytes", np.uint64, _COPIES)])
 
-_uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)
 _capturing = Lock()  # as all captures on a device use the same stream and the same handle of cuBLAS
-
-Inputs: TypeAlias = Sequence[Any]
-"""The inputs of a run, and then the arrays made for its outputs."""
-
-
-class CaptureError(RuntimeError):
-    """A replay that cannot be a graph."""
-
-
-@contextmanager
-def graphs(enabled: bool = True) -> Generator[None, None, None]:
-    """Within the context, launch plans as CUDA graphs."""
-    token = _uses_graphs.set(enabled)
-    try:
-        yield
-    finally:
-        _uses_graphs.reset(token)
-
-
-def uses_graphs() -> bool:
-    """Return whether plans launch CUDA graphs in this context."""
-    return _uses_graphs.get()
-
-
-class Capture:
-    """What a replay does while it is captured, beside launching.
-
-    Args:
-        words: the words, an array of int64.
-        inputs: the inputs of the captured run.
-        generators: the random generators that the replay may draw from, each with the function that returns the
-            generator in its place in a run.
-        numbers: arrays of one number that the host knows, each with the function that returns the number in a run.
-    """
-
-    def __init__(
-        self,
-        words: Any,
-        inputs: Inputs,
-        generators: Sequence[tuple[Any, Callable[[Inputs], Any]]],
-        numbers: Sequence[tuple[Any, Callable[[Inputs], float]]],
-    ) -> None:
-        self.words, self._inputs, self._generators, self._numbers = words, inputs, generators, [*numbers]
-        self.values: list[Callable[[Inputs], int]] = []  #: of the words
-        self.checks: list[tuple[list[int], Callable[[list[int]], None]]] = []
-        """The late checks: the numbers of the words with their slots, and what adds them to those that are pending."""
-        self._functions: dict[Hashable, Callable[..., Any]] = {}
-
-    def close(self) -> None:
-        """Drop what only the captured run needs: arrays that something else refers to are never overwritten."""
-        self._inputs, self._generators, self._numbers = (), (), []
-
-    def word(self, value: Callable[[Inputs], int]) -> Any:
-        """Return a further word as a 0-d array, given the function that returns its value in a run."""
-        if len(self.values) == len(self.words):
-            raise CaptureError(f"the plan has more than {len(self.words)} addresses and numbers that change")
-        self.values.append(value)
-        return self.words[len(self.values) - 1]
-
-    def drawn(self, generator: np.random.Generator, draw: Callable[[Any], int]) -> Any:
-        """Return the word of a number that each run draws from the generator in the place of this one."""
-        find = next((find for known, find in self._generators if known is generator), lambda _: generator)
-        return self.word(lambda inputs: draw(find(inputs)))
-
-    def computed(self, formula: Callable[..., tuple[float, ...]], numbers: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the words of the results of a formula, as arrays of float64, which the host computes in each run.
-
-        Raises:
-            CaptureError: the host does not know one of the numbers.
-        """
-        given = [self._number(x) if hasattr(x, "dtype") else x for x in numbers]
-
-        def results(inputs: Inputs) -> tuple[float, ...]:
-            return formula(*[x(inputs) if callable(x) else x for x in given])
-
-        return tuple([self._result(results, k) for k in range(len(results(self._inputs)))])
-
-    def _result(self, results: Callable[[Inputs], tuple[float, ...]], k: int) -> Any:
-        made = self.word(lambda inputs: _bits(results(inputs)[k])).view("float64")
-        self._numbers.append((made, lambda inputs: results(inputs)[k]))
-        return made
-
-    def _number(self, x: Any) -> Callable[[Inputs], float]:
-        found = next((number for known, number in self._numbers if known is x), None)
-        if found is None:
-            raise CaptureError("the host reads a number from the GPU, and computes with it")
-        return found
-
-    def check(self, slots: Sequence[Any], add: Callable[[list[int]], None]) -> None:
-        """Have each run add a late check, given the words with its slots."""
-        self.checks.append(([int(x.data.ptr - self.words.data.ptr) // x.itemsize for x in slots], add))
-
-    def function(self, key: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-        """Return the instance of an inner plan whose memory nothing but this graph uses."""
-        if key not in self._functions:
-            self._functions[key] = make()
-        return self._functions[key]
-
-
-capture: ContextVar[Capture | None] = ContextVar("burnpy_cupy_capture", default=None)
-"""The capture of the present replay; None if it is not captured."""
 
 
 class _Output(NamedTuple):
@@ -197,17 +92,17 @@ class ReplayGraph:
         generators = [(x, partial(_at, k)) for k, x in enumerate(inputs) if isinstance(x, np.random.Generator)]
         generators += [(find(), partial(_found, find)) for find in defaults]
         with _capturing, self._xp.cuda.using_allocator(allocate):
-            stream, library, use_workspace = _for_captures(self._xp, device.index)
-            self._workspace = self._xp.empty(_WORKSPACE, "uint8")
-            use_workspace(self._workspace.data.ptr, _WORKSPACE)
+            stream, library, use = captured_products(self._xp, device.index)
+            self._workspace = self._xp.empty(WORKSPACE, "uint8")
+            use(self._workspace)
             self._own = {k: self._xp.empty(inputs[k].shape, inputs[k].dtype) for k in moving}
             known = device._host_values.of
             numbers = [
                 (self._own.get(k, x), partial(_number, known, k)) for k, x in enumerate(inputs) if known(x) is not None
             ]
             self._capture = Capture(self._xp.empty(_MOST_WORDS, "int64"), inputs, generators, numbers)
-            stream.begin_capture()
             try:
+                stream.begin_capture()
                 with _context(device, stream, library, self._capture):
                     self._run_captured(function, inputs)
                 self._graph = stream.end_capture()
@@ -218,10 +113,10 @@ class ReplayGraph:
                     raise CaptureError(str(error)) from error
                 raise
         self._capture.close()
-        self._write_words = _WordLaunches(self._xp, self._capture.words, len(self._capture.values))
+        self._launches = _word_launches(self._xp, self._capture.words, len(self._capture.values))
 
     def run(self, inputs: Inputs, stream: int) -> list[Any]:
-        """Launch the graph on the stream with an address, and return the outputs."""
+        """Launch the graph on the current stream, which has this address, and return the outputs."""
         xp, state, run = self._xp, self._capture, list(inputs)
         for k in self._moving:
             if not run[k].flags.c_contiguous:
@@ -229,7 +124,8 @@ class ReplayGraph:
         outputs = [self._result(output, run) for output in self._outputs]
         run += [x for x, output in zip(outputs, self._outputs, strict=True) if output.input is None]
         values = [value(run) for value in state.values]
-        self._write_words(values, stream)
+        for launch, first, some in self._launches:
+            launch(first, *values[some])
         xp.cuda.runtime.graphLaunch(self._graph.graphExec, stream)
         for words, add in state.checks:
             add([values[k] for k in words])
@@ -273,35 +169,15 @@ class ReplayGraph:
             kernel(grid, (_THREADS,), (words[start], int(outward), table[()]))
 
 
-class _WordLaunches:
-    """The launches that write words.
-
-    Args:
-        xp: the module cupy.
-        words: the array of all words.
-        count: the number of those that are written.
-    """
-
-    def __init__(self, xp: Any, words: Any, count: int) -> None:
-        kernel, names = _kernel(xp, "burnpy_write_words"), [f"w{k}" for k in range(count)]
-        calls = []
-        for start in range(0, count, _WORDS):
-            named = names[start : start + _WORDS]
-            table = Table(bytes(8 * _WORDS), {8 * k: name for k, name in enumerate(named)})
-            arguments: list[Argument] = [Part("words", 8 * start), table]
-            calls.append(KernelCall(kernel, (-(-len(named) // _THREADS), 1), (_THREADS, 1), arguments))
-        self._block = ArgumentBlock(calls, {"words": words.data.ptr}, names)
-        self._launch = driver().launchKernel
-        self._launches = [
-            ((kernel.kernel.ptr, *call.grid, 1, *call.block, 1, 0), self._block.pointer(k))
-            for k, call in enumerate(calls)
-        ]
-
-    def __call__(self, values: Sequence[int], stream: int) -> None:
-        """Write the values of all words."""
-        self._block.move(values)
-        for arguments, pointer in self._launches:
-            self._launch(*arguments, stream, pointer, 0)
+def _word_launches(xp: Any, words: Any, count: int) -> list[tuple[Launch, int, slice]]:
+    """Return the launches that write so many words, each with the address of its first one, and which they are."""
+    launches, kernel = list[tuple[Launch, int, slice]](), _kernel(xp, "burnpy_write_words")
+    for start in range(0, count, _WORDS):
+        some = min(_WORDS, count - start)
+        grid, rest = (-(-some // _THREADS), 1), bytes(8 * (_WORDS - some))
+        launch = launcher(xp, kernel, grid, (_THREADS, 1), f"{1 + some}Q", rest)
+        launches.append((launch, words.data.ptr + 8 * start, slice(start, start + some)))
+    return launches
 
 
 def _at(position: int, inputs: Inputs) -> Any:
@@ -317,11 +193,6 @@ def _number(known: Callable[[Any], float | None], position: int, inputs: Inputs)
     if value is None:
         raise CaptureError("an argument was a float, and is a tensor now")
     return value
-
-
-def _bits(value: float) -> int:
-    """Return the bits of a float64 as a number."""
-    return int(np.float64(value).view(np.uint64))
 
 
 def _address(position: int, inputs: Inputs) -> int:
@@ -345,41 +216,3 @@ def _context(device: Any, stream: Any, library: Library, state: Capture) -> Gene
 @cache
 def _kernel(xp: Any, name: str) -> Any:
     return xp.RawKernel(_SOURCE, name)
-
-
-@cache
-def _for_captures(xp: Any, device: int) -> tuple[Any, Library, Callable[[int, int], None]]:
-    """Return a stream of the current device that is captured, cuBLAS on it, and what gives that memory to work in.
-
-    The arguments are the address and the bytes of the memory. CuPy's own binding refuses each call of cuBLAS while a
-    stream is captured, although cuBLAS allows it.
-    """
-    stream = xp.cuda.Stream(non_blocking=True)
-    cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
-    handle = ctypes.c_void_p()
-    _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
-    _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))
-    _checked(cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream.ptr)))
-
-    def use_workspace(pointer: int, size: int) -> None:
-        _checked(cublas.cublasSetWorkspace_v2(handle, ctypes.c_void_p(pointer), ctypes.c_size_t(size)))
-
-    single, batched = (_typed(cublas[f"cublasGemm{name}Ex"], name != "") for name in ("", "StridedBatched"))
-    return stream, Library(handle.value or 0, single, batched), use_workspace
-
-
-def _typed(function: Any, batched: bool) -> Callable[..., None]:
-    """Return a function of cuBLAS that takes ints and addresses, and raises its errors."""
-    number, address, stride = ctypes.c_int, ctypes.c_void_p, [ctypes.c_longlong] * batched
-    function.argtypes = [
-        *(address, number, number, number, number, number, address),
-        *(address, number, number, *stride),
-        *(address, number, number, *stride, address),
-        *(address, number, number, *stride, *[number] * batched, number, number),
-    ]
-    return lambda *arguments: _checked(function(*arguments))
-
-
-def _checked(status: int) -> None:
-    if status:
-        raise RuntimeError(f"cuBLAS returned the status {status}")

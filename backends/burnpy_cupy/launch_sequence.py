@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from threading import get_ident
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from burnpy_cupy.gemm import Library, Product, library, uses_tf32
+from burnpy_cupy.kernels.launcher import driver
 
 _WORD = 8
 """The bytes of an address, and of all numbers that kernels of plans take."""
@@ -206,8 +206,3 @@ def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: 
 def _kernel(launch: Any, arguments: tuple[Any, ...], pointer: int, stream: int, cublas: Library) -> Step:
     """Return the driver's function and its arguments for a kernel."""
     return launch, (*arguments, stream, pointer, 0)
-
-
-def driver() -> Any:
-    """Return CuPy's binding of the driver, which takes addresses as ints."""
-    return import_module("cupy_backends.cuda.api.driver")
