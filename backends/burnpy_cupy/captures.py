@@ -40,7 +40,7 @@ def uses_graphs() -> bool:
 
 
 class Capture:
-    """What a replay does while it is captured, beside launching.
+    """A capture of a replay, and its effects besides launches.
 
     Args:
         words: the words, an array of int64.

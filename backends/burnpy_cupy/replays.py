@@ -82,7 +82,7 @@ class Replay:
 
 
 class _Seen:
-    """What a graph needs to know of the inputs of earlier runs.
+    """The places of the inputs of earlier runs, and their graph.
 
     Args:
         inputs: those of the first run.

@@ -1,4 +1,4 @@
-"""Random numbers on the GPU: the generator passed to an operation draws a seed, of which one launch makes all numbers.
+"""Random numbers on the GPU: the generator passed to an operation draws a seed, and one launch makes all numbers.
 
 The numbers are a function of the seed and of their positions, by Philox 4×32-10, a generator that has no state. The
 seed is an argument of the kernel or, in a CUDA graph, in the GPU's memory. Source: Salmon et al., Parallel random
