@@ -50,12 +50,9 @@ _LATER = {
         "multilabel_soft_margin_loss",
         "sigmoid_focal_loss",
     ),
+    "burnpy.nn.functional.batch_normalization": ("BatchNormed", "batch_norm", "batch_normed", "instance_norm"),
     "burnpy.nn.functional.normalization": (
-        "BatchNormed",
-        "batch_norm",
-        "batch_normed",
         "group_norm",
-        "instance_norm",
         "layer_norm",
         "local_response_norm",
         "normalize",

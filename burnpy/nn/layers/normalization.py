@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import last_dims, positive
 from burnpy.nn.buffer_updates import record_moments, record_updates
-from burnpy.nn.functional.normalization import (
-    batch_moments,
-    batch_norm,
-    batch_normed,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    rms_norm,
-)
+from burnpy.nn.functional.batch_normalization import batch_moments, batch_norm, batch_normed, instance_norm
+from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, rms_norm
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.operands import refuse_wider
