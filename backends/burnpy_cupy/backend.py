@@ -30,6 +30,7 @@ from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
+from burnpy_cupy.kernels.cross_entropy import CROSS_ENTROPY
 from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
@@ -45,7 +46,7 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | QUANTIZATION
+RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION
 
 
 class CuPy(
