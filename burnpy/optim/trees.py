@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.module import Module
@@ -15,9 +15,6 @@ from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.transfer import transfer
 
-if TYPE_CHECKING:
-    from burnpy.optim.optimizer import Optimizer
-
 CONTAINERS = (dict, list, tuple)
 
 
@@ -28,18 +25,6 @@ class Leaves(Module[Any]):
 def is_tree(value: object) -> bool:
     """Return whether a value is a tensor, or a dict, list or tuple."""
     return isinstance(value, (Tensor, *CONTAINERS))
-
-
-def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
-    """Return the tree after a step: see `Optimizer.step`.
-
-    Raises:
-        KindError: a leaf of the tree is not a float tensor.
-        ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
-    """
-    name = f"{type(optimizer).__name__}.step()"
-    model, restored = in_tree(name, tree)
-    return restored(optimizer.step(lr, model, tree_grads(name, model, tree, grads)))
 
 
 def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
@@ -119,13 +104,11 @@ def _mapped(tree: Any, function: Callable[[Any, str], Any], path: str = "", *, f
         parts = {key: _mapped(part, function, joined(path, key), frozen=frozen) for key, part in tree.items()}
         return FrozenDict({str(key): part for key, part in parts.items()}) if frozen else type(tree)(parts)
     if isinstance(tree, (list, tuple)):
-        names = part_names(tuple(tree)) if isinstance(tree, list) else part_names(tree)
+        names = part_names(tuple(tree) if isinstance(tree, list) else tree)
         children = tuple(
             _mapped(part, function, joined(path, name), frozen=frozen) for name, part in zip(names, tree, strict=True)
         )
-        return (
-            list(children)
-            if isinstance(tree, list) and not frozen
-            else (children if isinstance(tree, list) else regrouped(children, tree))
-        )
+        if isinstance(tree, tuple):
+            return regrouped(children, tree)
+        return children if frozen else list(children)
     return None if tree is None else function(tree, path)
