@@ -331,17 +331,7 @@ class RmsNorm(Module[B]):
 
 
 class LocalResponseNorm(FunctionLayer, Stateless):
-    """Division by squares of neighbouring channels: see `burnpy.nn.functional.local_response_norm`.
-
-    Args:
-        size: the number of channels of a mean.
-        alpha: the factor of the means.
-        beta: the power.
-        k: is added to the means.
-
-    Raises:
-        ArgumentError: the size is not positive.
-    """
+    """Division by squares of neighbouring channels: see `burnpy.nn.functional.local_response_norm`."""
 
     _function = staticmethod(local_response_norm)
     _settings = ("size", "alpha", "beta", "k")
