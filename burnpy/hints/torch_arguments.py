@@ -104,7 +104,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "params": "pass the model to each step: model = optim.step(1e-3, model, grads)",
         "lr": "pass the rate to each step: model = optim.step(1e-3, model, grads)",
         **dict.fromkeys(("foreach", "fused", "capturable"), "updates are always fused"),
-        "differentiable": "a step is not differentiated; write it with tensors, by model.with_values",
+        "differentiable": "a step is not differentiated; in burnpy.func write it with tensors, by model.with_state",
         "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
     },
 }

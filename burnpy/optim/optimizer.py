@@ -17,7 +17,7 @@ from burnpy.optim.memory import MASTER, Memory, Use
 from burnpy.optim.pure import OptimizerState, initial_state, pure_step
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, flag
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
-from burnpy.optim.trees import in_tree, is_tree, tree_grads
+from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step, Update
 from burnpy.optim.updating import stepped_model
 from burnpy.tensor.call_errors import explained
@@ -226,9 +226,7 @@ class Optimizer(metaclass=Explaining):
         [1.1]
         """
         if not isinstance(model, Module) and is_tree(model):
-            name = f"{type(self).__name__}.step()"
-            held, restored = in_tree(name, model)
-            return restored(self.step(lr, held, tree_grads(name, held, model, grads)))
+            return tree_step(self, lr, model, grads)
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
         memory, use = self._memory, Use("step()", "go on")
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.module import Module
@@ -15,6 +15,9 @@ from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.transfer import transfer
 
+if TYPE_CHECKING:
+    from burnpy.optim.optimizer import Optimizer
+
 CONTAINERS = (dict, list, tuple)
 
 
@@ -25,6 +28,18 @@ class Leaves(Module[Any]):
 def is_tree(value: object) -> bool:
     """Return whether a value is a tensor, or a dict, list or tuple."""
     return isinstance(value, (Tensor, *CONTAINERS))
+
+
+def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
+    """Return the tree after a step: see `Optimizer.step`.
+
+    Raises:
+        KindError: a leaf of the tree is not a float tensor.
+        ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
+    """
+    name = f"{type(optimizer).__name__}.step()"
+    model, restored = in_tree(name, tree)
+    return restored(optimizer.step(lr, model, tree_grads(name, model, tree, grads)))
 
 
 def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node", "reporting"]
 
-_LATER = {
-    "burnpy.autodiff.tools.node_hooks": ("hook_node",),
-    "burnpy.autodiff.tools.backward": ("reporting",),
-    "burnpy.autodiff.tools.tensor_hooks": ("HookHandle", "hook_gradient"),
-    "burnpy.autodiff.tools.grad_fn": ("GradFn", "grad_fn_of"),
+_NAMES = {
+    "burnpy.autodiff.tools.node_hooks": "hook_node",
+    "burnpy.autodiff.tools.backward": "reporting",
+    "burnpy.autodiff.tools.tensor_hooks": "HookHandle hook_gradient",
+    "burnpy.autodiff.tools.grad_fn": "GradFn grad_fn_of",
 }
 """The names, by the module that defines them."""
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
+    __getattr__, __dir__ = lazy_attributes(__name__, _NAMES)
