@@ -23,9 +23,8 @@ _NAMES = {
     "burnpy.nn.functional.dropping": "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout",
     "burnpy.nn.functional.bags": "embedding_bag",
     "burnpy.nn.functional.multilabel_losses": "multilabel_margin_loss multilabel_soft_margin_loss sigmoid_focal_loss",
-    "burnpy.nn.functional.normalization": (
-        "BatchNormed batch_norm batch_normed group_norm instance_norm layer_norm local_response_norm normalize rms_norm"
-    ),
+    "burnpy.nn.functional.batch_normalization": "BatchNormed batch_norm batch_normed instance_norm",
+    "burnpy.nn.functional.normalization": "group_norm layer_norm local_response_norm normalize rms_norm",
     "burnpy.nn.functional.losses": (
         "binary_cross_entropy gaussian_nll_loss huber_loss kl_div l1_loss poisson_nll_loss smooth_l1_loss"
     ),

@@ -31,6 +31,7 @@ from burnpy.nn.functional.adaptive_pooling import (
 from burnpy.nn.functional.alignment import ctc_loss
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.bags import embedding_bag
+from burnpy.nn.functional.batch_normalization import BatchNormed, batch_norm, batch_normed, instance_norm
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, embedding, linear
 from burnpy.nn.functional.dropping import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
@@ -57,17 +58,7 @@ from burnpy.nn.functional.multilabel_losses import (
     multilabel_soft_margin_loss,
     sigmoid_focal_loss,
 )
-from burnpy.nn.functional.normalization import (
-    BatchNormed,
-    batch_norm,
-    batch_normed,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    normalize,
-    rms_norm,
-)
+from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
