@@ -82,6 +82,7 @@ class Elementwise(NamedTuple):
     outputs: str
     code: str
     preamble: str = ""
+    exact: bool = False  #: whether products and sums are rounded one by one, as operations round them
 
 
 def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
@@ -178,7 +179,7 @@ class ElementwiseKernel:
         text = _text(name, declared, views, {p: dtypes[p] for p in views}, numbers, types, len(shape))
         kernel = self._kernels.get(text)
         if kernel is None:
-            kernel = self._kernels[text] = xp.RawKernel(text, name)
+            kernel = self._kernels[text] = xp.RawKernel(text, name, ("--fmad=false",) if declared.exact else ())
         kinds = "".join(["d" if dtype.kind == "f" else "Q" if dtype.kind == "u" else "q" for dtype in numbers.values()])
         layout = [count, *shape, *[n for view in views.values() for n in (*view.sizes, *view.steps)]]
         rest = struct.pack(f"={len(layout)}q", *layout)
