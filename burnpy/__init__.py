@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from burnpy import train as train
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.backend import Backend
-    from burnpy.func.compilation import compiled
+    from burnpy.func.compiling.compilation import compiled
     from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
     from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
     from burnpy.tensor.finite_differences import gradient
@@ -143,7 +143,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "burnpy.func.compilation": ("compiled",),
+    "burnpy.func.compiling.compilation": ("compiled",),
     "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
     "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
     "burnpy.autodiff.autodiff": ("Autodiff",),

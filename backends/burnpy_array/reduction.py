@@ -145,7 +145,9 @@ def _mean_square(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: fl
 
 
 def exponents(b: ArrayBase, x: Any, dims: Dims) -> Any:
-    """Return the exponents e with 2ᵉ above the largest magnitudes over ``dims``; 0 where these are not finite."""
+    """Return the exponents e with 2ᵉ above the largest magnitudes over ``dims``; 0 for infinite and empty groups."""
+    if not x.size:
+        return b.xp.zeros([1 if d in dims else n for d, n in enumerate(x.shape)], "int32")
     return b.xp.frexp(b.xp.abs(x).max(dims, None, True))[1]
 
 

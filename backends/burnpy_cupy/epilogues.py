@@ -1,4 +1,4 @@
-"""Matrix products with a bias in one launch, by cuBLASLt, which cuBLAS brings with it and CuPy does not wrap.
+"""Matrix products with a bias, or with the gradient of one, in one launch, by cuBLASLt, which CuPy does not wrap.
 
 cuBLASLt plans a product once: descriptors, and the algorithm that its heuristics choose for the alignment of memory.
 Partial sums are never rounded to 16 bits, and each element is summed in one order.
@@ -16,8 +16,9 @@ from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
 from burnpy_cupy.availability import shared_library
 
-_BIAS = 4
-"""cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result."""
+_BIAS, _SUM = 4, 256
+"""cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result, and
+CUBLASLT_EPILOGUE_BGRADA, which also writes the sum of the columns, our rows, of the first operand, our second one."""
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _VECTOR = 3, 4, 7, 8
 """cublasLtMatmulDescAttributes_t; the last is CUBLASLT_MATMUL_DESC_BIAS_POINTER."""
 _WORKSPACE, _REDUCTION, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)
@@ -64,22 +65,23 @@ class _Plan:
         xp: the module cupy.
         library: cuBLASLt.
         handle: cuBLAS's handle, which serves cuBLASLt, too.
+        epilogue: `_BIAS` or `_SUM`.
         call: the arguments of cuBLAS for the product.
         alignment: the alignment of all memory, in bytes.
     """
 
-    def __init__(self, xp: Any, library: Any, handle: int, call: gemm._Call, alignment: int) -> None:
+    def __init__(self, xp: Any, library: Any, handle: int, epilogue: int, call: gemm._Call, alignment: int) -> None:
         self._xp, self._library, self._handle = xp, library, handle
         self._made: list[tuple[str, ctypes.c_void_p]] = []
         transpose_a, transpose_b, m, n, k, self._one = call.sizes
         (a_type, a_line), (b_type, b_line, self._zero), (out_type, line, compute) = call.y, call.x, call.out[:3]
         scale = _FLOAT64 if compute == gemm._IN_FLOAT64 else _FLOAT32
         self._operation = self._create("MatmulDesc", compute, scale)
-        for attribute, value in ((_TRANSPOSE_A, transpose_a), (_TRANSPOSE_B, transpose_b), (_EPILOGUE, _BIAS)):
+        for attribute, value in ((_TRANSPOSE_A, transpose_a), (_TRANSPOSE_B, transpose_b), (_EPILOGUE, epilogue)):
             self._set("MatmulDesc", self._operation, attribute, ctypes.c_int32(value))
-        self._bias = ctypes.c_void_p(alignment)  # whose alignment counts for the choice of an algorithm
-        self._set("MatmulDesc", self._operation, _VECTOR, self._bias)
-        self._set_bias = (self._operation, _VECTOR, ctypes.byref(self._bias), ctypes.c_size_t(8))
+        self._vector = ctypes.c_void_p(alignment)  # whose alignment counts for the choice of an algorithm
+        self._set("MatmulDesc", self._operation, _VECTOR, self._vector)
+        self._set_vector = (self._operation, _VECTOR, ctypes.byref(self._vector), ctypes.c_size_t(8))
         self._layouts = [
             self._create("MatrixLayout", kind, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(line))
             for kind, rows, columns, line in (
@@ -94,13 +96,13 @@ class _Plan:
         for kind, made in self._made:
             self._function(kind, "Destroy")(made)
 
-    def run(self, a: int, b: int, out: int, bias: int) -> bool:
+    def run(self, a: int, b: int, out: int, vector: int) -> bool:
         """Launch the product, given addresses; return False if cuBLASLt does not compute it."""
         found = self._algorithm
         if found is None:
             return False
-        self._bias.value = bias
-        self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_bias))
+        self._vector.value = vector
+        self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_vector))
         cuda, by_a, by_b, by_out = self._xp.cuda, *self._layouts
         room = cuda.alloc(found.workspace)  # freed for what this stream launches next
         stream = cuda.get_current_stream().ptr
@@ -147,19 +149,31 @@ class _Plan:
 
 
 @lru_cache(4096)
-def _plan(xp: Any, handle: int, alignment: int, *layouts: Any) -> _Plan | None:
+def _plan(xp: Any, handle: int, epilogue: int, alignment: int, *layouts: Any) -> _Plan | None:
     """Return a planned product; None if cuBLASLt is not found, and for batches.
 
     Args:
         xp: the module cupy.
         handle: cuBLAS's handle, of one thread and device, so that no two threads use a plan.
+        epilogue: `_BIAS` or `_SUM`.
         alignment: the alignment of all memory, in bytes.
         layouts: the arguments of `gemm._call`.
     """
     call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
     if library is None or call is None or call.batched:
         return None
-    return _Plan(xp, library, handle, call, alignment)
+    return _Plan(xp, library, handle, epilogue, call, alignment)
+
+
+def _launch(xp: Any, epilogue: int, x: Any, y: Any, out: Any, vector: Any) -> bool:
+    """Write the product x @ y into ``out``, with a vector that the epilogue reads or writes; return False if not."""
+    # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
+    addresses = y.data.ptr, x.data.ptr, out.data.ptr, vector.data.ptr
+    together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
+    layouts = (x.shape, x.strides, y.shape, y.strides, out.shape, out.strides)
+    types = (x.dtype, out.dtype, gemm.uses_tf32())
+    plan = _plan(xp, gemm._handle(xp), epilogue, together & -together, *layouts, *types)
+    return plan is not None and plan.run(*addresses)
 
 
 def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
@@ -175,11 +189,20 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     rows, columns = x.shape[:-1], weight.shape[-1]
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
-    bias, out = xp.ascontiguousarray(bias), xp.ndarray((*rows, columns), dtype)
-    # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = weightᵀ xᵀ.
-    addresses = weight.data.ptr, x.data.ptr, out.data.ptr, bias.data.ptr
-    together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
-    layouts = (x.shape, x.strides, weight.shape, weight.strides, out.shape, out.strides)
-    types = (x.dtype, dtype, gemm.uses_tf32())
-    plan = _plan(xp, gemm._handle(xp), together & -together, *layouts, *types)
-    return None if plan is None or not plan.run(*addresses) else out
+    out = xp.ndarray((*rows, columns), dtype)
+    return out if _launch(xp, _BIAS, x, weight, out, xp.ascontiguousarray(bias)) else None
+
+
+def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | None:
+    """Return the product x @ y and the sum of the rows of y in one launch; None if cuBLASLt cannot compute them so.
+
+    Args:
+        xp: the module cupy.
+        x: an array (m, n) of a float dtype.
+        y: an array (n, k) of the same dtype.
+        dtype: the dtype of both results: the same as of the operands or, if that has 16 bits, float32.
+    """
+    if x.dtype is not y.dtype:
+        return None
+    out, total = xp.ndarray((x.shape[0], y.shape[1]), dtype), xp.ndarray(y.shape[1:], dtype)
+    return (out, total) if _launch(xp, _SUM, x, y, out, total) else None

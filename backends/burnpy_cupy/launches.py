@@ -171,7 +171,7 @@ class ListsLaunch(_NodeLaunch):
             values += [next(named).name, 0] if x.__class__ is Ref else [float(x)]
         rows, sizes = [arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self._lists[0]]
         return [
-            KernelCall(self._kernel.function, (parts, 1), (THREADS, 1), [Table(content, named), *values])
+            KernelCall(self._kernel.function, (parts, 1), (THREADS, 1), [*values, Table(content, named)])
             for content, named, parts in named_tables(rows, sizes)
         ]
 
@@ -191,7 +191,7 @@ class NormLaunch(_NodeLaunch):
         calls, start = list[KernelCall](), 0
         for table in named_tables([(name,) for name in given], self._sizes):
             part = Part(scratch[0], 3 * start * float64.itemsize)
-            arguments: list[Argument] = [Table(table.content, table.arrays), part]
+            arguments: list[Argument] = [part, Table(table.content, table.arrays)]
             calls.append(KernelCall(self._kernels.parts, (table.parts, 1), (THREADS, 1), arguments))
             start += table.parts
         return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [scratch[0], self._parts, out])]

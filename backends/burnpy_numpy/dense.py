@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
+from burnpy_numpy.row_plans import row_plan
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import TemplateKernel
 
 _dot: Any = np.ndarray.dot
-_FULL, _COLUMN = "full", "column"
+_PICKED, _PICKED_BACKWARD = ("full", "index"), ("column", "full", "column", "index")
 
 
 class NumPyDense(ArrayBackend):
@@ -87,29 +88,27 @@ class NumPyDense(ArrayBackend):
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
         kernel = None
         if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
-            kernel = operation_kernel("masked_scale", (_FULL, "mask_full", "scalar"), x.dtype, ())
+            kernel = operation_kernel("masked_scale", ("full", "mask_full", "scalar"), x.dtype, ())
         if kernel is None:
             return super().masked_scale(x, mask, scale)
         return kernel.alike((x, mask), (scale,))
 
     def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
-        kernel = None
-        if _picks_in_rows(x, index, dim):
-            kernel = operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
-        if kernel is None:
-            return super().cross_entropy(x, index, dim)
         shape = index.shape
-        losses, total = kernel.outputs((x, index), (shape, (*shape, 1)), index.size, x.shape[-1])
+        plan = row_plan(("cross_entropy", _PICKED, (1,), (dim,), x.shape, shape, x.dtype, index.dtype))
+        if plan is None:
+            return super().cross_entropy(x, index, dim)
+        kernel, rows, columns, small = plan
+        losses, total = kernel.outputs((x, index), (shape, small), rows, columns)
         return losses, total
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
-        kernel = None
-        if _picks_in_rows(x, index, dim) and grad.dtype is x.dtype is logsumexp.dtype and grad.size == logsumexp.size:
-            kernel = operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), x.dtype, ())
-        if kernel is None:
+        shapes = (grad.shape, shape := x.shape, logsumexp.shape, index.shape)
+        dtypes = (grad.dtype, x.dtype, logsumexp.dtype, index.dtype)
+        plan = row_plan(("cross_entropy_gradient", _PICKED_BACKWARD, (), (dim,), *shapes, *dtypes))
+        if plan is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
-        shape = x.shape
-        return kernel.outputs((grad, x, logsumexp, index), (shape,), index.size, shape[-1])[0]
+        return plan[0].outputs((grad, x, logsumexp, index), (shape,), plan[1], plan[2])[0]
 
 
 def _are_outer(x: Any, y: Any) -> bool:
@@ -209,16 +208,3 @@ def shares_products() -> bool:
         return False
     blas = openblas()
     return blas is not None and blas.get() <= threads.COUNT
-
-
-def _picks_in_rows(x: Any, index: Any, dim: int) -> bool:
-    """Return whether a large array of a usual dtype has an int64 index for each of its rows."""
-    shape, dtype = x.shape, x.dtype
-    return (
-        x.size >= LEAST
-        and (dtype is float32 or dtype is float64)
-        and dim == len(shape) - 1
-        and shape[dim] <= LONGEST
-        and index.dtype is int64
-        and index.shape == shape[:dim]
-    )

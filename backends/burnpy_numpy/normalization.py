@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.primitives import Dims, Shape
+from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, lookup, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, family_kernels
 from burnpy_numpy.reduction import row
+from burnpy_numpy.row_plans import row_plan
 
 if TYPE_CHECKING:
-    from burnpy_numpy.kernels.launch import Kernel
+    pass
 
 
 _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
+_FORWARD, _BACKWARD = ("full", "row", "row"), ("full", "full", "row", "column", "column")
+"""The extents of the arrays of layer norm and of its gradient; root mean square norms lack the last ones."""
 
 
 class NumPyNormalization(ArrayBackend):
     """Rows by kernels of programs, channels by those of templates or block by block; others as in `burnpy_array`."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        shape = x.shape
-        shapes, dtypes = (shape, weight.shape, bias.shape), (x.dtype, weight.dtype, bias.dtype)
-        plan = _row_plan("normalize", eps, dims, 1, 2, shapes, dtypes)
+        shape, options = x.shape, ((1,), eps)
+        dtypes = x.dtype, weight.dtype, bias.dtype
+        plan = row_plan(("normalize", _FORWARD, options, dims, shape, weight.shape, bias.shape, *dtypes))
         if plan is not None:
             kernel, rows, columns, small = plan
             out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)
@@ -49,14 +52,14 @@ class NumPyNormalization(ArrayBackend):
         xs = (grad, x, weight, mean, var)
         shapes = (grad.shape, x.shape, weight.shape, mean.shape, var.shape)
         dtypes = (grad.dtype, x.dtype, weight.dtype, mean.dtype, var.dtype)
-        plan = _row_plan("normalize_backward", eps, dims, 2, 1, shapes, dtypes)
+        plan = row_plan(("normalize_backward", _BACKWARD, ((1,), eps), dims, *shapes, *dtypes))
         if plan is None or not _finite(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         by_x, by_weight, by_bias = plan[0](xs, (), plan[1], plan[2])
         return by_x.reshape(shapes[1]), by_weight.reshape(shapes[2]), by_bias.reshape(shapes[2])
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        plan = _row_plan("rms_norm", eps, dims, 1, 1, (x.shape, weight.shape), (x.dtype, weight.dtype))
+        plan = row_plan(("rms_norm", _FORWARD[:2], ((1,), eps), dims, x.shape, weight.shape, x.dtype, weight.dtype))
         if plan is not None:
             kernel, rows, columns, _ = plan
             (out,) = kernel.outputs((x, weight), (x.shape,), rows, columns)
@@ -66,7 +69,7 @@ class NumPyNormalization(ArrayBackend):
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         shapes, dtypes = (grad.shape, x.shape, weight.shape), (grad.dtype, x.dtype, weight.dtype)
-        plan = _row_plan("rms_norm_backward", eps, dims, 2, 1, shapes, dtypes)
+        plan = row_plan(("rms_norm_backward", _BACKWARD[:3], ((1,), eps), dims, *shapes, *dtypes))
         if plan is not None:
             by_x, by_weight = plan[0]((grad, x, weight), (), plan[1], plan[2])
             if _finite(by_weight):
@@ -94,54 +97,6 @@ class NumPyNormalization(ArrayBackend):
         if are_channels(x, weight, dims):
             return _channels_backward(grad, x, weight, mean, var, eps)
         return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
-
-
-def _row_plan(
-    name: str, eps: float, dims: Dims, full: int, row: int, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...]
-) -> tuple[Kernel, int, int, Shape] | None:
-    """Return how a normalization over the last dimensions is computed, with a weight for each of their elements.
-
-    Args:
-        name: the operation.
-        eps: the number that is added to the variance.
-        dims: the dimensions.
-        full: the number of arrays that have a value for each element, one at least.
-        row: the number of arrays that have a value for each element of ``dims``.
-        shapes: the shapes of the arrays, in this order; the rest have a value for each row.
-        dtypes: their dtypes.
-
-    Returns:
-        The kernel, the number of rows, the number of columns, and the shape of a number for each row; None without a
-        kernel.
-    """
-    key = (name, eps, dims, shapes, dtypes)
-    try:
-        return _plans[key]
-    except KeyError:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        return _plans.setdefault(key, _new_row_plan(name, eps, dims, full, row, shapes, dtypes))
-
-
-_plans: dict[Any, tuple[Kernel, int, int, Shape] | None] = lookup()
-_MOST_PLANS = 1024
-
-
-def _new_row_plan(
-    name: str, eps: float, dims: Dims, full: int, row: int, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...]
-) -> tuple[Kernel, int, int, Shape] | None:
-    shape, dtype = shapes[0], dtypes[0]
-    last = shape[dims[0] :]
-    rows, columns, rest = math.prod(shape[: dims[0]]), math.prod(last), len(shapes) - full - row
-    if rows * columns < LEAST or columns > LONGEST or len(last) != len(dims):
-        return None
-    if not (dtype is float32 or dtype is float64) or dtypes.count(dtype) != len(dtypes):
-        return None
-    sizes = [math.prod(each) for each in shapes[full + row :]]
-    if shapes[: full + row] != (shape,) * full + (last,) * row or sizes != [rows] * rest:
-        return None
-    kernel = operation_kernel(name, ("full",) * full + ("row",) * row + ("column",) * rest, dtype, ((1,), eps))
-    return None if kernel is None else (kernel, rows, columns, (*shape[: dims[0]], *(1,) * len(dims)))
 
 
 def _finite(x: Any) -> bool:

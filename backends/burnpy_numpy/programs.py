@@ -16,7 +16,7 @@ from burnpy_numpy.kernels.kernel import LEAST, LONGEST, formula_kernel, kernels_
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula
     from burnpy.backend.programs import Program
-    from burnpy_numpy.plans import NumPyExecutor
+    from burnpy_numpy.plans.executor import NumPyExecutor
 
 
 class NumPyPrograms(ArrayBackend):
@@ -33,7 +33,7 @@ class NumPyPrograms(ArrayBackend):
     def executor(self) -> NumPyExecutor | None:
         if not kernels_enabled():
             return None
-        from burnpy_numpy.plans import NumPyExecutor  # not imported before the first plan
+        from burnpy_numpy.plans.executor import NumPyExecutor  # not imported before the first plan
 
         return NumPyExecutor()
 

@@ -14,7 +14,7 @@ class NumPyVolumes(ArrayBackend):
     """Convolution of volumes; what has no kernel is a convolution of images, as by default."""
 
     def conv3d(self, x: Any, weight: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int) -> Any:
-        if kernels := family_kernels("volume_convolution"):
+        if kernels := family_kernels("convolution.volumes"):
             out = kernels.convolve_volumes(self, x, weight, None, (stride, padding, dilation), groups)
             if out is not None:
                 return out
@@ -23,7 +23,7 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
-        if kernels := family_kernels("volume_convolution"):
+        if kernels := family_kernels("convolution.volumes"):
             out = kernels.convolve_volumes(self, x, weight, bias, (stride, padding, dilation), groups)
             if out is not None:
                 return out
@@ -32,7 +32,7 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
-        if kernels := family_kernels("volume_convolution"):
+        if kernels := family_kernels("convolution.volumes"):
             out = kernels.volume_input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups)
             if out is not None:
                 return out
@@ -41,7 +41,7 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
-        if kernels := family_kernels("volume_convolution"):
+        if kernels := family_kernels("convolution.volumes"):
             out = kernels.volume_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
             if out is not None:
                 return out

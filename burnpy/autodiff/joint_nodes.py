@@ -10,9 +10,6 @@ argument its gradient. A single result needs no joint node, and a single argumen
 User-defined derivatives and rules with a joint vjp are recorded so, and so are fused formulas. The gradient of a
 formula is a formula too, what `Autodiff` computes for its operations by their rules: it is computed in one pass over
 the memory as well, and is differentiated in the same way.
-
-The gradient of a formula is what `Autodiff` computes for its operations by their rules. It is computed in one pass over
-the memory as well, and is differentiated in the same way.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ def record_outputs(
     if len(parents) == 1:
         center.parent0, alone = parents[0], True
     else:
-        center.parent0, alone = _relayed(parents), False
+        center.parent0, alone = relayed(parents), False
     center.parent1 = None
     center.seq = next_seq()
     center.alive = True
@@ -91,7 +88,7 @@ def record_outputs(
     return outs
 
 
-def _relayed(parents: Sequence[Node | Leaf]) -> Node:
+def relayed(parents: Sequence[Node | Leaf], kind: type[Relay] = Relay) -> Node:
     """Return a relay that passes each of several parents its gradient: a chain of relays, of two edges each."""
     k = len(parents) - 1
     below: Any = parents[k]
@@ -99,7 +96,7 @@ def _relayed(parents: Sequence[Node | Leaf]) -> Node:
     saved: tuple[int, ...] = (k,)
     while k:
         k -= 1
-        relay: Any = Relay()
+        relay: Any = kind()
         relay.parent0, relay.vjp0, relay.saved0 = parents[k], pick_gradient, (k,)
         relay.parent1, relay.vjp1, relay.saved1 = below, vjp, saved
         relay.seq = next_seq()

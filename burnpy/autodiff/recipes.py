@@ -5,12 +5,6 @@ arguments). Until a node saves the array, a source refers to its arrays only wea
 because of it. When a node saves it, the decision is made, once: the recipe is saved if all of its arguments still
 exist, if that keeps less memory alive than the array, and if it is cheap enough; else the array is saved. A network
 that adds a bias, applies GELU and multiplies by a matrix saves only the sum, and recomputes GELU from it.
-
-Each result has a `Source`: the array, or the *recipe* to compute it (an operation and the sources of its arguments).
-Until a node saves the array, a source refers to its arrays only weakly, so that no tensor lives longer because of it.
-When a node saves it, the decision is made, once: the recipe is saved if all of its arguments still exist, if that keeps
-less memory alive than the array, and if it is cheap enough; else the array is saved. A network that adds a bias,
-applies GELU and multiplies by a matrix saves only the sum, and recomputes GELU from it.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ class Rule(NamedTuple):
     joint: Vjp | None = None  #: replaces both for operations differentiated as a whole
     matrices: Matrices | None = None  #: for products only
     joint_jvp: Vjp | None = None  #: the jvp of an operation differentiated as a whole; without one, its default's
+    last_two: Vjp | None = None  #: replaces two vjps where the gradients of both arguments are needed
 
 
 def rule_of(op: Operation) -> Rule | None:
@@ -39,10 +40,12 @@ def rule_of(op: Operation) -> Rule | None:
     jvps = _as_tuple(traits["jvp"]) if "jvp" in traits else None
     both = op.algebra is Algebra.POINTWISE or traits.get("symmetric", False)
     complete = len(vjps) == len(op.float_arguments) == len(jvps or vjps)
-    _check(op, complete and (jvps is not None) is (general and not both), vjps + (jvps or ()))
+    last_two = traits.get("last_two")
+    fits = complete and (jvps is not None) is (general and not both) and (last_two is None or len(vjps) == 3)
+    _check(op, fits, vjps + (jvps or ()))
     if len(set(vjps)) < len(vjps):  # the vjp of an edge identifies its argument
         raise TypeError(f"the rule of {op.name} has one function for two arguments; give each its own")
-    return Rule(op, vjps, vjps if both else jvps, None, traits.get("matrices"))
+    return Rule(op, vjps, vjps if both else jvps, None, traits.get("matrices"), last_two=last_two)
 
 
 def _as_tuple(rules: Vjp | tuple[Vjp, ...]) -> tuple[Vjp, ...]:

@@ -101,6 +101,9 @@ class Traits(TypedDict, total=False):
     through the default."""
     matrices: Matrices
     """Simpler vjps of a product for two matrices, in addition to ``vjp``."""
+    last_two: Vjp
+    """A vjp that returns the gradients of the last two of three float arguments together, in addition to ``vjp``, for
+    where both are needed."""
     batch: BatchRule
     """How `burnpy.func.vmap` computes the operation for many examples at once: see `burnpy.backend.batch_rules`."""
     onnx: str

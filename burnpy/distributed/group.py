@@ -19,13 +19,13 @@ from burnpy.distributed.same_models import bits_of, digest_of, refuse_difference
 from burnpy.distributed.wait import Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
-    from burnpy.optim.grads_params import ModelOnAutodiff
+    from burnpy.optim.gradients.grads_params import ModelOnAutodiff
     from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 TIMEOUT = 600.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.layout import Entry, Layout
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.layout import Entry, Layout
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 

@@ -11,9 +11,9 @@ from burnpy.backend.errors import ArgumentError, GroupError
 from burnpy.distributed.calls import Alone, Header
 from burnpy.distributed.reduce_scatter import Parts
 from burnpy.distributed.wires import BufferPool, Wire, wire_of
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.layout import Entry, Layout
-from burnpy.optim.matching import gradient_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.layout import Entry, Layout
+from burnpy.optim.gradients.matching import gradient_device
 
 if TYPE_CHECKING:
     from burnpy.autodiff.graph import Leaf

@@ -20,8 +20,8 @@ from burnpy.distributed.engines.worker_engine import (
     WorkerHandle,
     WorkerTask,
 )
-from burnpy.optim.accumulator import GradientsAccumulator
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.tensor.tensor_base import describe
 from burnpy.train.train_step import batch_size
 from burnpy.typevars import R

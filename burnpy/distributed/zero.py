@@ -12,8 +12,8 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.distributed.group import Group, checked_weight
 from burnpy.nn.module import Module
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import gradient_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pending import levels_of
 from burnpy.optim.state import OptimizerRecord, ParamState

@@ -1,26 +1,20 @@
 """The names of `burnpy.distributions`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.distributions import bijections
-from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta, Dirichlet
-from burnpy.distributions.binomial import Binomial, NegativeBinomial
 from burnpy.distributions.categorical import Categorical, OneHotCategorical
-from burnpy.distributions.cauchy import Cauchy
 from burnpy.distributions.distribution import Distribution, Independent, IndependentReparametrized, Reparametrized
 from burnpy.distributions.divergences import kl, register_kl
 from burnpy.distributions.exponential import Exponential, Weibull
 from burnpy.distributions.gamma import Gamma
-from burnpy.distributions.geometric import Geometric
-from burnpy.distributions.gumbel import Gumbel
-from burnpy.distributions.laplace import Laplace
-from burnpy.distributions.logistic import Logistic
+from burnpy.distributions.location_scale import Cauchy, Gumbel, Laplace, Logistic, LogNormal, Normal
 from burnpy.distributions.mixture import Mixture
 from burnpy.distributions.multinomial import Multinomial
 from burnpy.distributions.multivariate_normal import MultivariateNormal
-from burnpy.distributions.normal import LogNormal, Normal
 from burnpy.distributions.parameters import Constrained
 from burnpy.distributions.poisson import Poisson
 from burnpy.distributions.student_t import StudentT
+from burnpy.distributions.successes import Bernoulli, Binomial, Geometric, NegativeBinomial
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import Uniform
 from burnpy.distributions.von_mises import VonMises

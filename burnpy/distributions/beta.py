@@ -30,8 +30,7 @@ class Beta(Reparametrized[B]):
     Args:
         concentration1: the parameter of x, above 0.
         concentration0: the parameter of 1 - x, above 0.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -29,8 +29,7 @@ from burnpy.distributions.parameters import (
 )
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param
-from burnpy.tensor.distributions import RATE
-from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, POSITIVE, PROBABILITY, Bound
+from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, POSITIVE, PROBABILITY, RATE, Bound
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

@@ -73,8 +73,7 @@ class Categorical(OfClasses[B, IntTensor[B]]):
     Args:
         probs: relative probabilities (…, n), which need not add up to 1.
         logits: their logarithms, up to a constant, in place of ``probs``.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import IntTensor, Tensor
     >>> from burnpy.backend import NumPy

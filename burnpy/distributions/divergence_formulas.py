@@ -6,22 +6,17 @@ import math
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.distributions.bernoulli import Bernoulli, OfSuccesses
 from burnpy.distributions.beta import Beta, Dirichlet
-from burnpy.distributions.binomial import Binomial
 from burnpy.distributions.categorical import Categorical, OneHotCategorical
-from burnpy.distributions.cauchy import Cauchy
 from burnpy.distributions.distribution import Independent
 from burnpy.distributions.divergences import kl, register_kl
 from burnpy.distributions.exponential import Exponential, Weibull
 from burnpy.distributions.formulas import EULER
 from burnpy.distributions.gamma import Gamma
-from burnpy.distributions.geometric import Geometric
-from burnpy.distributions.gumbel import Gumbel
-from burnpy.distributions.laplace import Laplace
+from burnpy.distributions.location_scale import Cauchy, Gumbel, Laplace, LogNormal, Normal
 from burnpy.distributions.multivariate_normal import MultivariateNormal
-from burnpy.distributions.normal import LogNormal, Normal
 from burnpy.distributions.poisson import Poisson
+from burnpy.distributions.successes import Bernoulli, Binomial, Geometric, OfSuccesses
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import Uniform
 from burnpy.linalg.equations import solve_triangular

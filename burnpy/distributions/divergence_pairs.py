@@ -9,18 +9,15 @@ import math
 from itertools import product
 from typing import Any
 
-from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
-from burnpy.distributions.binomial import Binomial
 from burnpy.distributions.distribution import Distribution
 from burnpy.distributions.divergences import register_kl
 from burnpy.distributions.exponential import Exponential
 from burnpy.distributions.formulas import EULER
 from burnpy.distributions.gamma import Gamma
-from burnpy.distributions.gumbel import Gumbel
-from burnpy.distributions.laplace import Laplace
-from burnpy.distributions.normal import Normal
+from burnpy.distributions.location_scale import Gumbel, Laplace, Normal
 from burnpy.distributions.poisson import Poisson
+from burnpy.distributions.successes import Bernoulli, Binomial
 from burnpy.distributions.uniform import Uniform
 from burnpy.special.elementary import xlogy
 from burnpy.special.error_functions import erf

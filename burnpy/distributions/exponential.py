@@ -25,8 +25,7 @@ class Exponential(Reparametrized[B]):
 
     Args:
         rate: the inverse of the mean, above 0.
-        device: the device, if the rate is a number.
-        validate: whether to check the rate.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -86,8 +85,7 @@ class Weibull(Reparametrized[B]):
     Args:
         scale: the scale, above 0.
         concentration: the shape parameter, above 0; 1 for the exponential distribution.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

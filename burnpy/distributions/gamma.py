@@ -29,8 +29,7 @@ class Gamma(Reparametrized[B]):
     Args:
         concentration: the shape parameter, above 0.
         rate: the inverse of the scale, above 0.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

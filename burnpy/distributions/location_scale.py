@@ -1,17 +1,23 @@
-"""`LocationScale`: distributions of loc + scale · z, where z has a standard distribution."""
+"""Distributions of loc + scale · z, where z has a standard distribution: their base class and its members."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.numerics.stirling import HALF_LOG_TAU
 from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.formulas import EULER, computed, impossible, log1p_of_square
 from burnpy.distributions.parameters import Parameter, ParameterLike
+from burnpy.nn.module import rebound
+from burnpy.special.error_functions import log_ndtr, ndtr, ndtri
 from burnpy.tensor.draws import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
-from burnpy.typevars import B
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import DType, Shape
+    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float, Shape
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
 
@@ -22,8 +28,7 @@ class LocationScale(Reparametrized[B]):
     Args:
         loc: the location, any finite number.
         scale: the scale, above 0.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
     """
 
     loc = Parameter(FINITE)
@@ -41,9 +46,383 @@ class LocationScale(Reparametrized[B]):
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw loc + scale · z."""
-        standard = self._standard(self._shape(sample_shape), self._dtype, self.device, generator)
-        return self.loc + self.scale * standard
+        shape, settings = self._shape(sample_shape), {"dtype": self._dtype, "device": self.device}
+        return self.loc + self.scale * self._standard(shape, generator=generator, **settings)
 
-    def _standard(self, shape: Shape, dtype: DType, device: Any, generator: Generator | None) -> Tensor[B]:
-        """Draw z."""
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        """Draw z, with the settings of `Tensor.normal`."""
         raise NotImplementedError
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The location."""
+        return self.loc.expand(self.batch_shape)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """The location."""
+        return self.loc.expand(self.batch_shape)
+
+
+class Normal(LocationScale[B]):
+    """The normal distribution, with the density exp(-z² / 2) / (scale · √(2π)) of z = (x - loc) / scale.
+
+    Args:
+        loc: the mean, any finite number.
+        scale: the standard deviation, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([0.0, 1.0])
+    >>> [round(p, 4) for p in Normal(0.0, 1.0, device=NumPy).log_prob(x).tolist()]
+    [-0.9189, -1.4189]
+    """
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        return Tensor.normal(shape, **settings)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density."""
+        return computed("Normal.log_prob", _normal, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(scale · √(2πe))."""
+        return (self.scale.log() + (0.5 + HALF_LOG_TAU)).expand(self.batch_shape)
+
+    def _standardized(self, value: Tensor[B]) -> Tensor[B]:
+        return (value - self.loc) / self.scale
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return ndtr(self._standardized(value))
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+        return log_ndtr(self._standardized(value))
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.loc + self.scale * ndtri(probability)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """scale²."""
+        return self.scale.square().expand(self.batch_shape)
+
+    def valid(self: Normal[Autodiff[I]]) -> Normal[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class LogNormal(LocationScale[B]):
+    """The distribution of eˣ for x of the normal distribution.
+
+    Args:
+        loc: the mean of the logarithm, any finite number.
+        scale: the standard deviation of the logarithm, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> LogNormal(0.0, 1.0, device=NumPy).cdf(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
+    [0.0, 0.5]
+    """
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the parameters."""
+        return super().rsample(sample_shape, generator=generator).exp()
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        return Tensor.normal(shape, **settings)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf up to 0."""
+        return computed("LogNormal.log_prob", _log_normal, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return loc + log(scale · √(2πe))."""
+        return self.loc + self.scale.log() + (0.5 + HALF_LOG_TAU)
+
+    def _standardized(self, value: Tensor[B]) -> Tensor[B]:
+        return (value.clamp(0.0).log() - self.loc) / self.scale
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return ndtr(self._standardized(value))
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+        return log_ndtr(self._standardized(value))
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return (self.loc + self.scale * ndtri(probability)).exp()
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """exp(loc + scale² / 2)."""
+        return (self.loc + self.scale.square() * 0.5).exp()
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """exp(loc - scale²)."""
+        return (self.loc - self.scale.square()).exp()
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """(exp(scale²) - 1) · mean²."""
+        square = self.scale.square()
+        return square.expm1() * (2.0 * self.loc + square).exp()
+
+    def valid(self: LogNormal[Autodiff[I]]) -> LogNormal[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Laplace(LocationScale[B]):
+    """The Laplace distribution, with the density exp(-|z|) / (2 · scale) of z = (x - loc) / scale.
+
+    Args:
+        loc: the mean, any finite number.
+        scale: the scale, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> x = Tensor[NumPy].from_data([0.0, 2.0])
+    >>> [round(p, 4) for p in Laplace(0.0, 1.0, device=NumPy).log_prob(x).tolist()]
+    [-0.6931, -2.6931]
+    """
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        first, second = (Tensor.exponential(shape, **settings) for _ in range(2))
+        return first - second
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density, whose derivative at the location is 0."""
+        return computed("Laplace.log_prob", _laplace, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(2e · scale)."""
+        return (self.scale.log() + (1.0 + math.log(2.0))).expand(self.batch_shape)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value."""
+        return computed("Laplace.cdf", _laplace_cdf, value, self.loc, self.scale)
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+        return computed("Laplace.log_cdf", _laplace_log_cdf, value, self.loc, self.scale)
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return computed("Laplace.icdf", _laplace_icdf, probability, self.loc, self.scale)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """2 · scale²."""
+        return (2.0 * self.scale.square()).expand(self.batch_shape)
+
+    def valid(self: Laplace[Autodiff[I]]) -> Laplace[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Logistic(LocationScale[B]):
+    """The logistic distribution, whose distribution function is the sigmoid of z = (x - loc) / scale.
+
+    Args:
+        loc: the mean, any finite number.
+        scale: the scale, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> Logistic(1.0, 2.0, device=NumPy).cdf(Tensor[NumPy].from_data(1.0)).item()
+    0.5
+    """
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        first, second = (Tensor.gumbel(shape, **settings) for _ in range(2))
+        return first - second
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density."""
+        return computed("Logistic.log_prob", _logistic, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(scale) + 2."""
+        return (self.scale.log() + 2.0).expand(self.batch_shape)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        return ((value - self.loc) / self.scale).sigmoid()
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+        return -((self.loc - value) / self.scale).softplus()
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.loc + self.scale * (probability.log() - (-probability).log1p())
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """π² / 3 · scale²."""
+        return (self.scale.square() * (math.pi**2 / 3.0)).expand(self.batch_shape)
+
+    def valid(self: Logistic[Autodiff[I]]) -> Logistic[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Cauchy(LocationScale[B]):
+    """The Cauchy distribution, with the density 1 / (π · scale · (1 + z²)) of z = (x - loc) / scale; it has no mean.
+
+    Args:
+        loc: the median, any finite number.
+        scale: the scale, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> d = Cauchy(0.0, 1.0, device=NumPy)
+    >>> [round(p, 4) for p in d.cdf(Tensor[NumPy].from_data([-1.0, 0.0])).tolist()]
+    [0.25, 0.5]
+    """
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        first, second = (Tensor.normal(shape, **settings) for _ in range(2))
+        return first / second
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density."""
+        return computed("Cauchy.log_prob", _cauchy, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(4π · scale)."""
+        return (self.scale.log() + math.log(4.0 * math.pi)).expand(self.batch_shape)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value; small ones keep all digits."""
+        below = (self.loc - value) / self.scale
+        return below.ones_like().atan2(below) / math.pi
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.loc - self.scale / (probability * math.pi).tan()
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """NaN: there is none."""
+        return (self.loc * math.nan).expand(self.batch_shape)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """NaN: there is none."""
+        return self.mean
+
+    def valid(self: Cauchy[Autodiff[I]]) -> Cauchy[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Gumbel(LocationScale[B]):
+    """The Gumbel distribution, with the density exp(-z - e⁻ᶻ) / scale of z = (x - loc) / scale.
+
+    Args:
+        loc: the mode, any finite number.
+        scale: the scale, above 0.
+        device, validate: see `Distribution`.
+
+    >>> from burnpy.backend import NumPy
+    >>> round(Gumbel(0.0, 1.0, device=NumPy).mean.item(), 4)
+    0.5772
+    """
+
+    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
+        return Tensor.gumbel(shape, **settings)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density."""
+        return computed("Gumbel.log_prob", _gumbel, value, self.loc, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(scale) + γ + 1."""
+        return (self.scale.log() + (1.0 + EULER)).expand(self.batch_shape)
+
+    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the probability of numbers up to a value."""
+        return self.log_cdf(value).exp()
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+        return -((self.loc - value) / self.scale).exp()
+
+    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability."""
+        return self.loc - self.scale * (-probability.log()).log()
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """loc + γ · scale, with Euler's constant γ."""
+        return self.loc + EULER * self.scale
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """π² / 6 · scale²."""
+        return (self.scale.square() * (math.pi**2 / 6.0)).expand(self.batch_shape)
+
+    def valid(self: Gumbel[Autodiff[I]]) -> Gumbel[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+def _normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    return (b.sub(b.mul(b.mul(z, z), -0.5), b.add(b.log(scale), HALF_LOG_TAU)),)
+
+
+def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    outside = b.discrete.bitwise_or(b.le(x, 0.0), b.eq(x, math.inf))
+    logarithm = b.log(b.where(outside, b.full((), 1.0, x.dtype), x))
+    return (impossible(b, outside, b.sub(*_normal(b, logarithm, loc, scale), logarithm)),)
+
+
+def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    size = b.abs(b.div(b.sub(x, loc), scale))
+    return (b.sub(b.neg(size), b.add(b.log(scale), math.log(2.0))),)
+
+
+def _laplace_cdf(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    tail = b.mul(b.exp(b.neg(b.abs(z))), 0.5)
+    return (b.where(b.lt(z, 0.0), tail, b.add(b.neg(tail), 1.0)),)
+
+
+def _laplace_log_cdf(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    above = b.log1p(b.mul(b.exp(b.neg(b.maximum(z, 0.0))), -0.5))
+    return (b.where(b.lt(z, 0.0), b.add(z, -math.log(2.0)), above),)
+
+
+def _laplace_icdf(b: Any, p: Float, loc: Float, scale: Float) -> tuple[Float]:
+    below = b.lt(p, 0.5)
+    tail = b.log(b.mul(b.where(below, p, b.add(b.neg(p), 1.0)), 2.0))
+    return (b.add(loc, b.mul(scale, b.where(below, tail, b.neg(tail)))),)
+
+
+def _logistic(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    return (b.neg(b.add(b.add(z, b.mul(b.softplus(b.neg(z), 1.0), 2.0)), b.log(scale))),)
+
+
+def _cauchy(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    return (b.sub(b.neg(log1p_of_square(b, z)), b.add(b.log(scale), math.log(math.pi))),)
+
+
+def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+    z = b.div(b.sub(x, loc), scale)
+    return (b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale))),)

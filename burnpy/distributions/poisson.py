@@ -11,7 +11,7 @@ from burnpy.distributions.formulas import computed, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc
-from burnpy.tensor.distributions import RATE
+from burnpy.tensor.draws import RATE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -27,8 +27,7 @@ class Poisson(Distribution[B, Tensor[B]]):
 
     Args:
         rate: the mean, 0 or larger.
-        device: the device, if the rate is a number.
-        validate: whether to check the rate.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -30,8 +30,7 @@ class StudentT(Reparametrized[B]):
         df: the degrees of freedom, above 0.
         loc: the location, any finite number.
         scale: the scale, above 0.
-        device: the device, if all parameters are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

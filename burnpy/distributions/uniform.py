@@ -28,8 +28,7 @@ class Uniform(Reparametrized[B]):
     Args:
         low: the lower end.
         high: the upper end, above ``low``.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -32,8 +32,7 @@ class VonMises(Distribution[B, Tensor[B]]):
     Args:
         loc: the mean angle.
         concentration: 1 / variance for large ones, above 0.
-        device: the device, if both are numbers.
-        validate: whether to check the parameters' numbers.
+        device, validate: see `Distribution`.
 
     >>> from burnpy.backend import NumPy
     >>> VonMises(1.0, 400.0, device=NumPy).sample((1000,)).mean().round(decimals=1).item()

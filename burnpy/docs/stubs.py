@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -43,16 +43,17 @@ def path_of(package: str) -> Path:
 def exports_stub(package: str) -> str:
     """Return the text of a package's stub, laid out as ruff does it."""
     table: dict[str, tuple[str, ...]] = vars(import_module(package))["_LATER"]
-    imports = "".join(_import_line(module, _in_order(table[module])) for module in sorted(table))
+    imports = "".join(_import_line(module, _in_order(table[module], str.lower)) for module in sorted(table))
     names = "".join(f'    "{name}",\n' for name in _in_order(name for names in table.values() for name in names))
     return f"{_EXPORTS_HEAD.format(package=package)}{imports}\n__all__ = [\n{names}]\n"
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Return names as ruff sorts them: constants, classes, functions; int8 before int16."""
+def _in_order(names: Iterable[str], folded: Callable[[str], str] = str) -> list[str]:
+    """Return names as ruff sorts them: constants, classes, functions; int8 before int16; imports without their case."""
 
     def key(name: str) -> tuple[bool, bool, str]:
-        return not name.isupper(), not name[0].isupper(), re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
+        numbered = re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
+        return not name.isupper(), not name[0].isupper(), folded(numbered)
 
     return sorted(names, key=key)
 
@@ -65,7 +66,11 @@ def _import_line(module: str, names: list[str]) -> str:
 
 
 _TENSOR = Path(__file__).parents[1] / "tensor"
-FACTORIES = (_TENSOR / "random_factories.py", _TENSOR / "factories.py")
+FACTORIES = (
+    _TENSOR / "methods" / "random_factories.py",
+    _TENSOR / "methods" / "distributions.py",
+    _TENSOR / "factories.py",
+)
 FACTORIES_STUB = _TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\

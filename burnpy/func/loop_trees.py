@@ -1,4 +1,6 @@
-"""The trees of tensors that loops carry from step to step: their leaves, and the check that a step keeps them."""
+"""The trees of tensors that loops and solvers carry from step to step: their leaves, and the check that a step keeps
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.pytree import MismatchError, Structure, describe_tree, flatten
+from burnpy.func.pytree import MismatchError, Structure, describe_tree, flatten, paths
 from burnpy.tensor.tensor_base import TensorBase
 
 
@@ -34,29 +36,6 @@ def tensor_leaves(api: str, name: str, tree: Any) -> tuple[list[TensorBase[Any]]
                 "Tensor.from_data(...), or let the function close over it"
             )
     return leaves, structure
-
-
-def paths(structure: Structure, name: str) -> list[str]:
-    """Return the Python expression of each leaf of a tree called ``name``.
-
-    >>> paths(flatten({"h": 1, "rest": (2, [3])})[1], "carry")
-    ["carry['h']", "carry['rest'][0]", "carry['rest'][1][0]"]
-    """
-    if structure.handler is None:
-        return [name]
-    rest = structure.rest
-    module = getattr(rest, "module", None)
-    if module is not None:
-        return [f"{name}.{path}" for path in module._variables()]
-    fields = getattr(rest, "_fields", None)
-    found: list[str] = []
-    for k, child in enumerate(structure.children):
-        if fields is not None:
-            own = f"{name}.{fields[k]}"
-        else:
-            own = f"{name}[{(rest[k] if isinstance(rest, tuple) else k)!r}]"
-        found += paths(child, own)
-    return found
 
 
 def kept(api: str, what: str, before: Sequence[TensorBase[Any]], structure: Structure, tree: Any) -> list[Any]:

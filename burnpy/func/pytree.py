@@ -28,9 +28,7 @@ class Handler(NamedTuple):
 
 
 def register_tree(
-    cls: type[T],
-    flatten: Callable[[T], tuple[Iterable[Any], Any]],
-    unflatten: Callable[[Sequence[Any], Any], T],
+    cls: type[T], flatten: Callable[[T], tuple[Iterable[Any], Any]], unflatten: Callable[[Sequence[Any], Any], T]
 ) -> None:
     """Register a class whose instances, and those of its subclasses, `burnpy.func` treats as trees.
 
@@ -296,6 +294,29 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
 def tensors_in(tree: Any) -> list[TensorBase[Any]]:
     """Return the tensors, of any kind, among the leaves of a tree."""
     return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, TensorBase)]
+
+
+def paths(structure: Structure, name: str) -> list[str]:
+    """Return the Python expression of each leaf of a tree called ``name``.
+
+    >>> paths(flatten({"h": 1, "rest": (2, [3])})[1], "carry")
+    ["carry['h']", "carry['rest'][0]", "carry['rest'][1][0]"]
+    """
+    if structure.handler is None:
+        return [name]
+    rest = structure.rest
+    module = getattr(rest, "module", None)
+    if module is not None:
+        return [f"{name}.{path}" for path in module._variables()]
+    fields = getattr(rest, "_fields", None)
+    found: list[str] = []
+    for k, child in enumerate(structure.children):
+        if fields is not None:
+            own = f"{name}.{fields[k]}"
+        else:
+            own = f"{name}[{(rest[k] if isinstance(rest, tuple) else k)!r}]"
+        found += paths(child, own)
+    return found
 
 
 def describe_tree(tree: Any) -> str:

@@ -240,7 +240,7 @@ swa_utils | Ema | a value: ema = ema.update(model)
 FUNC = """
 vmap | vmap(f) | the same, in burnpy.func
 grad_and_value | value_and_grad | it gives the value first
-functional_call | grad(loss)(model) | modules are trees
+functional_call | grad(loss)(model) | modules are trees; model.with_state(weights) takes other weights
 functionalize | – | everything is functional already
 stack_module_state | stack_models([model, model]) | the same, as one model
 rearrange | burnpy.einops.rearrange(x, "a b -> b a") | needs burnpy[einops]

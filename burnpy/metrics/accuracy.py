@@ -60,18 +60,8 @@ class Accuracy(Metric):
         """
         if k != 1:
             return cls._top(k, prediction, target, weight, ignore_index)
-        classes = None
-        if isinstance(prediction, IntTensor):
-            classes = 2**62  # equality needs no number of classes
-        chosen = decisions(
-            "Accuracy",
-            prediction,
-            target,
-            classes=classes,
-            threshold=threshold,
-            weight=weight,
-            ignore_index=ignore_index,
-        )
+        classes = 2**62 if isinstance(prediction, IntTensor) else None  # equality needs no number of classes
+        chosen = decisions("Accuracy", prediction, target, classes, threshold, weight, ignore_index)
         right = doubles(chosen.right())
         weights = chosen.weight if isinstance(chosen, Classes) else chosen.weight.expand(right.shape)
         return cls(correct=(right * weights).sum(), weight=weights.sum(), k=k)
@@ -146,15 +136,7 @@ class ConfusionMatrix(Metric):
             IndexRangeError: a class is out of range.
             ArgumentError: ``classes`` is missing.
         """
-        chosen = decisions(
-            "ConfusionMatrix",
-            prediction,
-            target,
-            classes=classes,
-            threshold=threshold,
-            weight=weight,
-            ignore_index=ignore_index,
-        )
+        chosen = decisions("ConfusionMatrix", prediction, target, classes, threshold, weight, ignore_index)
         if isinstance(chosen, Labels):
             if chosen.target.shape[1] != 1:
                 raise ShapeError(

@@ -15,6 +15,8 @@ from burnpy.metrics.metric import Metric, doubles
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 Average: TypeAlias = Literal["macro", "micro", "weighted"]
+Doubles: TypeAlias = NDArray[np.float64]
+"""Counts of each class, shape (C,)."""
 
 
 class ClassCounts(Metric):
@@ -58,10 +60,8 @@ class ClassCounts(Metric):
             IndexRangeError: a class is out of range.
             ArgumentError: ``average`` is unknown, or ``classes`` is missing.
         """
-        return cls(
-            average=average,
-            **counts(cls.__name__, prediction, target, average, classes, threshold, weight, ignore_index),
-        )
+        sums = counts(cls.__name__, prediction, target, average, classes, threshold, weight, ignore_index)
+        return cls(average=average, **sums)
 
     def value(self) -> float:
         """Return the average over the classes; NaN if nothing was counted."""
@@ -78,9 +78,7 @@ class ClassCounts(Metric):
         return tuple(self._score(*(x.to_numpy() for x in (self.hits, self.predicted, self.actual))).tolist())
 
     @abstractmethod
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         """Return the metric of each class from its counts."""
 
 
@@ -100,9 +98,7 @@ def counts(
             f'{metric}.of() got average={average!r:.80}; expected "macro", "micro" or "weighted", and per_class() '
             "returns the metric of each class"
         )
-    chosen = decisions(
-        metric, prediction, target, classes=classes, threshold=threshold, weight=weight, ignore_index=ignore_index
-    )
+    chosen = decisions(metric, prediction, target, classes, threshold, weight, ignore_index)
     if isinstance(chosen, Classes):
         right = doubles(chosen.right()) * chosen.weight
         return {
@@ -114,7 +110,7 @@ def counts(
     return {name: (doubles(x) * chosen.weight).sum(0) for name, x in both.items()}
 
 
-def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
+def ratio(numerator: Doubles, denominator: Doubles) -> Doubles:
     """Return the quotient, 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
 
@@ -129,9 +125,7 @@ class Precision(ClassCounts):
     0.6666666666666666
     """
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         return ratio(hits, predicted)
 
 
@@ -144,9 +138,7 @@ class Recall(ClassCounts):
     (0.5, 1.0)
     """
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         return ratio(hits, actual)
 
 
@@ -159,9 +151,7 @@ class F1(ClassCounts):
     0.6666666666666666
     """
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         return ratio(2 * hits, predicted + actual)
 
 
@@ -204,9 +194,7 @@ class FBeta(ClassCounts):
         sums = counts(cls.__name__, prediction, target, average, classes, threshold, weight, ignore_index)
         return cls(average=average, beta=beta, **sums)
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         square = self.beta**2
         return ratio((1 + square) * hits, square * actual + predicted)
 
@@ -221,9 +209,7 @@ class IoU(ClassCounts):
     [0.5, 0.6667]
     """
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         return ratio(hits, predicted + actual - hits)
 
 
@@ -237,7 +223,5 @@ class Dice(ClassCounts):
     [0.6667, 0.8]
     """
 
-    def _score(
-        self, hits: NDArray[np.float64], predicted: NDArray[np.float64], actual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _score(self, hits: Doubles, predicted: Doubles, actual: Doubles) -> Doubles:
         return ratio(2 * hits, predicted + actual)

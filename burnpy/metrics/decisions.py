@@ -48,7 +48,6 @@ def decisions(
     metric: str,
     prediction: Tensor[Any] | IntTensor[Any] | BoolTensor[Any],
     target: IntTensor[Any] | BoolTensor[Any],
-    *,
     classes: int | None = None,
     threshold: float = 0.0,
     weight: Tensor[Any] | None = None,

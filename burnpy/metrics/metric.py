@@ -202,9 +202,7 @@ def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
 
 def doubles(x: object) -> Tensor[Any]:
     """Return the elements in float64 on the plain device."""
-    if isinstance(x, (Tensor, IntTensor)):
-        return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
-    if isinstance(x, BoolTensor):
+    if isinstance(x, (Tensor, IntTensor, BoolTensor)):
         return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
     raise KindError(f"a metric takes tensors, got {describe(x)}")
 

@@ -16,6 +16,7 @@ from burnpy.metrics.decisions import scores_by_class
 from burnpy.metrics.metric import Metric, element_weights
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
+Doubles: TypeAlias = NDArray[np.float64]
 ClassAverage: TypeAlias = Literal["macro", "weighted"]
 
 
@@ -72,7 +73,7 @@ class Ranking(Metric):
         """Return the metric of each class; NaN where it is not defined, as for a class that does not occur."""
         return tuple(self._by_class()[0].tolist())
 
-    def _by_class(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _by_class(self) -> tuple[Doubles, Doubles]:
         scores, truth, weights = (
             np.concatenate([x.to_numpy() for x in parts]) for parts in (self.scores, self.truth, self.weights)
         )
@@ -82,7 +83,7 @@ class Ranking(Metric):
         return np.array(by_class), (truth * weights[:, None]).sum(0)
 
     @abstractmethod
-    def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    def _score(self, positive: Doubles, negative: Doubles) -> float:
         """Return the metric from the weights of positives and negatives at each score, in descending order of score."""
 
     def _check_addable(self, other: object) -> None:
@@ -104,7 +105,7 @@ class AUROC(Ranking):
     0.75
     """
 
-    def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    def _score(self, positive: Doubles, negative: Doubles) -> float:
         pairs = positive.sum() * negative.sum()
         below = negative.sum() - np.cumsum(negative)
         return float((positive * (below + negative / 2)).sum() / pairs) if pairs > 0 else float("nan")
@@ -122,7 +123,7 @@ class AveragePrecision(Ranking):
     0.8333
     """
 
-    def _score(self, positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    def _score(self, positive: Doubles, negative: Doubles) -> float:
         if not positive.sum() > 0:
             return float("nan")
         hits = np.cumsum(positive)
@@ -131,9 +132,7 @@ class AveragePrecision(Ranking):
         return float((positive * precision).sum() / positive.sum())
 
 
-def _steps(
-    scores: NDArray[np.float64], truth: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _steps(scores: Doubles, truth: NDArray[np.bool_], weights: Doubles) -> tuple[Doubles, Doubles]:
     """Return the weights of positives and of negatives at each distinct score, in descending order of score."""
     values, step = np.unique(-scores, return_inverse=True)
     positive, negative = (np.bincount(step, weights * mask, len(values)) for mask in (truth, ~truth))

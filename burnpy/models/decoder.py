@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.models.pretrained import Pretrained
+from burnpy.nn.functional.dense import linear
 from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from burnpy.nn.layers.attention import MultiHeadAttention
+    from burnpy.nn.layers.dense import Embedding, Linear
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools, Ints
 
@@ -24,13 +28,17 @@ Caches: TypeAlias = tuple[KeyValueCache[B], ...]
 class Decoder(Pretrained[B]):
     """The base class of causal language models.
 
-    A subclass computes hidden states, and logits of them.
+    A subclass computes hidden states. It has embeddings ``tokens``, and a ``head`` unless logits are products with
+    those.
     """
 
+    tokens: Embedding[B]
+    head: Linear[B] | None
+
     @property
-    @abstractmethod
     def vocabulary(self) -> int:
         """The number of tokens that the model knows."""
+        return self.tokens.count
 
     @property
     @abstractmethod
@@ -43,9 +51,9 @@ class Decoder(Pretrained[B]):
     ) -> tuple[Tensor[B], Caches[B]]:
         """Return the hidden states after the last layer, (N, T, size), and the next cache: without one, ()."""
 
-    @abstractmethod
     def logits(self, hidden: Tensor[B]) -> Tensor[B]:
         """Map hidden states (…, size) to the logits of the tokens that follow, (…, vocabulary)."""
+        return linear(hidden, self.tokens.weight.value.mT) if self.head is None else self.head(hidden)
 
     @abstractmethod
     def attentions(self) -> tuple[MultiHeadAttention[B], ...]:
@@ -107,6 +115,17 @@ class Decoder(Pretrained[B]):
         """
         return tuple([each.empty_cache(batch, capacity, padding=padding, dtype=dtype) for each in self.attentions()])
 
+    def _through(
+        self, layers: Sequence[Any], x: Tensor[B], key_mask: Bools[B] | None, cache: Caches[B] | None
+    ) -> tuple[Tensor[B], Caches[B]]:
+        """Return the output of all layers for x (N, T, size), and the next cache: without one, ()."""
+        longer: list[KeyValueCache[B]] = []
+        for layer, layer_cache in zip(layers, cache or [None] * len(layers), strict=True):
+            x, next_cache = layer(x, key_mask, layer_cache)
+            if next_cache is not None:
+                longer.append(next_cache)
+        return x, tuple(longer)
+
     def _length(self, cache: Caches[B]) -> int:
         """Return the number of tokens in a cache, checked to be of this model; 0 if only the device knows it."""
         layers = len(self.attentions())
@@ -129,6 +148,15 @@ class Decoder(Pretrained[B]):
         length = past + tokens.shape[1]
         if length > self.capacity:
             raise ArgumentError(f"{name} takes up to {self.capacity} tokens, got {length}")
+
+
+def attended(
+    attention: MultiHeadAttention[B], x: Tensor[B], key_mask: Bools[B] | None, cache: KeyValueCache[B] | None
+) -> tuple[Tensor[B], KeyValueCache[B] | None]:
+    """Return what each token of x (N, T, size) attends to, itself and those before it, and the next cache if any."""
+    if cache is None:
+        return attention(x, causal=True, key_mask=key_mask), None
+    return attention(x, causal=True, cache=cache)
 
 
 def positions(tokens: Ints[B], key_mask: Bools[B] | None, cache: Caches[B] | None) -> IntTensor[B]:

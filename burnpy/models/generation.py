@@ -7,7 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
-from burnpy.func.compilation import Compiled, compiled
+from burnpy.func.compiling.compilation import Compiled, compiled
 from burnpy.models.decoder import Caches, Decoder
 from burnpy.models.samplers import Processor, Sampler, greedy
 from burnpy.nn.argument_checks import positive_int

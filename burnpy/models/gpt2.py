@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.models.config import Activation, Config, activation
-from burnpy.models.decoder import Caches, Decoder, positions
+from burnpy.models.decoder import Caches, Decoder, attended, positions
 from burnpy.models.pretrained import pretrained
-from burnpy.nn.functional.dense import linear
 from burnpy.nn.init import Normal
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.dense import Embedding, Linear
@@ -76,12 +75,8 @@ class Block(Module[B]):
         self, x: Tensor[B], key_mask: Bools[B] | None, cache: KeyValueCache[B] | None
     ) -> tuple[Tensor[B], KeyValueCache[B] | None]:
         """Map x (N, T, size) to the same shape; with a cache, return the next one too."""
-        normed = self.ln_1(x)
-        if cache is None:
-            attended = self.attn(normed, causal=True, key_mask=key_mask)
-        else:
-            attended, cache = self.attn(normed, causal=True, cache=cache)
-        x = x + self.dropout(attended)
+        out, cache = attended(self.attn, self.ln_1(x), key_mask, cache)
+        x = x + self.dropout(out)
         return x + self.dropout(self.down(activation(self.activation)(self.up(self.ln_2(x))))), cache
 
     def torch_names(self) -> dict[str, Any]:
@@ -139,25 +134,12 @@ class Gpt2(Decoder[B]):
     ) -> tuple[Tensor[B], Caches[B]]:
         """Return the hidden states after the last layer, (N, T, n_embd), and the next cache: without one, ()."""
         x = self.dropout(self.tokens(tokens) + self.places(positions(tokens, key_mask, cache)))
-        longer: list[KeyValueCache[B]] = []
-        for block, layer_cache in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
-            x, next_cache = block(x, key_mask, layer_cache)
-            if next_cache is not None:
-                longer.append(next_cache)
-        return self.norm(x), tuple(longer)
-
-    def logits(self, hidden: Tensor[B]) -> Tensor[B]:
-        """Map hidden states (…, n_embd) to the logits of the tokens that follow, (…, vocab_size)."""
-        return linear(hidden, self.tokens.weight.value.mT) if self.head is None else self.head(hidden)
+        x, cache = self._through(self.blocks, x, key_mask, cache)
+        return self.norm(x), cache
 
     def attentions(self) -> tuple[MultiHeadAttention[B], ...]:
         """Return the attention of each layer."""
         return tuple([block.attn for block in self.blocks])
-
-    @property
-    def vocabulary(self) -> int:
-        """The number of tokens that the model knows."""
-        return self.config.vocab_size
 
     @property
     def capacity(self) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.models.config import Activation, activation
-from burnpy.models.decoder import Caches, Decoder
+from burnpy.models.decoder import Caches, Decoder, attended
 from burnpy.models.llama_config import LlamaConfig
-from burnpy.models.pretrained import pretrained
-from burnpy.nn.functional.dense import linear
+from burnpy.models.pretrained import pretrained, projections
 from burnpy.nn.functional.normalization import rms_norm
 from burnpy.nn.init import Normal
 from burnpy.nn.layers.attention import MultiHeadAttention
@@ -81,12 +80,8 @@ class Layer(Module[B]):
         self, x: Tensor[B], key_mask: Bools[B] | None, cache: KeyValueCache[B] | None
     ) -> tuple[Tensor[B], KeyValueCache[B] | None]:
         """Map x (N, T, size) to the same shape; with a cache, return the next one too."""
-        normed = self.norm1(x)
-        if cache is None:
-            attended = self.attention(normed, causal=True, key_mask=key_mask)
-        else:
-            attended, cache = self.attention(normed, causal=True, cache=cache)
-        x = x + (attended if self.after1 is None else self.after1(attended))
+        out, cache = attended(self.attention, self.norm1(x), key_mask, cache)
+        x = x + (out if self.after1 is None else self.after1(out))
         normed = self.norm2(x)
         fed = self.down(activation(self.activation)(self.gate(normed)) * self.up(normed))
         return x + (fed if self.after2 is None else self.after2(fed)), cache
@@ -95,9 +90,7 @@ class Layer(Module[B]):
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         sizes = {f"self_attn.{part}_proj": size for part, size in zip("qkv", self.widths, strict=True)}
         names: dict[str, Any] = {
-            "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
-            "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
-            **dict(zip([f"attention.{part}_proj" for part in "qkv"], sizes, strict=True)),
+            **projections(sizes),
             "attention.out_proj": "self_attn.o_proj",
             "attention.q_norm": "self_attn.q_norm",
             "attention.k_norm": "self_attn.k_norm",
@@ -147,27 +140,17 @@ class Llama(Decoder[B]):
         x = self.tokens(tokens)
         if self.config.is_gemma:
             x = x * Tensor.full((), self.config.hidden_size**0.5, dtype=x.dtype, device=x.device)
-        longer: list[KeyValueCache[B]] = []
-        for layer, layer_cache in zip(self.layers, cache or [None] * len(self.layers), strict=True):
-            x, next_cache = layer(x, key_mask, layer_cache)
-            if next_cache is not None:
-                longer.append(next_cache)
-        return self.norm(x), tuple(longer)
+        x, cache = self._through(self.layers, x, key_mask, cache)
+        return self.norm(x), cache
 
     def logits(self, hidden: Tensor[B]) -> Tensor[B]:
         """Map hidden states (…, hidden_size) to the logits of the tokens that follow, (…, vocab_size)."""
-        logits = linear(hidden, self.tokens.weight.value.mT) if self.head is None else self.head(hidden)
-        cap = self.config.final_logit_softcapping
+        logits, cap = super().logits(hidden), self.config.final_logit_softcapping
         return logits if cap is None else (logits / cap).tanh() * cap
 
     def attentions(self) -> tuple[MultiHeadAttention[B], ...]:
         """Return the attention of each layer."""
         return tuple([layer.attention for layer in self.layers])
-
-    @property
-    def vocabulary(self) -> int:
-        """The number of tokens that the model knows."""
-        return self.config.vocab_size
 
     @property
     def capacity(self) -> int:

@@ -20,6 +20,8 @@ from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from burnpy.models.config import Config
     from burnpy.tensor.host_data import DTypeLike
 
@@ -79,6 +81,19 @@ class Pretrained(Module[B]):
     def _file_names(self) -> dict[str, str]:
         """Return the names in the files of transformers, by PyTorch's names, where they differ."""
         return {}
+
+
+def projections(sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return transformers' names of the projections of a layer's ``attention``, for its ``torch_names``.
+
+    Args:
+        sizes: transformers' names of the projections to queries, keys and values, with the sizes of their results.
+    """
+    return {
+        "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
+        "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
+        **dict(zip([f"attention.{part}_proj" for part in "qkv"], sizes, strict=True)),
+    }
 
 
 def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], device: Any, dtype: DTypeLike | None) -> Any:

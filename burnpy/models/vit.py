@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ShapeError
 from burnpy.models.config import Activation, LabelledConfig, activation
-from burnpy.models.pretrained import Pretrained, pretrained
+from burnpy.models.pretrained import Pretrained, pretrained, projections
 from burnpy.nn.init import TruncatedNormal
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.convolution import Conv2d
@@ -84,9 +84,7 @@ class Layer(Module[B]):
             [f"attention.attention.{part}" for part in ("query", "key", "value")], self.attention.size
         )
         return {
-            "attention.in_proj_weight": {f"{part}.weight.T": size for part, size in sizes.items()},
-            "attention.in_proj_bias": {f"{part}.bias": size for part, size in sizes.items()},
-            **dict(zip([f"attention.{part}_proj" for part in "qkv"], sizes, strict=True)),
+            **projections(sizes),
             "attention.out_proj": "attention.output.dense",
             "norm1": "layernorm_before",
             "norm2": "layernorm_after",

@@ -241,17 +241,17 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
         DeviceError: they are on different devices.
         DTypeError: ``x``, ``key`` or ``value`` is wider than the weights.
     """
-    values: list[Any] = [*tensors.values()]
-    first = values[0]
-    if first.__class__ is not Tensor:
-        return _floats_together(operation, required, tensors)
-    device, dtype = first._device, first._primitive.dtype
-    for k, x in enumerate(values):
-        if x is first or (x.__class__ is Tensor and x._device is device and x._primitive.dtype is dtype):
-            continue
-        if x is not None or k < required:
+    left, device, dtype = required, None, None
+    for x in tensors.values():
+        if x.__class__ is not Tensor:
+            if x is not None or left > 0:
+                return _floats_together(operation, required, tensors)
+        elif device is None:
+            device, dtype = x._device, x._primitive.dtype
+        elif x._device is not device or x._primitive.dtype is not dtype:
             return _floats_together(operation, required, tensors)
-    return values
+        left -= 1
+    return [*tensors.values()]
 
 
 def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> list[Any]:

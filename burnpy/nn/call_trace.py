@@ -92,7 +92,7 @@ class _Watched(Rebuild):
     """Builds a copy of a model on another device, in eval mode, whose modules record their calls."""
 
     def __init__(self, calls: Calls, device: Any) -> None:
-        super().__init__(lambda path, variable: variable._with_value(transfer(variable._value.detach(), device)))
+        super().__init__(lambda path, variable: variable._on(device))
         self.calls = calls
         self.paths: dict[int, str] = {}  # of the modules of the copy, by id
         self.classes: dict[type[Any], type[Any]] = {}

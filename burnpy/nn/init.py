@@ -128,14 +128,16 @@ class Initializer(ABC):
         place: Any = device_of(device)
         if without_values.get():
             return new_tensor(Tensor, place, unfilled(tuple(shape), dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
-        values: Tensor[B] = self._sample(tuple(shape), place, dtype_of(dtype, "float"), fans, generator)
+        settings = {"device": place, "dtype": dtype_of(dtype, "float"), "generator": generator}
+        values: Tensor[B] = self._sample(tuple(shape), fans, **settings)
         return values
 
     @abstractmethod
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
-        """Create the tensor; ``layer_fans`` are the fans passed by the caller, if any."""
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
+        """Create the tensor on a ``device``, of a ``dtype``, by a ``generator``.
+
+        ``layer_fans`` are the fans passed by the caller, if any.
+        """
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,8 @@ class Constant(Initializer):
 
     value: float
 
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
-        return Tensor.full(shape, self.value, dtype=dtype, device=device)
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
+        return Tensor.full(shape, self.value, device=settings["device"], dtype=settings["dtype"])
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,8 @@ class Uniform(Initializer):
     low: float = 0.0
     high: float = 1.0
 
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
-        return Tensor.uniform(shape, self.low, self.high, dtype=dtype, generator=generator, device=device)
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
+        return Tensor.uniform(shape, self.low, self.high, **settings)
 
 
 @dataclass(frozen=True)
@@ -189,10 +187,8 @@ class Normal(Initializer):
     mean: float = 0.0
     std: float = 1.0
 
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
-        return Tensor.normal(shape, self.mean, self.std, dtype=dtype, generator=generator, device=device)
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
+        return Tensor.normal(shape, self.mean, self.std, **settings)
 
 
 @dataclass(frozen=True)
@@ -209,11 +205,9 @@ class TruncatedNormal(Initializer):
     low: float = -2.0  #: in units of the numbers, not of ``std``
     high: float = 2.0
 
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
         limits = (self.mean, self.std, self.low, self.high)
-        return Tensor.truncated_normal(shape, *limits, dtype=dtype, generator=generator, device=device)
+        return Tensor.truncated_normal(shape, *limits, **settings)
 
 
 class _Scaled(Initializer):
@@ -225,19 +219,15 @@ class _Scaled(Initializer):
 
 
 class _ScaledUniform(_Scaled):
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
         bound = math.sqrt(3.0) * self.std(layer_fans or fans(shape))
-        return Tensor.uniform(shape, -bound, bound, dtype=dtype, generator=generator, device=device)
+        return Tensor.uniform(shape, -bound, bound, **settings)
 
 
 class _ScaledNormal(_Scaled):
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
         std = self.std(layer_fans or fans(shape))
-        return Tensor.normal(shape, 0.0, std, dtype=dtype, generator=generator, device=device)
+        return Tensor.normal(shape, 0.0, std, **settings)
 
 
 def _gain(initializer: Any) -> float:
@@ -324,9 +314,8 @@ class Orthogonal(Initializer):
 
     gain: float = 1.0  #: see `gain`
 
-    def _sample(
-        self, shape: Shape, device: Any, dtype: Any, layer_fans: Fans | None, generator: Generator | None
-    ) -> Any:
+    def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
+        device, generator = settings["device"], settings["generator"]
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal() makes matrices, got shape {shape}; use Normal()")
         rows, columns = shape[0], math.prod(shape[1:])
@@ -334,7 +323,7 @@ class Orthogonal(Initializer):
         q, r = np.linalg.qr(gaussian)
         q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # makes the distribution uniform over orthogonal matrices
         matrix = (q if rows >= columns else q.T) * _gain(self)
-        return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(dtype)
+        return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(settings["dtype"])
 
 
 def around_zero(fan_in: int) -> Uniform:

@@ -11,8 +11,9 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.tree import Rebuild, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.variable import Variable, level_above
 from burnpy.tensor.host_data import readonly, writer
+from burnpy.tensor.levels import constant
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
@@ -109,8 +110,11 @@ class Stateful(ModuleBase[B]):
                     "loaded; for values alone, give tensors or arrays instead of entries"
                 )
 
+        device = level_above(self.device, [entry.value for entry in entries.values()])
+
         def valued(path: str, variable: Variable[Any]) -> Variable[Any]:
             entry = entries.get(path)
+            variable = variable if variable.device is device else variable._on(device)
             if entry is None:
                 return variable
             new = variable._with_value(_tensor(entry.value, variable))
@@ -218,7 +222,7 @@ def _outside(value: Any, dtype: DType) -> str:
 def _tensor(value: Any, variable: Variable[Any]) -> Any:
     """Convert a value to a tensor on the device and in the dtype of a variable."""
     if isinstance(value, TensorBase):
-        source: Any = value.detach() if value.kind == "float" else value  # type: ignore[attr-defined]  # a Tensor
+        source: Any = constant(value) if value.kind == "float" else value
         return transfer(source, variable.device).to_dtype(variable.dtype)
     array: NDArray[Any] = value
     if array.dtype != variable.dtype:

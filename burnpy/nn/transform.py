@@ -15,7 +15,8 @@ from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, Shape
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import Where, replaced, selected
 from burnpy.nn.tree import Rebuild, joined
-from burnpy.nn.variable import Param, Variable, new_id
+from burnpy.nn.variable import Param, Variable, level_above, new_id
+from burnpy.tensor.levels import constant, open_levels
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
@@ -122,7 +123,7 @@ class Transforms(ModuleBase[B]):
         def mapped(path: str, variable: Variable[Any]) -> Variable[Any]:
             if not isinstance(variable, Param) or id(variable) not in selected_ids:
                 return variable
-            result: object = f(variable.value.detach())
+            result: object = f(constant(variable.value))
             if not isinstance(result, TensorBase) or result.kind != "float":
                 raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
             if result.device is not variable.device:
@@ -132,7 +133,7 @@ class Transforms(ModuleBase[B]):
                     f"map() got shape {result.shape} for {path}, which has shape {variable.shape}; to change the shape "
                     f"use model.replace({{{path!r}: Param(tensor)}})"
                 )
-            return variable._with_value(result.detach())  # type: ignore[attr-defined]  # a float tensor
+            return variable._with_value(constant(result))
 
         return self._rebuilt(mapped)
 
@@ -148,7 +149,7 @@ class Transforms(ModuleBase[B]):
             return (
                 variable
                 if variable.kind != "float"
-                else variable._with_value(variable._value.detach().to_dtype(target))
+                else variable._with_value(constant(variable._value).to_dtype(target))
             )
 
         return self._rebuilt(cast)
@@ -237,6 +238,9 @@ class Transforms(ModuleBase[B]):
     def with_values(self, values: Mapping[str, TensorBase[Any]]) -> Self:
         """Return the module with new values of parameters and buffers, as new leaves.
 
+        In a function of `burnpy.func` the derivative passes through the values, also in `map`, `astype` and
+        `with_state`; a module from outside moves to the level of the values.
+
         Args:
             values: new values by id; on the module's device, or on one beneath.
 
@@ -244,7 +248,10 @@ class Transforms(ModuleBase[B]):
             ModuleError: an id is not the module's.
             ShapeError: a value has another shape or dtype.
         """
-        return self._with_variables(self._renewed(values))
+        module = self
+        if open_levels.get():
+            module = self._moved(level_above(self.device, values.values()), renewed=False)
+        return module._with_variables(module._renewed(values))
 
     def _renewed(self, values: Mapping[str, TensorBase[Any]]) -> dict[str, Variable[Any]]:
         """Return variables with new values, by id, for `_with_variables`; raise the errors of `with_values`."""
@@ -265,7 +272,7 @@ class Transforms(ModuleBase[B]):
                 lifted = device.lift(new) if variable.kind == "float" else new
                 renewed[variable._id] = variable._with_primitive(device, lifted)
             else:
-                renewed[variable._id] = variable._with_value(transfer(value.detach(), device))
+                renewed[variable._id] = variable._with_value(transfer(constant(value), device))
         unknown = [key for key in values if key not in renewed]
         if unknown:
             raise ModuleError(
@@ -311,7 +318,7 @@ class Transforms(ModuleBase[B]):
         def moved(path: str, variable: Variable[Any]) -> Variable[Any]:
             if variable.device is target and not renewed:
                 return variable
-            return variable._with_value(transfer(variable._value.detach(), target))
+            return variable._on(target)
 
         return self._rebuilt(moved)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
@@ -11,7 +12,9 @@ from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.module_errors import missing_attribute
 from burnpy.tensor.call_errors import inherit_methods
+from burnpy.tensor.levels import constant, levels_between
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
 
 
 _set = object.__setattr__
+
+
+def level_above(device: Any, values: Iterable[Any]) -> Any:
+    """Return the highest level of `burnpy.func` that one of the values is on, if it is above a device; else that."""
+    levels = [x._device for x in values if isinstance(x, TensorBase) and x._device.level]
+    return max((level for level in levels if levels_between(level, device)), key=attrgetter("level"), default=device)
 
 
 def new_id() -> str:
@@ -99,14 +108,18 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.numel()  # type: ignore[no-any-return]  # a tensor's
 
     def _with_value(self, value: Any) -> Self:
-        """Return a variable with the same id that stores an untracked tensor; a parameter makes a leaf of it."""
+        """Return a variable with the same id that stores a tensor: see `constant`; a parameter makes a leaf of it."""
         return self._with_primitive(value._device, value._primitive)
 
     def _with_primitive(self, device: Any, primitive: Any) -> Self:
-        """Return a variable with the same id that stores an untracked primitive of ``device``: see `_with_value`."""
-        if self._learned and not self._frozen:
+        """Return a variable with the same id that stores a primitive of ``device``: see `_with_value`."""
+        if self._learned and not self._frozen and not device.level:
             primitive = device.require_grad(primitive)
         return self._unchecked(new_tensor(type(self._value), device, primitive))
+
+    def _on(self, device: Any) -> Self:
+        """Return a variable with the same id and value on another device."""
+        return self._with_value(transfer(constant(self._value), device))
 
     def _with_frozen(self, frozen: bool) -> Self:
         """Return a variable with the same id and value, frozen or not."""
@@ -210,6 +223,8 @@ class Param(Variable[B]):
     def _admitted(self, value: Any) -> Any:
         if self._frozen:
             return value.detach()
+        if value._device.level:
+            return value
         try:
             return value.require_grad()
         except NotTrackedError:

@@ -18,24 +18,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burnpy.optim.accumulator import GradientsAccumulator
-from burnpy.optim.adafactor import Adafactor
-from burnpy.optim.adagrad import AdaDelta, AdaGrad, RmsProp
-from burnpy.optim.adam import Adam, Adamax, AdamW, NAdam
-from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.ema import Ema
-from burnpy.optim.grad_scaler import GradScaler
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
+from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.layout import Layout
+from burnpy.optim.gradients.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
 from burnpy.optim.groups import Group
-from burnpy.optim.lamb import Lamb
-from burnpy.optim.layout import Layout
-from burnpy.optim.lbfgs import LBfgs
-from burnpy.optim.lion import Lion
-from burnpy.optim.muon import Muon
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
+from burnpy.optim.optimizers.adafactor import Adafactor
+from burnpy.optim.optimizers.adagrad import AdaDelta, AdaGrad, RmsProp
+from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, NAdam
+from burnpy.optim.optimizers.lamb import Lamb
+from burnpy.optim.optimizers.lbfgs import LBfgs
+from burnpy.optim.optimizers.lion import Lion
+from burnpy.optim.optimizers.muon import Muon
+from burnpy.optim.optimizers.radam import RAdam
+from burnpy.optim.optimizers.sgd import Sgd
 from burnpy.optim.pure import OptimizerState
-from burnpy.optim.radam import RAdam
 from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
 from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
 from burnpy.optim.schedules.schedule_formulas import (
@@ -50,7 +51,6 @@ from burnpy.optim.schedules.schedule_formulas import (
     PolynomialLr,
     StepLr,
 )
-from burnpy.optim.sgd import Sgd
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.update_step import Step, for_each_param
 from burnpy.optim.value_trees import register_values

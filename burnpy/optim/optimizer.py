@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.groups import Group, Options, options_of
 from burnpy.optim.memory import MASTER, Memory, Use
 from burnpy.optim.pure import OptimizerState, initial_state, pure_step
-from burnpy.optim.settings import at_least_zero
+from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, flag
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.trees import is_tree, tree_step
-from burnpy.optim.update_step import Step
+from burnpy.optim.update_step import Step, Update
 from burnpy.optim.updating import stepped_model
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__
+_RANGES: Ranges = {"weight_decay": at_least_zero, "maximize": flag, "master_weights": flag}
+"""The checks of the settings that all optimizers have."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +62,7 @@ class Optimizer(metaclass=Explaining):
     Ctrl-C or lack of memory, returns no model, yet the states of some parameters with a gradient may be one step ahead
     or partially updated. To continue exactly, load a record.
 
-    To write an optimizer, define a frozen dataclass with its settings, `slots` and `update`.
+    To write an optimizer, define a frozen dataclass with its settings, `slots` and `formula`, or `update`.
 
     Args:
         weight_decay: the coefficient of weight decay, used as the optimizer's class says.
@@ -94,10 +97,14 @@ class Optimizer(metaclass=Explaining):
     groups: Sequence[Group] = ()
     master_weights: bool = False
 
-    gated: ClassVar[bool] = False
+    ranges: ClassVar[Ranges] = {}
+    """The checks of the settings of a class by name, such as `burnpy.optim.settings.at_least_zero`."""
+
+    gated: ClassVar[bool] = True
     """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as
     `burnpy.backend.Backend.foreach` does if it is passed as ``skipped``, and takes what depends on the number of the
-    update from `burnpy.optim.Step.numbers`. Otherwise, a step after `GradScaler.unscale` waits for the device."""
+    update from `burnpy.optim.Step.numbers`; an update by `formula` does. If a class that writes `update` does not set
+    it, a step after `GradScaler.unscale` waits for the device."""
 
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""
@@ -122,31 +129,35 @@ class Optimizer(metaclass=Explaining):
         _set(self, "_known", ((), {}))
 
     def check(self) -> None:
-        """Check the settings; called on construction.
+        """Check the settings, by `ranges`; called on construction.
 
         Raises:
             ArgumentError: a setting is invalid.
         """
-        at_least_zero(self.weight_decay, f"{type(self).__name__}(weight_decay=)")
-        flags: list[tuple[str, object]] = [("maximize", self.maximize), ("master_weights", self.master_weights)]
-        for name, flag in flags:
-            if not isinstance(flag, bool):
-                raise ArgumentError(f"{type(self).__name__}({name}=) is {flag!r:.80}; expected True or False")
+        check_ranges(self, {**_RANGES, **self.ranges})
 
     @property
     @abstractmethod
     def slots(self) -> tuple[str, ...]:
         """The names of the state tensors per parameter; the number of updates is stored in addition."""
 
-    @abstractmethod
+    def formula(self, step: Step) -> Update:
+        """Return the formula by which a step updates one parameter, with its numbers: see `burnpy.optim.update_step`.
+
+        A class writes this method, or `update`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither formula() nor update(); write one of them")
+
     def update(
         self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
     ) -> tuple[Floats, ...]:
         """Return a list of the parameters' next values, followed by a list of each of the new states.
 
-        It is called once for all parameters with equal settings, so that a backend can update them in one kernel. Pass
-        a formula of one parameter to ``device.foreach`` (`burnpy.backend.Backend.foreach`), or compute each parameter
-        on its own with `for_each_param`. The lists have one entry per parameter, in one order, and parameters may
+        By default they are computed by `formula`. A class whose update is no formula of one parameter overrides it; it
+        may compute each parameter on its own with `for_each_param`.
+
+        It is called once for all parameters with equal settings, so that a backend can update them in one kernel. The
+        lists have one entry per parameter, in one order, and parameters may
         differ in shape and dtype.
 
         Args:
@@ -160,6 +171,14 @@ class Optimizer(metaclass=Explaining):
                 exposed. Pass it on to ``device.foreach`` only if `initial` and `update` return new, distinct
                 arrays, never the parameters or the gradients. ``step.found_inf`` is for an update that is `gated`.
         """
+        formula, numbers, flags, decoupled, elementwise = self.formula(step)
+        lists, numbers = (params, grads, *states), (*numbers, step.decay(decoupled))
+        flags = (*flags, bool(step.weight_decay), step.maximize, decoupled)
+        if elementwise:
+            return device.foreach(formula, lists, numbers, flags, step.owned, step.found_inf)
+        rows = [one_position(device, formula, k, row, numbers, flags) for k, row in enumerate(zip(*lists, strict=True))]
+        after = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
+        return after if step.found_inf is None else unless(device, step.found_inf, (params, *states), after)
 
     def initial(self, device: Backend, param: Float) -> tuple[Float, ...]:
         """Return the state tensors before the first update of a parameter: zeros, in new memory."""

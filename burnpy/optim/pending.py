@@ -217,7 +217,8 @@ def batches(
         return [Batch(common._replace(number=number, owned=False), [*pending])]
     by_step: dict[Any, Batch] = {}
     lr, decay = common.lr, common.weight_decay
-    rates = {own: own.rate(common) for own in options.values()}  # one for equal ones, as it may be a primitive
+    # One rate for equal options, as it may be a primitive.
+    rates = {own: own.rate(common) for own in options.values()} if options else {}
     for item in pending:
         ident = item.param._id
         state = states.get(ident)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,19 @@ from burnpy.backend.errors import ArgumentError, a
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
+
+Ranges: TypeAlias = Mapping[str, Callable[[Any, str], object]]
+"""Checks of settings by name: functions of a value and of its name in messages, such as those below."""
+
+
+def check_ranges(owner: object, ranges: Ranges) -> None:
+    """Check the settings of an object by a table.
+
+    Raises:
+        ArgumentError: a setting is out of its range.
+    """
+    for name, checked in ranges.items():
+        checked(getattr(owner, name), f"{type(owner).__name__}({name}=)")
 
 
 def number(value: Any, what: str) -> float:
@@ -91,6 +104,16 @@ def fraction(value: Any, what: str) -> float:
     if not 0 <= checked < 1:
         raise ArgumentError(f"{what} is {value!r}; expected a number of at least 0 and less than 1")
     return checked
+
+
+def flag(value: object, what: str) -> None:
+    """Check that a value is True or False.
+
+    Raises:
+        ArgumentError: the value is something else.
+    """
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{what} is {value!r:.80}; expected True or False")
 
 
 def decay_rates(value: object, what: str) -> None:

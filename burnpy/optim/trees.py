@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.module import Module
 from burnpy.nn.tree import FrozenDict, joined, new_module, part_names, regrouped
 from burnpy.nn.variable import Param
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import gradient_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import gradient_device
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.transfer import transfer

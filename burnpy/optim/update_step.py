@@ -9,7 +9,8 @@ be 0-d primitives; then flags, which decide what is computed::
         ...
         return new_param, new_velocity
 
-`updated` adds the last number and the last flags, which `decayed` takes. A backend traces a program of the formula that
+An `Update` is a formula with its numbers and flags. `Optimizer.update` adds the last number and the last flags, which
+`decayed` takes, and computes it. A backend traces a program of the formula that
 takes the numbers at each call, and computes all parameters in one kernel (`burnpy.backend.Backend.foreach`). The
 arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same numbers.
 
@@ -31,11 +32,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.backend.primitives import Bool, Float, Int
 
 if TYPE_CHECKING:
-    from burnpy.backend.backend import Backend
     from burnpy.backend.operations.foreach import Formula
 
 _SHORTEST = 1024  #: tables are of this length or twice as long as the last, so that few are made
@@ -191,34 +190,14 @@ def _shrinkage(lr: float, weight_decay: float) -> tuple[float]:
     return (1.0 - lr * weight_decay,)
 
 
-def updated(
-    device: Backend,
-    formula: Formula,
-    lists: tuple[Sequence[Float], ...],
-    numbers: Sequence[Any],
-    step: Step,
-    *flags: bool,
-    decoupled: bool = False,
-    elementwise: bool = True,
-) -> tuple[list[Float], ...]:
-    """Return the next parameters and each of the next states, all computed by a formula.
+class Update(NamedTuple):
+    """How an optimizer updates parameters."""
 
-    Args:
-        device: the device of the update.
-        formula: see the module.
-        lists: parameters, gradients, and each of the states, with one entry per parameter.
-        numbers: the numbers of the formula but the last, the `Step.decay`.
-        step: the common settings.
-        flags: the flags of the formula but the last three, which `decayed` takes.
-        decoupled: whether weight decay is decoupled from the gradient.
-        elementwise: False for a formula with norms or products, which is computed for one parameter after another.
-    """
-    numbers, flags = (*numbers, step.decay(decoupled)), (*flags, bool(step.weight_decay), step.maximize, decoupled)
-    if elementwise:
-        return device.foreach(formula, lists, numbers, flags, step.owned, step.found_inf)
-    rows = [one_position(device, formula, k, row, numbers, flags) for k, row in enumerate(zip(*lists, strict=True))]
-    after = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
-    return after if step.found_inf is None else unless(device, step.found_inf, (lists[0], *lists[2:]), after)
+    formula: Formula  #: of one parameter: see the module
+    numbers: Sequence[Any]  #: of the formula, but the last, the `Step.decay`
+    flags: tuple[bool, ...] = ()  #: of the formula, but the last three, which `decayed` takes
+    decoupled: bool = False  #: whether weight decay is decoupled from the gradient
+    elementwise: bool = True  #: False for a formula with norms or products, computed for one parameter after another
 
 
 def length(b: Any, x: Float) -> Float:

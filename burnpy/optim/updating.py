@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import KindError, ModuleError, RecordingError, StateError, a
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.matching import refuse_device
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.memory import MASTER, Memory, masters_of, with_masters
 from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse, updated_already
 from burnpy.optim.update_step import Step, UpdateCounts
@@ -105,6 +105,7 @@ def pending_of(
     Raises:
         StateError: the state or a loaded record is of another model, or the parameters were replaced already.
         ShapeError: a gradient has another shape or dtype than its parameter.
+        GraphError: a function of `burnpy.func` that is being differentiated would need the derivative of the update.
     """
     name, states = type(optimizer).__name__, memory.states
     outer: Any = model.device
@@ -116,6 +117,8 @@ def pending_of(
         )
     slot_shape = optimizer.slot_shape if optimizer.factored else None
     pending, misfit = pending_in(model, grads._values, states, levels, slot_shape)
+    if levels and levels[0].level:
+        refuse_derivative(f"{name}.step()", [item.param for item in pending])
     if memory.has_replaced([item.param._value for item in pending]):
         raise updated_already(name, type(model).__name__, [item.path for item in pending])
     if misfit is not None:
@@ -145,7 +148,7 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
 
 
 def gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says that it is `Optimizer.gated`."""
+    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
     return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 

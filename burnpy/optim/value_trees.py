@@ -10,10 +10,10 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.func.pytree import register_tree
-from burnpy.optim.accumulator import GradientsAccumulator
 from burnpy.optim.ema import Ema
-from burnpy.optim.grad_scaler import GradScaler
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
+from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.pending import levels_of
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import new_tensor

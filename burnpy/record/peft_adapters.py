@@ -20,11 +20,8 @@ import numpy as np
 from burnpy.backend.errors import (
     ArgumentError,
     RecordError,
-    RecordFileError,
-    RecordNotFoundError,
     StateError,
     path_shown,
-    raised_by_other_code,
 )
 from burnpy.backend.storage import inside, make_folder, opened
 from burnpy.nn.layers.dense import Linear
@@ -35,7 +32,7 @@ from burnpy.nn.transform import divided
 from burnpy.nn.tree import Rebuild
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
-from burnpy.record.safetensors_file import read, write
+from burnpy.record.safetensors_file import read, refuse_read, write
 from burnpy.record.torch_names import torch_names
 from burnpy.typevars import M
 
@@ -216,11 +213,7 @@ def _config(path: str) -> dict[str, Any]:
     except ValueError as error:
         raise RecordError(f"{source} is damaged: {error}") from error
     except OSError as error:
-        if isinstance(error, RecordFileError) or raised_by_other_code(error):
-            raise
-        if isinstance(error, FileNotFoundError):
-            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+        refuse_read(error, source)
     method = config.get("peft_type") if isinstance(config, dict) else None
     if method != "LORA":
         raise RecordError(f"{source} has peft_type={method!r:.60}; from_peft() reads adapters of the method LORA")

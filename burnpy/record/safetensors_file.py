@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import FileIO
 from math import prod
 from mmap import ACCESS_READ, mmap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -313,11 +313,16 @@ def read(path: str | os.PathLike[str], mapped: bool = False) -> Contents:
         with local_copy(os.fspath(path)) as place, FileIO(place) as file:
             return _read(file, source, mapped)
     except OSError as error:
-        if isinstance(error, RecordFileError) or raised_by_other_code(error):
-            raise
-        if isinstance(error, FileNotFoundError):
-            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-        raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+        refuse_read(error, source)
+
+
+def refuse_read(error: OSError, source: str) -> NoReturn:
+    """Raise the error of a file that the system does not read; another program's error, or one of burnpy, as it is."""
+    if isinstance(error, RecordFileError) or raised_by_other_code(error):
+        raise error
+    if isinstance(error, FileNotFoundError):
+        raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
+    raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
 
 
 def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:

@@ -21,8 +21,6 @@ from burnpy.backend.errors import (
     BurnpyError,
     DTypeError,
     RecordError,
-    RecordFileError,
-    RecordNotFoundError,
     a,
     path_shown,
     raised_by_other_code,
@@ -38,6 +36,7 @@ from burnpy.record.safetensors_file import (
     new_bytes,
     raw,
     refuse_no_bools,
+    refuse_read,
     swapped,
 )
 from burnpy.record.torch_pickle import unpickled
@@ -88,12 +87,9 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     except (OSError, *_DAMAGES) as error:
         if raised_by_other_code(error):
             raise
-        if isinstance(error, FileNotFoundError):
-            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-        if (
-            isinstance(error, OSError) and error.errno != errno.EINVAL
-        ):  # EINVAL comes from seeking before the file's start, as a damaged archive makes zipfile do
-            raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
+        # EINVAL comes from seeking before the file's start, as a damaged archive makes zipfile do.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            refuse_read(error, source)
         raise damaged(source, brief(str(error))) from error
 
 

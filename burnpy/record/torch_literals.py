@@ -45,6 +45,13 @@ class Machine:
         end = self.data.index(b"\n", at, None if longest is None else at + longest)
         return self.data[at:end], end + 1
 
+    def put(self, index: int) -> None:
+        """Note the value on top of the stack under an index of the memo."""
+        if index == len(self.memory):  # the usual case: picklers number the memo consecutively
+            self.memory.append(self.stack[-1])
+        else:
+            self.memory[index] = self.stack[-1]
+
     def enter(self, values: list[Any]) -> None:
         """Add alternating keys and values to the dict on top of the stack."""
         target, check = self.top(dict), self.limits.key

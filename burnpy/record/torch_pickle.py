@@ -88,21 +88,13 @@ def _byte_put(machine: Machine, at: int) -> int:
 
 
 def _int_put(machine: Machine, at: int) -> int:
-    memory, index = machine.memory, _uint32(machine.data, at)[0]
-    if index == len(memory):
-        memory.append(machine.stack[-1])
-    else:
-        memory[index] = machine.stack[-1]
+    machine.put(_uint32(machine.data, at)[0])
     return at + 4
 
 
 def _line_put(machine: Machine, at: int) -> int:
-    memory = machine.memory
     index, at = _index_line(machine, at)
-    if index == len(memory):
-        memory.append(machine.stack[-1])
-    else:
-        memory[index] = machine.stack[-1]
+    machine.put(index)
     return at
 
 

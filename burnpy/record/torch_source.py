@@ -11,7 +11,6 @@ from burnpy.backend.errors import (
     ArgumentError,
     KindError,
     RecordError,
-    RecordFileError,
     RecordNotFoundError,
     a,
     path_shown,
@@ -20,7 +19,7 @@ from burnpy.backend.errors import (
 from burnpy.backend.storage import beside, inside, is_folder, names_in, opened
 from burnpy.record.atomic_write import path_of
 from burnpy.record.checkpoint_file import MARK
-from burnpy.record.safetensors_file import brief, damaged, read
+from burnpy.record.safetensors_file import brief, damaged, read, refuse_read
 from burnpy.record.torch_file import read_torch
 
 TorchSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
@@ -84,13 +83,11 @@ def _sharded(path: str) -> dict[str, Any]:
     try:
         with opened(path) as file:
             index: Any = json.loads(file.read())
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, RecordFileError) or raised_by_other_code(error):
+    except OSError as error:
+        refuse_read(error, source)
+    except (ValueError, RecursionError) as error:
+        if raised_by_other_code(error):
             raise
-        if isinstance(error, FileNotFoundError):
-            raise RecordNotFoundError(error.errno, f"there is no file {source}") from error
-        if isinstance(error, OSError):
-            raise RecordFileError(error.errno, f"cannot read {source}: {error.strerror or error}") from error
         raise damaged(source, "it is not JSON") from error
     places: Any = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(places, dict) or not all(

@@ -54,6 +54,10 @@ FINITE = Bound("a finite number")
 POSITIVE = Bound("a finite number above 0", 0.0, True)
 NOT_NEGATIVE = Bound("a finite number, 0 or larger", 0.0)
 PROBABILITY = Bound("a number from 0 to 1", 0.0, high=1.0)
+RATE = Bound("a number from 0 to 9e18", 0.0, high=9e18)
+"""The means of Poisson distributions whose numbers are int64."""
+COUNT = Bound("a whole number from 0 to 2**53", 0.0, high=2.0**53, whole=True)
+ANY = Bound("a number, which may be infinite", finite=False)
 
 
 class Draw:

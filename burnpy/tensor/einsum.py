@@ -25,11 +25,7 @@ from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
-__all__ = [
-    "chain_matmul",
-    "einsum",
-    "tensordot",
-]
+__all__ = ["chain_matmul", "einsum", "tensordot"]
 
 
 class Contraction(NamedTuple):

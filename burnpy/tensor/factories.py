@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
-from burnpy.tensor.random_factories import RandomFactories
+from burnpy.tensor.methods import DistributionFactories, RandomFactories, RandomIntFactories
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from burnpy.tensor.creation import Size
-    from burnpy.tensor.generator import Generator
     from burnpy.tensor.host_data import DTypeLike
 
     Number = Any
@@ -155,7 +154,7 @@ class NumberFactories(Factories[B]):
         return creation.arange(cls, start, end, step, dtype, device)
 
 
-class TensorFactories(NumberFactories[B], RandomFactories[B]):
+class TensorFactories(NumberFactories[B], RandomFactories[B], DistributionFactories[B]):
     """The factories of `Tensor`."""
 
     __slots__ = ()
@@ -168,48 +167,10 @@ class TensorFactories(NumberFactories[B], RandomFactories[B]):
         return creation.linspace(cls, start, end, steps, dtype, device)
 
 
-class IntTensorFactories(NumberFactories[B]):
+class IntTensorFactories(NumberFactories[B], RandomIntFactories[B]):
     """The factories of `IntTensor`."""
 
     __slots__ = ()
-
-    @classmethod
-    def randint(
-        cls,
-        low: int,
-        high: int,
-        shape: Size,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Random ints drawn uniformly from low … high - 1.
-
-        They are drawn from ``generator``, or from `burnpy.default_generator` of the device.
-
-        Raises:
-            ArgumentError: ``high`` is not above ``low``.
-            DTypeError: the dtype cannot represent low … high - 1.
-        """
-        from burnpy.tensor import random
-
-        return random.randint(cls, low, high, shape, dtype, generator, device)
-
-    @classmethod
-    def permutation(
-        cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None, device: Any = None
-    ) -> Any:
-        """Return a random permutation of 0 … n - 1, as a 1-d tensor.
-
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
-        >>> sorted(IntTensor[NumPy].permutation(4).tolist())
-        [0, 1, 2, 3]
-        """
-        from burnpy.tensor import random
-
-        return random.permutation(cls, n, dtype, generator, device)
 
 
 class BoolTensorFactories(Factories[B]):

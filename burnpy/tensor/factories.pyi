@@ -290,6 +290,77 @@ class TensorFactories(TensorBase[B]):
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
+    def gumbel(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
+        cls,
+        shape: Size,
+        loc: float = 0.0,
+        scale: float = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+    ) -> Self:
+        """Random numbers from the Gumbel distribution, with the density e^(-z - e^-z) of z = (x - loc) / scale.
+
+        The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
+
+        >>> from burnpy import Generator, Tensor
+        >>> from burnpy.backend import NumPy
+        >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
+        >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
+        0.6
+        """
+    @overload
+    @classmethod
+    def gumbel(
+        cls,
+        shape: Size,
+        loc: float | Tensor[B2] = 0.0,
+        scale: float | Tensor[B2] = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        generator: Generator | None = None,
+        device: B2 | type[B2] = ...,
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
+    def sobol(cls, shape: Size, *, start: int = 0, seed: int | None = None, dtype: DTypeLike | None = None) -> Self:
+        """Points of the Sobol sequence in [0, 1)ⁿ, which fill the unit cube more evenly than random ones.
+
+        Point k depends on k and the seed alone, so ``start`` continues a sequence. A number of points that is a power
+        of 2, from a multiple of it on, is the most even.
+
+        Args:
+            shape: (points, dims), with at most 40 dims; up to 2³² points.
+            start: the number of the first point.
+            seed: a non-negative int to scramble the points by: each is then uniformly distributed, and they are
+                as even as before. None for the sequence itself, whose first point is 0.
+            dtype: the dtype of the result; by default float32.
+            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
+
+        Raises:
+            ShapeError: the shape is not (points, dims), or has too many dims.
+            ArgumentError: the start or seed is negative or not an int, or the sequence ends before the last point.
+
+        Source: Joe and Kuo, Constructing Sobol Sequences with Better Two-Dimensional Projections, 2008.
+
+        >>> from burnpy import Tensor
+        >>> from burnpy.backend import NumPy
+        >>> Tensor[NumPy].sobol((4, 2)).tolist()
+        [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
+        """
+    @overload
+    @classmethod
+    def sobol(
+        cls,
+        shape: Size,
+        *,
+        start: int = 0,
+        seed: int | None = None,
+        dtype: DTypeLike | None = None,
+        device: B2 | type[B2],
+    ) -> Tensor[B2]: ...
+    @overload
+    @classmethod
     def gamma(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls,
         shape: Size,
@@ -450,39 +521,6 @@ class TensorFactories(TensorBase[B]):
     ) -> Tensor[B2]: ...
     @overload
     @classmethod
-    def gumbel(  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
-        cls,
-        shape: Size,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-    ) -> Self:
-        """Random numbers from the Gumbel distribution, with the density e^(-z - e^-z) of z = (x - loc) / scale.
-
-        The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
-
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
-        >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
-        >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
-        0.6
-        """
-    @overload
-    @classmethod
-    def gumbel(
-        cls,
-        shape: Size,
-        loc: float | Tensor[B2] = 0.0,
-        scale: float | Tensor[B2] = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        generator: Generator | None = None,
-        device: B2 | type[B2] = ...,
-    ) -> Tensor[B2]: ...
-    @overload
-    @classmethod
     def poisson(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # it applies to numbers alone
         cls, shape: Size, rate: float, *, dtype: DTypeLike | None = None, generator: Generator | None = None
     ) -> Self:
@@ -542,44 +580,6 @@ class TensorFactories(TensorBase[B]):
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
         device: B2 | type[B2] = ...,
-    ) -> Tensor[B2]: ...
-    @overload
-    @classmethod
-    def sobol(cls, shape: Size, *, start: int = 0, seed: int | None = None, dtype: DTypeLike | None = None) -> Self:
-        """Points of the Sobol sequence in [0, 1)ⁿ, which fill the unit cube more evenly than random ones.
-
-        Point k depends on k and the seed alone, so ``start`` continues a sequence. A number of points that is a power
-        of 2, from a multiple of it on, is the most even.
-
-        Args:
-            shape: (points, dims), with at most 40 dims; up to 2³² points.
-            start: the number of the first point.
-            seed: a non-negative int to scramble the points by: each is then uniformly distributed, and they are
-                as even as before. None for the sequence itself, whose first point is 0.
-            dtype: the dtype of the result; by default float32.
-            device: a backend class, an alias or a device, instead of ``Tensor[backend]``.
-
-        Raises:
-            ShapeError: the shape is not (points, dims), or has too many dims.
-            ArgumentError: the start or seed is negative or not an int, or the sequence ends before the last point.
-
-        Source: Joe and Kuo, Constructing Sobol Sequences with Better Two-Dimensional Projections, 2008.
-
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
-        >>> Tensor[NumPy].sobol((4, 2)).tolist()
-        [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
-        """
-    @overload
-    @classmethod
-    def sobol(
-        cls,
-        shape: Size,
-        *,
-        start: int = 0,
-        seed: int | None = None,
-        dtype: DTypeLike | None = None,
-        device: B2 | type[B2],
     ) -> Tensor[B2]: ...
     @overload
     @classmethod

@@ -138,6 +138,11 @@ def _stands_for(high: Any, low: Any) -> bool:
     return high is low
 
 
+def constant(x: Any) -> Any:
+    """Return a float tensor detached, or as it is in a function of `burnpy.func`, which differentiates through it."""
+    return x if x._device.level else x.detach()
+
+
 def levels_between(high: Any, low: Any) -> list[Any] | None:
     """Return the levels from device ``high`` down to ``low``, which is excluded; None if ``high`` is not above it."""
     levels: list[Any] = []

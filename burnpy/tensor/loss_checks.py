@@ -8,7 +8,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.primitives import Bool, Int, below, value_range
+from burnpy.backend.primitives import Bool, Int, Shape, below, value_range
 from burnpy.tensor.operands import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -142,11 +142,9 @@ def counted_targets(
         ShapeError: it does not have the shape of ``log_p`` without the classes.
         IndexRangeError: a class is out of range.
     """
-    _classes_fit(operation, log_p, target, dim)
-    shape = log_p._primitive.shape
+    shape = _classes_fit(operation, log_p, target, dim)
     classes = shape[dim]
-    d = log_p._device.discrete
-    index = target._primitive
+    d, index = log_p._device.discrete, target._primitive
     if d.eager_checks and 0 not in shape:
         values = d.to_numpy(index)
         if index.dtype is int64 and not 0 <= ignore_index < classes and below(values, classes):
@@ -161,15 +159,13 @@ def counted_targets(
     return in_range_unless(d, index, ignore_index, classes, f"{operation}()", dim, shape)
 
 
-def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> None:
-    """Check the kind, device and shape of targets that are classes."""
-    if not isinstance(target, IntTensor):
-        what = describe(target)
-        raise KindError(f"{operation}() takes its classes as an IntTensor, got {what}")
-    device = log_p._device
-    if target._device is not device or hasattr(device, "refuse"):
+def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> Shape:
+    """Check the kind, device and shape of targets that are classes; return the shape of their scores."""
+    if target.__class__ is not IntTensor:
+        raise KindError(f"{operation}() takes its classes as an IntTensor, got {describe(target)}")
+    if target._device is not log_p._device or hasattr(log_p._device, "refuse"):
         together(operation, log_p, target)  # raises an error if they cannot be combined
-    shape = log_p._primitive.shape
+    shape: Shape = log_p._primitive.shape
     if target._primitive.shape != shape[:dim] + shape[dim + 1 :]:
         classes = shape[dim]
         classes_last = target.shape == shape[:-1]  # the layout of language models
@@ -180,6 +176,7 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> N
             f"{operation}() got shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
             f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}{way_out}"
         )
+    return shape
 
 
 def class_targets(operation: str, scores: Tensor[Any], target: Any, dim: int) -> Int:

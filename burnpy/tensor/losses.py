@@ -88,15 +88,15 @@ def cross_entropy(
     0.6931
     """
     dim = _class_dim("cross_entropy", logits)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if weight is None and not label_smoothing and target.__class__ is not Tensor:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         b = logits._device
         losses = b.cross_entropy(logits._primitive, index, dim)[0]
         if counted is None and reduction == "mean":  # most often: with the fewest calls
-            return logits._like(b.mean(losses, ALL[len(losses.shape)], False))
+            return logits._like(b.mean(losses, ALL[len(index.shape)], False))
         return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
         return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)

@@ -310,15 +310,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     return index._primitive
 
 
-def in_range(
-    device: Any,
-    index: Int,
-    size: int,
-    negative: bool,
-    operation: str,
-    dim: int,
-    shape: Shape,
-) -> Int:
+def in_range(device: Any, index: Int, size: int, negative: bool, operation: str, dim: int, shape: Shape) -> Int:
     """Return an index into ``dim`` of ``shape`` as non-negative int64, after checking its range.
 
     If ``negative`` is True, negative indices count from the end. The values are checked at once on devices that can do

@@ -298,10 +298,10 @@ def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
     if count > _LONG:
         weights = b.reshape(weights, (count, *(1,) * (len(value.shape) - dim - 1)))
         return b.sum(b.mul(value, weights), (dim,), False)
+    others = (*value.shape[:dim], *value.shape[dim + 1 :])
     if inner == 1:
-        return b.reshape(b.matmul(b.reshape(value, (outer, count)), weights), value.shape[:dim])
-    rows = b.reshape(value, (outer, count, inner))
-    return b.reshape(b.matmul(weights, rows), (*value.shape[:dim], *value.shape[dim + 1 :]))
+        return b.reshape(b.matmul(b.reshape(value, (outer, count)), weights), others)
+    return b.reshape(b.matmul(weights, b.reshape(value, (outer, count, inner))), others)
 
 
 def _areas(b: Any, value: Any, dim: int, widths: Any) -> tuple[Any, int]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from burnpy.backend.lazy import lazy_attributes
 from burnpy.train.batches import Batches, EpochLoader
 from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
-from burnpy.train.dashboard import Dashboard, Progress
+from burnpy.train.displays.dashboard import Dashboard, Progress
+from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
-from burnpy.train.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.lr_finder import LrRange, find_lr
 from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
 from burnpy.train.strategy import OneDevice, Strategy
@@ -63,14 +63,14 @@ __all__ = [
 ]
 
 _ESTIMATORS = {  # which need scikit-learn
-    "burnpy.train.classifier": ("Classifier",),
-    "burnpy.train.estimator": ("mlp",),
-    "burnpy.train.regressor": ("Regressor",),
+    "burnpy.train.estimators.classifier": ("Classifier",),
+    "burnpy.train.estimators.estimator": ("mlp",),
+    "burnpy.train.estimators.regressor": ("Regressor",),
 }
 
 if TYPE_CHECKING:
-    from burnpy.train.classifier import Classifier
-    from burnpy.train.estimator import mlp
-    from burnpy.train.regressor import Regressor
+    from burnpy.train.estimators.classifier import Classifier
+    from burnpy.train.estimators.estimator import mlp
+    from burnpy.train.estimators.regressor import Regressor
 else:
     __getattr__, __dir__ = lazy_attributes(__name__, _ESTIMATORS)

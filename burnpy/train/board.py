@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from burnpy.backend.errors import path_shown
-from burnpy.train.charts import COLORS, chart, matrix
+from burnpy.train.displays.charts import COLORS, chart, matrix
 
 
 @dataclass

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.backend.plans.explain import PlanExplanation
-from burnpy.func.compilation import compiled
+from burnpy.func.compiling.compilation import compiled
 from burnpy.func.pytree import flatten
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pure import OptimizerState
 from burnpy.optim.state import OptimizerRecord

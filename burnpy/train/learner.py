@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.nn.module import Module
-from burnpy.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
-from burnpy.optim.grad_scaler import GradScaler
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
@@ -58,6 +59,7 @@ class Logger(Protocol):
         """Write pending values; called once, when the run is over."""
 
 
+@dataclass(frozen=True)
 class ByGlobalNorm:
     """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`. For ``Learner(clip=)``.
 
@@ -65,14 +67,14 @@ class ByGlobalNorm:
         max_norm: the norm that all gradients together have at most.
     """
 
-    def __init__(self, max_norm: float) -> None:
-        self.max_norm = max_norm
+    max_norm: float
 
     def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
         """Return the clipped gradients."""
         return clip_by_global_norm(grads, self.max_norm)
 
 
+@dataclass(frozen=True)
 class ByNorm:
     """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`. For ``Learner(clip=)``.
 
@@ -80,14 +82,14 @@ class ByNorm:
         max_norm: the norm that each gradient has at most.
     """
 
-    def __init__(self, max_norm: float) -> None:
-        self.max_norm = max_norm
+    max_norm: float
 
     def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
         """Return the clipped gradients."""
         return clip_by_norm(grads, self.max_norm)
 
 
+@dataclass(frozen=True)
 class ByValue:
     """Clipping of every element, `burnpy.optim.clip_by_value`. For ``Learner(clip=)``.
 
@@ -95,8 +97,7 @@ class ByValue:
         limit: the magnitude that each element has at most.
     """
 
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
+    limit: float
 
     def __call__(self, grads: GradientsParams[Any]) -> GradientsParams[Any]:
         """Return the clipped gradients."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.train.batches import batches_of
 from burnpy.train.train_step import checked_step
 

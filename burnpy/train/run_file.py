@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError, BurnpyError, RecordError, RecordFileError, path_shown
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
-from burnpy.optim.grad_scaler import GradScaler
+from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.state import OptimizerRecord
 from burnpy.record.checkpoint_file import save

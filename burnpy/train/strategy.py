@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
-from burnpy.optim.grads_params import GradientsParams
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.train.train_step import added

@@ -22,6 +22,7 @@ from scipy.special import erf, erfc, erfinv
 
 from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
+from burnpy_cupy.kernels import library
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.dense import CuPyDense
@@ -309,6 +310,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
+    monkeypatch.setattr(library, "ElementwiseKernel", lambda xp, name, _: xp.ElementwiseKernel(name))
     for family in (CuPyDense, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
         for name in vars(family).keys() & operations().keys():
             monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)

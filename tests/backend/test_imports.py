@@ -19,7 +19,7 @@ EVERYBODY_NEEDS = {
     "burnpy.hints": "burn_names numpy_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
-        "integers joining levels operands pointwise protocols random_factories reduction shape template "
+        "integers joining levels operands pointwise protocols reduction shape template "
         "tensor tensor_base"
     ),
     "burnpy.tensor.methods": "",

@@ -39,7 +39,7 @@ def test_on_the_cpu_it_grows_with_the_process() -> None:
 RETURNED = """
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy_numpy.plans import NumPyExecutor
+from burnpy_numpy.plans.executor import NumPyExecutor
 device = NumPy()
 executor, _ = NumPyExecutor(), Tensor.full((4,), 1.0, device=device)
 before = device.memory().used

@@ -7,6 +7,7 @@ fewer steps, where they show only that they run.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import threading
 import warnings
@@ -31,6 +32,7 @@ STEPS = 10_000
 
 def flat_memory(steps: int) -> None:
     """The used memory after many steps is that after a few, in float32 and with `Mixed`."""
+    gc.collect()  # else memory of earlier work would be freed meanwhile
     for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
         rng = np.random.default_rng(0)
         x = Tensor.from_data(rng.standard_normal((64, 32)).astype(np.float32), device=device)

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy_cupy.kernels import library
+from burnpy_cupy.kernels import elementwise
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -62,13 +62,19 @@ def test_a_convolution_takes_two_or_three_launches(name: str, groups: int) -> No
     assert launches == LAUNCHES[name, groups]
 
 
+def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have kernels take all arrays for large ones."""
+    monkeypatch.setattr(elementwise, "_MANY", 1)
+    monkeypatch.setattr(CuPy()._kernels, "_kernels", {})  # without the launches of before
+
+
 @pytest.mark.parametrize(("name", "groups"), LAUNCHES)
 def test_large_batches_go_in_blocks_and_large_arrays_in_64_bits(
     name: str, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     args = examples(groups)[name]
     monkeypatch.setattr(CuPy, "_columns_bytes", 1)
-    monkeypatch.setattr(library, "_MANY", 1)
+    count_in_64_bits(monkeypatch)
     out, launches = called(name, *args)
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
     assert sum(launch.startswith("cublas") for launch in launches) == 3, "one member of the batch at a time"
@@ -81,7 +87,7 @@ def test_large_batches_go_in_blocks_and_large_arrays_in_64_bits(
 )
 def test_few_products_are_added_up_at_once(shape: tuple[int, ...], many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if many:
-        monkeypatch.setattr(library, "_MANY", 1)
+        count_in_64_bits(monkeypatch)
     x, weight, groups = drawn((2, 6, 7, 6)), drawn(shape, 1), 6 // shape[1]
     grad = drawn(NumPy().conv2d(x, weight, *WHERE, groups).shape, 2)
     calls: dict[str, tuple[Any, ...]] = {

@@ -68,6 +68,62 @@ def test_what_cublaslt_cannot_read_takes_two() -> None:
     check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_bias"])
 
 
+def gradients(
+    dtype: str = "float32", rows: tuple[int, ...] = (6,), inputs: int = 5, outputs: int = 3
+) -> tuple[Any, Any]:
+    """A gradient and inputs on the device."""
+    x, _, _ = drawn(dtype, rows, inputs)
+    grad, _, _ = drawn(dtype, rows, outputs)
+    return grad, x
+
+
+def check_gradients(grad: Any, x: Any, launches: list[str], device: Any = None) -> None:
+    """Compare the gradients by weight and bias with NumPy's, and their launches with those expected."""
+    with simulator.watched() as journal:
+        by_weight, by_bias = (device or CuPy()).linear_backward(grad, x)
+    assert journal.launches == launches
+    assert by_weight.dtype is by_bias.dtype is grad.dtype
+    wide = [CuPy().to_numpy(a).astype(np.float64).reshape(-1, a.shape[-1]) for a in (grad, x)]
+    close = 0.02 if grad.itemsize == 2 or device is not None else 1e-5
+    for got, want in ((by_weight, wide[1].T @ wide[0]), (by_bias, wide[0].sum(0))):
+        np.testing.assert_allclose(CuPy().to_numpy(got).astype(np.float64), want, rtol=close, atol=close)
+
+
+GRADIENTS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "contiguous": lambda grad, x: (grad, x),
+    "of transposed inputs": lambda grad, x: (grad, x.T.copy().T),
+    "of some columns": lambda grad, x: (grad[:, 1:], x[:, 1:4]),
+    "of memory that is hardly aligned": lambda grad, x: (grad[1:], x[1:]),
+    "of one row": lambda grad, x: (grad[:1], x[:1]),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("view", GRADIENTS)
+def test_gradients_by_weight_and_bias_take_one_launch(view: str, dtype: str) -> None:
+    check_gradients(*GRADIENTS[view](*gradients(dtype)), ONE)
+
+
+def test_gradients_sum_over_sequences() -> None:
+    check_gradients(*gradients(rows=(2, 3)), ONE)
+    check_gradients(*gradients(rows=()), ONE)
+
+
+def test_gradients_that_cublaslt_cannot_read_take_two() -> None:
+    grad, x = gradients()
+    check_gradients(grad.T.copy().T, x, ["cublasGemmEx", "burnpy_sum_warp"])
+    check_gradients(*gradients(rows=(0,)), [])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_sums_the_gradient_by_the_bias_in_float32(dtype: str) -> None:
+    grad, x = gradients()
+    check_gradients(grad, x, [f"cupy_copy__float32_{dtype}"] * 2 + ONE, Mixed(CuPy(), dtype))
+    check_gradients(grad, x, ONE, Mixed(CuPy(), dtype))  # from the operands rounded before
+    turned = grad.T.copy().T
+    check_gradients(turned, x, [f"cupy_copy__float32_{dtype}", "cublasGemmEx", "burnpy_sum_warp"], Mixed(CuPy(), dtype))
+
+
 @pytest.mark.parametrize("lacking", ["the library", "an algorithm", "the epilogue"])
 def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if lacking == "the library":
@@ -76,9 +132,11 @@ def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(epilogues, "_WORKSPACE_BYTES", 0)  # less than the kit's algorithm needs
     else:
         monkeypatch.setattr(epilogues, "_BIAS", 999)  # which is refused at the launch
+        monkeypatch.setattr(epilogues, "_SUM", 999)
     epilogues._plan.cache_clear()
     for _ in range(2):
         check(*drawn(), TWO)
+        check_gradients(*gradients(), ["cublasGemmEx", "burnpy_sum_lanes"])
     epilogues._plan.cache_clear()
 
 

@@ -30,8 +30,8 @@ def test_the_report_of_the_environment_names_the_gpu() -> None:
 def test_the_hosts_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STEPS, "MLP", 1)
     plain, mixed = times("MLP", with_torch=False)
-    assert re.fullmatch(r"CuPy \d+ µs, 2\d launches", plain)
-    assert re.fullmatch(r"Mixed\[CuPy\] \d+ µs, 2\d launches", mixed)
+    assert re.fullmatch(r"CuPy \d+ µs, \d\d launches", plain)
+    assert re.fullmatch(r"Mixed\[CuPy\] \d+ µs, \d\d launches", mixed)
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -31,8 +31,8 @@ simulator.require()
 
 from burnpy_cupy.kernels.attention import tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
+from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
-from burnpy_cupy.kernels.library import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.reduction_source import reduction_source  # noqa: E402
 from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 

@@ -11,7 +11,7 @@ from burnpy import Autodiff, Generator, Tensor
 from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
 from burnpy.func import grad
-from burnpy.nn import BatchNorm, InstanceNorm, LayerNorm, stepped
+from burnpy.nn import BatchNorm, InstanceNorm, LayerNorm, functional, stepped
 
 Train = Autodiff[NumPy]
 D: Any = {"device": Train}
@@ -25,6 +25,14 @@ def test_layer_norm_has_mean_0_and_variance_1() -> None:
     out = LayerNorm((3, 4), **D)(drawn(5, 3, 4) * 3.0 + 2.0).to_numpy().reshape(5, -1)
     np.testing.assert_allclose(out.mean(1), 0.0, atol=1e-6)
     np.testing.assert_allclose(out.var(1), 1.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("shape", "sizes"), [((2, 0), 0), ((0, 3), (0, 3)), ((2, 0, 3), (0, 3))])
+def test_norms_of_groups_without_elements_are_empty(shape: tuple[int, ...], sizes: Any) -> None:
+    x = drawn(*shape).require_grad()
+    for norm in (functional.layer_norm, functional.rms_norm):
+        out = norm(x, sizes)
+        assert out.shape == x.grad_remove(out.sum().backward())[0].shape == shape
 
 
 def norm_stats(norm: BatchNorm[Any]) -> tuple[Any, Any, int]:

@@ -14,7 +14,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.nn import BatchNorm, Linear, Module, Sequential
 from burnpy.optim import GradientsParams, LBfgs, OptimizerRecord
-from burnpy.optim.line_search import strong_wolfe
+from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.record import load, save
 
 Train = Autodiff[NumPy]

@@ -97,39 +97,39 @@ def test_after_the_last_step_the_rate_stays() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ConstantLr(-0.1), "ConstantLr(lr) is -0.1; expected a finite number that is not negative"),
-        (lambda: ConstantLr(math.nan), "ConstantLr(lr) is NaN"),
-        (lambda: LinearLr(0.0, math.inf, 3), "LinearLr(end) is inf; expected a finite number"),
-        (lambda: LinearLr(0.0, 1.0, 0), "LinearLr(steps) is 0; expected an int of 1 or more"),
-        (lambda: LinearLr(0.0, 1.0, 2.5), "LinearLr(steps) is 2.5; expected an int"),  # type: ignore[arg-type]
-        (lambda: PolynomialLr(1.0, 4, power=-1.0), "PolynomialLr(power) is -1.0; expected"),
-        (lambda: CosineLr(1.0, 4, end=-0.1), "CosineLr(end) is -0.1; expected"),
-        (lambda: CosineRestartsLr(1.0, 4, factor=0), "CosineRestartsLr(factor) is 0; expected"),
-        (lambda: ExponentialLr(1.0, -0.5), "ExponentialLr(factor) is -0.5; expected"),
-        (lambda: StepLr(1.0, every=0), "StepLr(every) is 0; expected"),
-        (lambda: MultiStepLr(1.0, (3, 1)), "MultiStepLr(milestones) got (3, 1); each is later"),
-        (lambda: MultiStepLr(1.0, 3), "MultiStepLr(milestones) got 3; give a tuple of steps"),  # type: ignore[arg-type]
-        (lambda: NoamLr(1.0, warm_up=0, size=4), "NoamLr(warm_up) is 0; expected"),
-        (lambda: CyclicLr(1.0, 0.5), "CyclicLr(peak) is 0.5, which is less than start=1.0"),
-        (lambda: CyclicLr(0.0, 0.5, 0), "CyclicLr(rising) is 0; expected"),
-        (lambda: CyclicLr(0.0, 0.5, falling=0), "CyclicLr(falling) is 0; expected"),
+        (lambda: ConstantLr(-0.1), "ConstantLr(lr=) is -0.1; expected a finite number that is not negative"),
+        (lambda: ConstantLr(math.nan), "ConstantLr(lr=) is NaN"),
+        (lambda: LinearLr(0.0, math.inf, 3), "LinearLr(end=) is inf; expected a finite number"),
+        (lambda: LinearLr(0.0, 1.0, 0), "LinearLr(steps=) is 0; expected an int of 1 or more"),
+        (lambda: LinearLr(0.0, 1.0, 2.5), "LinearLr(steps=) is 2.5; expected an int"),  # type: ignore[arg-type]
+        (lambda: PolynomialLr(1.0, 4, power=-1.0), "PolynomialLr(power=) is -1.0; expected"),
+        (lambda: CosineLr(1.0, 4, end=-0.1), "CosineLr(end=) is -0.1; expected"),
+        (lambda: CosineRestartsLr(1.0, 4, factor=0), "CosineRestartsLr(factor=) is 0; expected"),
+        (lambda: ExponentialLr(1.0, -0.5), "ExponentialLr(factor=) is -0.5; expected"),
+        (lambda: StepLr(1.0, every=0), "StepLr(every=) is 0; expected"),
+        (lambda: MultiStepLr(1.0, (3, 1)), "MultiStepLr(milestones=) got (3, 1); each is later"),
+        (lambda: MultiStepLr(1.0, 3), "MultiStepLr(milestones=) got 3; give a tuple of steps"),  # type: ignore[arg-type]
+        (lambda: NoamLr(1.0, warm_up=0, size=4), "NoamLr(warm_up=) is 0; expected"),
+        (lambda: CyclicLr(1.0, 0.5), "CyclicLr(peak=) is 0.5, which is less than start=1.0"),
+        (lambda: CyclicLr(0.0, 0.5, 0), "CyclicLr(rising=) is 0; expected"),
+        (lambda: CyclicLr(0.0, 0.5, falling=0), "CyclicLr(falling=) is 0; expected"),
         (lambda: CyclicLr(0.0, 0.5, mode="square"), 'expected "triangular", "triangular2" or "exp_range"'),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=-1.0), "ReduceOnPlateau(lr=) is -1.0; expected"),
         (lambda: ReduceOnPlateau(lr=1.0, factor=1.0), "(factor=) is 1.0; expected a number of at least 0 and less"),
         (lambda: ReduceOnPlateau(lr=1.0, patience=-1), "(patience=) is -1; expected an int of 0 or more"),
         (lambda: ReduceOnPlateau(lr=1.0, mode="least"), 'expected "min" or "max"'),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0, threshold_mode="none"), 'expected "rel" or "abs"'),  # type: ignore[arg-type]
-        (lambda: OneCycleLr(1.0, 10, rising=1.5), "OneCycleLr(rising) is 1.5; expected a part of the steps"),
-        (lambda: OneCycleLr(1.0, 10, start_factor=0.0), "OneCycleLr(start_factor) is 0, and is divided by"),
+        (lambda: OneCycleLr(1.0, 10, rising=1.5), "OneCycleLr(rising=) is 1.5; expected a part of the steps"),
+        (lambda: OneCycleLr(1.0, 10, start_factor=0.0), "OneCycleLr(start_factor=) is 0, and is divided by"),
         (lambda: OneCycleLr(1.0, 10, shape="square"), 'expected "cosine" or "linear"'),  # type: ignore[arg-type]
-        (lambda: OneCycleLr(1.0, 1), "OneCycleLr(steps) is 1; expected an int of 2 or more"),
-        (lambda: WarmUpLr(0, ConstantLr(1.0)), "WarmUpLr(steps) is 0; expected"),
-        (lambda: WarmUpLr(3, 0.1), "WarmUpLr(after) got 0.1, which is not a schedule"),  # type: ignore[arg-type]
+        (lambda: OneCycleLr(1.0, 1), "OneCycleLr(steps=) is 1; expected an int of 2 or more"),
+        (lambda: WarmUpLr(0, ConstantLr(1.0)), "WarmUpLr(steps=) is 0; expected"),
+        (lambda: WarmUpLr(3, 0.1), "WarmUpLr(after=) got 0.1, which is not a schedule"),  # type: ignore[arg-type]
         (lambda: SequentialLr((ConstantLr(1.0),), (2,)), "got 1 schedules and 1 milestones"),
         (lambda: SequentialLr((), ()), "SequentialLr() got (); give a tuple of schedules"),
         (lambda: SequentialLr((ConstantLr(1.0), 0.1), (2,)), "got 0.1, which is not a schedule"),  # type: ignore[arg-type]
         (lambda: ProductLr(()), "ProductLr() got (); give a tuple of schedules"),
-        (lambda: ConstantLr(1.0) * "2", "ConstantLr(lr) is a number, got '2'"),  # type: ignore[operator]
+        (lambda: ConstantLr(1.0) * "2", "ConstantLr(lr=) is a number, got '2'"),  # type: ignore[operator]
         (lambda: ExponentialLr(1.0, 2.0)(10**6), "learning rate 1.0 · 2.0^1000000 is too large"),
     ],
 )

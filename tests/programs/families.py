@@ -27,8 +27,10 @@ from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
-from burnpy_numpy.kernels import compiler, convolution, foreach, kernel, target
-from burnpy_numpy.kernels.entry import SYMBOLS
+from burnpy_numpy.kernels import foreach, kernel
+from burnpy_numpy.kernels.compiler import llvm, target
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
+from burnpy_numpy.kernels.convolution import images
 from tests.programs.object_files import undefined
 
 D: Any = NumPy()
@@ -88,7 +90,7 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
 
 def check_all() -> None:
     """Call operations with all examples of the conformance suite in float32, and with more."""
-    convolution.MIN_PRODUCTS = numpy_convolution._TINY = 1
+    images.MIN_PRODUCTS = numpy_convolution._TINY = 1
     for row in ROWS.values():
         if "float" in row.kinds:
             for example in row.examples:
@@ -116,11 +118,11 @@ def compile_only(to: target.Target) -> None:
     target.target_of = lambda *args: to  # every module asks for the target through it
     assert target.target() is to
     system = next(each for each in ("linux", "darwin", "windows") if each in to.triple).replace("windows", "win32")
-    known = {*compiler.functions_of_c(system), *SYMBOLS, "burnpy_gemm_float32", "burnpy_gemm_float64"}
+    known = {*llvm.functions_of_c(system), *SYMBOLS, ARRAY_TYPE, "burnpy_gemm_float32", "burnpy_gemm_float64"}
 
     def compiled(name: str, key: str, write: Callable[[], str]) -> None:
         if name not in seen:
-            unknown = undefined(compiler.compile_text(write())) - known
+            unknown = undefined(llvm.compile_text(write())) - known
             assert not unknown, f"{name} calls {unknown}, which ends a process that loads it on {system}"
         else:
             binding.parse_assembly(write()).verify()

@@ -15,12 +15,12 @@ from tests.interrupting import LONG
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import blocked_convolution, blocked_weight_gradient
-from burnpy_numpy.kernels.blocked_convolution import convolve_blocks
-from burnpy_numpy.kernels.blocked_depthwise import convolve_depthwise, depthwise_weight_gradient
-from burnpy_numpy.kernels.blocked_tables import tiles
-from burnpy_numpy.kernels.blocked_weight_gradient import weight_gradient_of_blocks
-from burnpy_numpy.kernels.packed_weights import PackedWeights
+from burnpy_numpy.kernels.convolution import blocked, blocked_weight_gradient
+from burnpy_numpy.kernels.convolution.blocked import convolve_blocks
+from burnpy_numpy.kernels.convolution.blocked_depthwise import convolve_depthwise, depthwise_weight_gradient
+from burnpy_numpy.kernels.convolution.blocked_weight_gradient import weight_gradient_of_blocks
+from burnpy_numpy.kernels.convolution.packed_weights import PackedWeights
+from burnpy_numpy.kernels.convolution.tiles import tiles
 
 D: Any = NumPy()
 SAME = (1, 1), (1, 1), (1, 1)
@@ -121,12 +121,12 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
         for k in reversed(range(size)):
             work(k, k + 1)
 
-    for module in (blocked_convolution, blocked_weight_gradient):
+    for module in (blocked, blocked_weight_gradient):
         monkeypatch.setattr(module, "shared", by_ones)
     for threads, part, panel in ((1, 1, 1), (1000, 1 << 20, 1), (2, 1 << 20, 1 << 20)):  # by blocks, or by members
-        monkeypatch.setattr(blocked_convolution, "COUNT", threads)
-        monkeypatch.setattr(blocked_convolution, "_PART", part)
-        monkeypatch.setattr(blocked_convolution, "_PANEL", panel)
+        monkeypatch.setattr(blocked, "COUNT", threads)
+        monkeypatch.setattr(blocked, "_PART", part)
+        monkeypatch.setattr(blocked, "_PANEL", panel)
         monkeypatch.setattr(blocked_weight_gradient, "COUNT", threads)
         monkeypatch.setattr(blocked_weight_gradient, "_PART", part)
         for found, want in zip(results(*arguments), wanted, strict=True):
@@ -219,7 +219,7 @@ class TestPackedWeights:
 
     def test_the_second_use_keeps_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kept = PackedWeights(1 << 30)
-        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        monkeypatch.setattr(blocked, "packed_weights", kept)
         weight = drawn(2, 40, 40, 3, 3)
         first = self.convolved(weight)
         assert not kept._packed
@@ -239,7 +239,7 @@ class TestPackedWeights:
 
     def test_views_are_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kept = PackedWeights(1 << 30)
-        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        monkeypatch.setattr(blocked, "packed_weights", kept)
         owner = drawn(2, 80, 40, 3, 3)
         weight = owner[:40]
         wanted = 2 * self.convolved(weight)
@@ -264,7 +264,7 @@ class TestPackedWeights:
         from burnpy.optim import Sgd
 
         kept = PackedWeights(1 << 30)
-        monkeypatch.setattr(blocked_convolution, "packed_weights", kept)
+        monkeypatch.setattr(blocked, "packed_weights", kept)
         model: Any = Sequential(*(Conv2d(40, 40, 3, padding=1, device=Autodiff[NumPy]) for _ in range(2)))
         optim, x = Sgd(momentum=0.9), Tensor[Autodiff[NumPy]].from_data(drawn(1, 2, 40, 5, 5), dtype="float32")
         for _ in range(3):
@@ -273,7 +273,7 @@ class TestPackedWeights:
 
 
 def test_without_a_kernel_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.kernels import channel_blocks
+    from burnpy_numpy.kernels.convolution import channel_blocks
 
     x, weight, _, grad, where = given("float32", *CASES["members"])
     wanted = D.conv2d(x, weight, *where, 1), D.conv2d_weight(grad, x, weight.shape, *where, 1)

@@ -25,20 +25,20 @@ WANTED = X / (1 + np.exp(-X))
 def run() -> list[str]:
     """Make the kernel as a new process would, use it, and return whether it was compiled or loaded."""
     kernel: Any = import_module("burnpy_numpy.kernels.kernel")
-    compiler: Any = import_module("burnpy_numpy.kernels.compiler")
+    llvm: Any = import_module("burnpy_numpy.kernels.compiler.llvm")
     seen: list[str] = []
-    real = compiler.compile_text
+    real = llvm.compile_text
 
     def noting(text: str) -> bytes:
         seen.append("compiled")
         return bytes(real(text))
 
     kernel._programs.clear()
-    compiler.compile_text = noting
+    llvm.compile_text = noting
     try:
         found = kernel.program_kernel(PROGRAM)
     finally:
-        compiler.compile_text = real
+        llvm.compile_text = real
     assert found is not None
     np.testing.assert_allclose(found([X], (), *X.shape)[0], WANTED, rtol=1e-5)
     return seen or ["loaded"]
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_only(
 
 
 def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.kernels import cache
+    from burnpy_numpy.kernels.compiler import cache
 
     for name in ("BURNPY_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
@@ -135,7 +135,8 @@ def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypat
 
 
 def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.kernels import compiler, kernel, launch
+    from burnpy_numpy.kernels import kernel, launch
+    from burnpy_numpy.kernels.compiler import llvm
 
     device = NumPy()
     device.gelu(X, False)
@@ -143,7 +144,7 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
     def failing(text: str) -> Any:
         raise RuntimeError("no such processor")
 
-    monkeypatch.setattr(compiler, "compile_text", failing)
+    monkeypatch.setattr(llvm, "compile_text", failing)
     with pytest.warns(RuntimeWarning, match="silu failed: no such processor") as found:
         out = device.silu(X)
     assert len(found) == 1
@@ -161,10 +162,11 @@ def test_a_failure_is_told_once_and_turns_kernels_off(kernels: Path, monkeypatch
 def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite
 
-    from burnpy_numpy.kernels import compiler, kernel
+    from burnpy_numpy.kernels import kernel
+    from burnpy_numpy.kernels.compiler import llvm
 
     monkeypatch.setattr(llvmlite, "__version__", "0.41.1")
-    monkeypatch.setattr(compiler, "llvm", compiler.llvm.__wrapped__)
+    monkeypatch.setattr(llvm, "llvm", llvm.llvm.__wrapped__)
     device = NumPy()
     message = r"as llvmlite 0\.41\.1 is installed and kernels need 0\.50 or newer"
     with pytest.warns(RuntimeWarning, match=message):
@@ -177,7 +179,7 @@ def test_an_old_llvmlite_is_named_once_and_kernels_are_off(kernels: Path, monkey
 
 
 def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
-    from burnpy_numpy.kernels.compiler import OLDEST
+    from burnpy_numpy.kernels.compiler.llvm import OLDEST
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]

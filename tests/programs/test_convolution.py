@@ -12,7 +12,7 @@ from burnpy.testing.cases import table
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import convolution
+from burnpy_numpy.kernels.convolution import images
 from tests.programs.switched import without_kernels
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(images, "MIN_PRODUCTS", 1)
 
 
 def drawn(*shape: int) -> Any:
@@ -106,9 +106,9 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
             work(k, k + 1)
 
     wanted, ranges = results(), list[int]()
-    monkeypatch.setattr(convolution, "shared", by_ones)
+    monkeypatch.setattr(images, "shared", by_ones)
     for threads in (1, 1000):  # by members, by blocks
-        monkeypatch.setattr(convolution, "COUNT", threads)
+        monkeypatch.setattr(images, "COUNT", threads)
         for found, want in zip(results(), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
@@ -170,7 +170,7 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     D.conv2d(x[:, :, :3, :3], weight, *where)  # too narrow
     D.conv2d(x, weight[:, :, :1, :1], *ONE)  # a product of matrices
     assert not noted
-    monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1 << 20)
+    monkeypatch.setattr(images, "MIN_PRODUCTS", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
 

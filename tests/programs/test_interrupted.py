@@ -17,19 +17,20 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import cache, compiler, kernel, launch
-from burnpy_numpy.kernels.undisturbed import undisturbed
+from burnpy_numpy.kernels import kernel, launch
+from burnpy_numpy.kernels.compiler import cache, llvm
+from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
 D = NumPy()
 X = np.linspace(-2, 2, 64 * 100, dtype=np.float32).reshape(64, 100)
 WANTED = X / (1 + np.exp(-X))
 STEPS = {
-    "the import of llvmlite": (compiler, "llvm"),
+    "the import of llvmlite": (llvm, "llvm"),
     "the key": (kernel, "_environment"),
     "the cache's reading": (cache, "read"),
-    "the compiler": (compiler, "compile_text"),
+    "the compiler": (llvm, "compile_text"),
     "the cache's writing": (cache, "write"),
-    "the loader": (compiler, "load"),
+    "the loader": (llvm, "load"),
 }
 
 
@@ -76,7 +77,7 @@ def test_a_lack_of_memory_arrives(kernels: Path, monkeypatch: pytest.MonkeyPatch
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(compiler, "compile_text", failing)
+        patch.setattr(llvm, "compile_text", failing)
         with pytest.raises(MemoryError):
             D.silu(X)
     assert kernel.failure() is None
@@ -154,7 +155,7 @@ PROGRAMS = {
     "fork": """
 import os, signal, threading, time
 from burnpy.backend.errors import StateError
-from burnpy_numpy.kernels.undisturbed import undisturbed
+from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
 children = []
 signal.signal(signal.SIGUSR1, lambda number, frame: children.append(os.fork()))
@@ -173,7 +174,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
 """,
     "limit": """
 import threading
-from burnpy_numpy.kernels.undisturbed import undisturbed
+from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
 threading.stack_size(1 << 46)  # more than there is memory for
 try:

@@ -18,7 +18,7 @@ from burnpy.backend.programs.execute import execute
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import launch
-from burnpy_numpy.kernels.emitter import CHUNK, emit
+from burnpy_numpy.kernels.compiler.emitter import CHUNK, emit
 from burnpy_numpy.kernels.kernel import program_kernel, template_kernel
 
 D = NumPy()
@@ -278,6 +278,22 @@ def test_arrays_of_other_sizes_are_never_read() -> None:
             run(wrong, (), 64, 80)
 
 
+@pytest.mark.parametrize("shared_from", [1, 1 << 18])
+def test_strided_inputs_are_copied_and_strided_outputs_refused(
+    shared_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_SHARED", shared_from)
+    monkeypatch.setattr(launch, "COUNT", 2)
+    run = made(trace(lambda b, x, y: b.mul(x, y), (full("float32"), Input(Extent.COLUMN, "float32"))))
+    x, y = np.arange(60, dtype="f4").reshape(5, 12), np.float32(2.0)
+    out = np.zeros((1, 6), np.float32)
+    run.into([x[1:2, ::2], y, out], (), 1, 6)
+    np.testing.assert_array_equal(out, x[1:2, ::2] * y)
+    with pytest.raises(ProgramError, match="memory for an output"):
+        run.into([out, y, x[1:2, ::2]], (), 1, 6)
+    np.testing.assert_array_equal(x, np.arange(60).reshape(5, 12))
+
+
 def test_scalars_of_numpy_are_no_arrays() -> None:
     x = np.random.default_rng(0).standard_normal(5000)
     losses, total = D.cross_entropy(x, np.int64(7), 0)
@@ -289,7 +305,7 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
 
 
 def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
-    from burnpy_numpy.kernels.pooling import avg_pool
+    from burnpy_numpy.kernels.pooling.windows import avg_pool
 
     kernel = template_kernel(avg_pool, "float32", 2, 2, False)
     assert kernel is not None

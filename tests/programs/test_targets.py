@@ -21,8 +21,10 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
-from burnpy_numpy.kernels import compiler, convolution_tables, kernel, recurrence, target
-from burnpy_numpy.kernels.emitter import emit
+from burnpy_numpy.kernels import kernel, recurrence
+from burnpy_numpy.kernels.compiler import llvm, target
+from burnpy_numpy.kernels.compiler.emitter import emit
+from burnpy_numpy.kernels.convolution import windows
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,7 +172,7 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) ->
     binding.initialize_all_asmprinters()
     to = chosen("x86_64-unknown-linux-gnu", name)
     text, _ = emit(PROGRAM, 2 * to.vector)
-    assembly = compiler.generator(to).emit_assembly(compiler.optimized(text, to))
+    assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert set(re.findall(r"%([xyz])mm\d", assembly)) <= registers
     assert f"%{max(registers)}mm" in assembly
 
@@ -178,12 +180,12 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) ->
 @pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     to = chosen(triple, name)
-    for module in (target, compiler, convolution_tables, recurrence):
+    for module in (target, llvm, windows, recurrence):
         monkeypatch.setattr(module, "target", lambda: to)
     wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith(("aarch64", "arm64"))
-    assert compiler.vector_bytes() == 2 * wide
+    assert llvm.vector_bytes() == 2 * wide
     where = (1, 1), (1, 1), (1, 1)
-    found = convolution_tables.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
+    found = windows.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
     assert found.width == wide // 4
     channels, vectors = found.block
     assert (channels * vectors + vectors + 1 > 16) is many

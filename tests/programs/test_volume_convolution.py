@@ -13,7 +13,7 @@ from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import convolution, volume_convolution
+from burnpy_numpy.kernels.convolution import images, volumes
 
 D: Any = NumPy()
 PLANES: Any = VolumeConvolution
@@ -31,16 +31,16 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 }
 
 
-@every_row("laid_out", [1, volume_convolution.LAID_OUT])
+@every_row("laid_out", [1, volumes.LAID_OUT])
 @every_row("dtype", ["float32", "float64"])
 @every_row("case", GEOMETRIES)
 def test_kernels_agree_with_convolutions_of_planes(
     case: str, dtype: str, laid_out: int, noted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the padded planes are laid out in several parts."""
-    monkeypatch.setattr(convolution, "MIN_PRODUCTS", 1)
-    monkeypatch.setattr(volume_convolution, "LAID_OUT", laid_out)
-    volume_convolution.volume_windows.cache_clear()
+    monkeypatch.setattr(images, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(volumes, "LAID_OUT", laid_out)
+    volumes.volume_windows.cache_clear()
     shape, sizes, *where = GEOMETRIES[case]
     rng = np.random.default_rng(sum(shape))
     x, weight, bias = (rng.uniform(-1, 1, size).astype(dtype) for size in (shape, sizes, sizes[:1]))

@@ -18,7 +18,8 @@ pytest.importorskip("llvmlite")
 from burnpy.backend import NumPy, compile_times, explain
 from burnpy.backend.compile_times import CompileTimes
 from burnpy_numpy import warm
-from burnpy_numpy.kernels import compiler, emitter, foreach, kernel, scans
+from burnpy_numpy.kernels import foreach, kernel, scans
+from burnpy_numpy.kernels.compiler import emitter, llvm
 
 X = np.linspace(-2, 2, 64 * 128, dtype=np.float32).reshape(64, 128)
 STEP = """
@@ -26,14 +27,15 @@ import sys
 sys.path.insert(0, {root!r})
 from benchmarks.peers import load
 from benchmarks.tasks import TASKS, task
-from burnpy_numpy.kernels import compiler, kernel
+from burnpy_numpy.kernels import kernel
+from burnpy_numpy.kernels.compiler import llvm
 
 for model in TASKS:
     training = load("burnpy").training(task(model, "float32"))
     training.forward(0)
     training.backward()
     training.update()
-print(len(kernel.times.seconds), len(compiler._engines) > 20)
+print(len(kernel.times.seconds), len(llvm._engines) > 20)
 """
 
 
@@ -73,7 +75,7 @@ def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
 
         return call
 
-    for module, name in ((emitter, "emit"), (foreach, "emit"), (scans, "scan"), (compiler, "compile_text")):
+    for module, name in ((emitter, "emit"), (foreach, "emit"), (scans, "scan"), (llvm, "compile_text")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     made = use()
     assert sorted(called) == ["compile_text"] * 3 + ["emit", "emit", "scan"]

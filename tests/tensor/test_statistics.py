@@ -228,7 +228,17 @@ def test_mistakes(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((7,), 0), ((3, 5), 1), ((3, 5), 0), ((2, 4, 3), 1), ((2, 9000), 1), ((9000, 2), 0)]
+    ("shape", "dim"),
+    [
+        ((7,), 0),
+        ((3, 5), 1),
+        ((3, 5), 0),
+        ((2, 4, 3), 1),
+        ((2, 4, 1), 1),
+        ((1, 4, 1), 1),
+        ((2, 9000), 1),
+        ((9000, 2), 0),
+    ],
 )
 def test_trapezoid_is_that_of_numpy(shape: tuple[int, ...], dim: int) -> None:
     y, x = rng.standard_normal(shape), np.sort(rng.standard_normal(shape[dim]))

@@ -27,7 +27,8 @@ from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
 from burnpy_cupy.kernels.dense import CuPyDense
-from burnpy_cupy.kernels.library import INDEX, SUM, SUM_TYPE, Elementwise
+from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.library import SUM, SUM_TYPE
 
 _GEOMETRY = (
     "int32 members, int32 channels, int32 height, int32 width, int32 high, int32 wide, int32 rows, int32 columns, "
@@ -249,7 +250,7 @@ class _Windows:
     def lay_out(self, images: Any) -> Any:
         """Return the columns (rows, members, positions) of a block of images."""
         matrix = self.memory(images.shape[0], images.dtype)
-        kernel = self._kernels.counting("burnpy_im2col", images, matrix)
+        kernel = self._kernels["burnpy_im2col"]
         kernel(images, *self._geometry(len(images)), matrix, size=images.shape[1] * len(images) * self.positions)
         return matrix
 
@@ -258,7 +259,7 @@ class _Windows:
         members, outputs, _ = grads.shape
         matrix = self.memory(members, images.dtype)
         turned = self._xp.ndarray((outputs, members, self.positions), grads.dtype)
-        kernel = self._kernels.counting("burnpy_im2col_and_turn", images, matrix, turned)
+        kernel = self._kernels["burnpy_im2col_and_turn"]
         size = max(images.shape[1], outputs) * members * self.positions
         kernel(images, *self._geometry(members), grads, outputs, matrix, turned, size=size)
         return matrix, turned
@@ -269,18 +270,18 @@ class _Windows:
 
     def add_up(self, matrix: Any, images: Any) -> None:
         """Write the sums of the columns to a block of images."""
-        self._kernels.counting("burnpy_col2im", images, matrix)(matrix, *self._geometry(images.shape[0]), images)
+        self._kernels["burnpy_col2im"](matrix, *self._geometry(images.shape[0]), images)
 
     def direct(self, images: Any, weight: Any, bias: Any, out: Any, groups: int) -> Any:
         """Write the convolution of all images to ``out`` without columns; return it."""
         name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
-        kernel = self._kernels.counting(name, images, weight, out)
+        kernel = self._kernels[name]
         kernel(images, weight, *given, *self._geometry(len(images)), out.shape[1], groups, out)
         return out
 
     def direct_input(self, grad: Any, weight: Any, out: Any, groups: int) -> Any:
         """Write the gradient by all images to ``out`` without columns; return it."""
-        kernel = self._kernels.counting("burnpy_conv_direct_input", grad, weight, out)
+        kernel = self._kernels["burnpy_conv_direct_input"]
         kernel(grad, weight, *self._geometry(len(grad)), grad.shape[1], groups, out)
         return out
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.entries import Operation
+from burnpy.backend.operations.dense import rows
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_cupy import epilogues, gemm
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
-from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 
 DENSE = {
@@ -39,6 +42,7 @@ class CuPyDense(CuPyPrograms):
     """
 
     _kernels: Kernels
+    _reduced: Callable[..., Any]
 
     @staticmethod
     def tf32(enabled: bool = True) -> AbstractContextManager[None]:
@@ -89,6 +93,16 @@ class CuPyDense(CuPyPrograms):
         if out is not None:
             return out
         return self._biased(self._matmul_as(x, weight, float32 if dtype.itemsize == 2 else dtype), bias, dtype)
+
+    def linear_backward(self, grad: Any, x: Any) -> tuple[Any, Any]:
+        return self._linear_backward_as(grad, x, grad.dtype)
+
+    def _linear_backward_as(self, grad: Any, x: Any, dtype: DType) -> tuple[Any, Any]:
+        grad, turned = rows(self, grad), self.mT(rows(self, x))
+        found: tuple[Any, Any] | None = self._call(epilogues.product_and_sum, self.xp, turned, grad, dtype)
+        if found is not None:
+            return found
+        return self._matmul_as(turned, grad, dtype), self._call(self._reduced, "sum", grad, (0,), False, dtype)
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
         """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cache
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
@@ -17,11 +17,12 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
 from burnpy_cupy.kernels.foreach_norms import run_norms
-from burnpy_cupy.kernels.foreach_tables import THREADS, TableBatch, batches, contiguous, table_source
+from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, table_launches, table_source
 from burnpy_cupy.kernels.launch import OPTIONS, kernels_enabled, ran
 
 _AHEAD = 4
 """The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""
+_DTYPE = attrgetter("dtype")
 Lists = Sequence[Sequence[Any]]
 
 
@@ -43,9 +44,7 @@ class CuPyForeach(ArrayBackend):
     ) -> tuple[list[Any], ...]:
         if not kernels_enabled():
             return super().foreach(formula, lists, numbers, flags, owned, skipped)
-        groups: dict[tuple[DType, ...], list[int]] = {}
-        for position, row in enumerate(zip(*lists, strict=True)):
-            groups.setdefault(tuple([x.dtype for x in row]), []).append(position)
+        groups = _by_dtypes(lists)
         if not groups:
             return no_results(lists)
         gated = skipped is not None
@@ -55,7 +54,7 @@ class CuPyForeach(ArrayBackend):
             kernel = None
             if not is_half(dtypes[0]) or len(set(dtypes)) == 1:
                 kernel = foreach_kernel(self.xp, formula, dtypes, held, flags, gated)
-            part = [[xs[k] for k in positions] for xs in lists]
+            part = lists if len(groups) == 1 else [[xs[k] for k in positions] for xs in lists]
             if kernel is None:
                 values = tuple(
                     [
@@ -66,6 +65,8 @@ class CuPyForeach(ArrayBackend):
                 part_results = super().foreach(formula, part, values, flags, owned, skipped)
             else:
                 part_results = self._call(_run_foreach, self.xp, kernel, part, positions, numbers, owned, skipped)
+            if len(groups) == 1:
+                return part_results
             columns = columns or [[None] * len(lists[0]) for _ in part_results]
             for column, results in zip(columns, part_results, strict=True):
                 for k, result in zip(positions, results, strict=True):
@@ -88,6 +89,18 @@ class CuPyForeach(ArrayBackend):
         return self._call(run_norms, self.xp, xs, float(p), False)
 
 
+def _by_dtypes(lists: Lists) -> dict[tuple[DType, ...], tuple[int, ...]]:
+    """Return the positions of members of the same dtypes, by these."""
+    kinds = [[*map(_DTYPE, xs)] for xs in lists]
+    first, count = tuple([each[0] for each in kinds if each]), len(lists[0])
+    if count and all(each.count(each[0]) == count for each in kinds):
+        return {first: tuple(range(count))}
+    groups: dict[tuple[DType, ...], list[int]] = {}
+    for position, dtypes in enumerate(zip(*kinds, strict=True)):
+        groups.setdefault(dtypes, []).append(position)
+    return {dtypes: tuple(positions) for dtypes, positions in groups.items()}
+
+
 @cache
 def _cast_to(dtype: str) -> Formula:
     """Return the formula that converts to a dtype."""
@@ -102,7 +115,7 @@ def _run_foreach(
     xp: Any,
     kernel: ForeachKernel,
     lists: Lists,
-    positions: Sequence[int],
+    positions: tuple[int, ...],
     numbers: tuple[Any, ...],
     owned: bool,
     skipped: Any,
@@ -112,20 +125,24 @@ def _run_foreach(
     The lists have the members at some positions alone; an array of numbers has one for all positions.
     """
     arrays = [contiguous(xp, xs) for xs in lists]
-    program = kernel.program
     outs: list[list[Any]] = []
-    for k, dtype in enumerate([dtype_of(program.instructions[k].dtype) for k in program.outputs]):
-        at = k + 1 if owned and 0 < k < len(lists) - 1 else 0  # of the list whose memory may be used; 0 if of none
-        pairs = zip(lists[at], arrays[at], strict=True)
-        outs.append([y if at and x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
-    values: list[Any] = [] if skipped is None else [skipped]
+    for k, dtype in enumerate(kernel.dtypes):
+        if owned and 0 < k < len(lists) - 1:  # in the memory of a state, if it can be
+            pairs = zip(lists[k + 1], arrays[k + 1], strict=True)
+            outs.append([y if x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
+        else:
+            outs.append([xp.ndarray(x.shape, dtype) for x in lists[0]])
+    values: list[Any] = [] if skipped is None else [skipped.data.ptr]
+    given = "Q" * len(values)
     for number in numbers:
         if isinstance(number, (int, float)):
-            values.append(float(number))
+            values.append(number)
+            given += "d"
         else:
-            values += [number, number.strides[0] // number.itemsize if number.ndim else 0]
-    for batch in batches([*arrays, *outs], positions):
-        kernel.launch(batch, values)
+            values += [number.data.ptr, number.strides[0] // number.itemsize if number.ndim else 0]
+            given += "Qq"
+    for _, launch, addresses in table_launches(xp, kernel.function, given, [*arrays, *outs], positions):
+        launch(*values, *addresses)
         ran(kernel)
     return tuple(outs)
 
@@ -136,10 +153,7 @@ class ForeachKernel(NamedTuple):
     program: Program
     text: str
     function: Any  #: cupy.RawKernel
-
-    def launch(self, batch: TableBatch, numbers: Sequence[Any]) -> None:
-        """Compute one batch."""
-        self.function((batch.parts,), (THREADS,), (batch.table, *numbers))
+    dtypes: tuple[DType, ...]  #: of the results
 
 
 @cache
@@ -175,14 +189,15 @@ def foreach_kernel(
         text = _text(program, name, arrays, [None if held is None else held.name for held in numbers], gated)
     except ProgramError:
         return None
-    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS))
+    results = tuple([dtype_of(program.instructions[k].dtype) for k in program.outputs])
+    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS), results)
 
 
 def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool) -> str:
     """Return the source of an elementwise program for all arrays of lists."""
     steps = program.instructions
     columns = arrays + len(program.outputs)
-    parameters = ["const burnpy_table table", *(["const bool* const skipped"] if gated else [])]
+    parameters = ["const bool* const skipped"] if gated else []
     before: list[str] = []
     inside: list[str] = []
     for k, held in enumerate(numbers):
@@ -193,6 +208,7 @@ def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None
             )
         else:
             parameters.append(f"const double number{arrays + k}")
+    parameters.append("const burnpy_table table")
     for k, step in enumerate(steps):
         kind = REGISTER[step.dtype]
         if step.op == "input":

@@ -10,8 +10,9 @@ from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.foreach import widest
 from burnpy.backend.primitives import DType
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
-from burnpy_cupy.kernels.foreach_tables import THREADS, TableBatch, batches, contiguous, table_source
+from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, table_launches, table_source
 from burnpy_cupy.kernels.launch import OPTIONS
+from burnpy_cupy.kernels.launcher import Launch, launcher
 
 _SMALL, _BIG = "1.4916681462400413e-154", "1.997919072202235e+146"
 _UP, _DOWN = "4.4989137945431964e+161", "1.1113793747425387e-162"
@@ -48,7 +49,7 @@ Safe Scaling in the Level 1 BLAS, 2017. The kind is 2 for squares, 1 for magnitu
 
 _PARTS = f"""
 extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_parts(
-  const burnpy_table table, double* const out) {{
+  double* const out, const burnpy_table table) {{
   BURNPY_FIND
   const T* const x = (const T*)arrays[0];
   double sums[3] = {{0, 0, 0}};
@@ -76,7 +77,7 @@ extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_total_norm(
   burnpy_norm(parts, 0, count, out);
 }}
 extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_each_norm(
-  const burnpy_table table, const double* const parts, R* const out) {{
+  const double* const parts, R* const out, const burnpy_table table) {{
   const int row = blockIdx.x;
   burnpy_norm(parts, table.firsts[row], table.firsts[row + 1], out + table.positions[row]);
 }}
@@ -114,27 +115,6 @@ def norm_kernels(xp: Any, p: float, dtype: DType, result: DType) -> NormKernels:
     return NormKernels(kernel(_PARTS, "burnpy_norm_parts", dtype), each, total)
 
 
-def partial_norms(kernels: NormKernels, batches: Sequence[TableBatch], out: Any) -> None:
-    """Launch the kernels of parts; their results go to ``out``, three numbers for each part of all batches."""
-    start = 0
-    for batch in batches:
-        kernels.parts((batch.parts,), (THREADS,), (batch.table, out[3 * start :]))
-        start += batch.parts
-
-
-def each_norm(kernels: NormKernels, batches: Sequence[TableBatch], parts: Any, out: Any) -> None:
-    """Launch the kernels of the norm of each array, which goes to its position of ``out``."""
-    start = 0
-    for batch in batches:
-        kernels.each((int(batch.table["count"]),), (THREADS,), (batch.table, parts[3 * start :], out))
-        start += batch.parts
-
-
-def total_norm(kernels: NormKernels, parts: Any, out: Any) -> None:
-    """Launch the kernel of the norm of all parts."""
-    kernels.total((1,), (THREADS,), (parts, len(parts) // 3, out))
-
-
 def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     """Return the norm of each array, or the norm of all."""
     result = widest(xs)
@@ -142,24 +122,34 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     for k, x in enumerate(xs):
         if x.size:
             groups.setdefault(x.dtype, []).append(k)
-    arrays = contiguous(xp, xs)
-    launches = []
-    for dtype, positions in groups.items():
-        kernels = norm_kernels(xp, p, dtype, result)
-        launches.append((kernels, batches([[arrays[k] for k in positions]], positions)))
-    counts = [sum([batch.parts for batch in tables]) for _, tables in launches]
-    parts = xp.ndarray((3 * sum(counts),), float64)
-    out = xp.zeros((len(xs),), result) if each or not groups else xp.ndarray((), result)
-    start = 0
-    for (kernels, tables), count in zip(launches, counts, strict=True):
-        own = parts[3 * start : 3 * (start + count)]
-        partial_norms(kernels, tables, own)
-        if each:
-            each_norm(kernels, tables, own, out)
-        start += count
-    if each:
-        return out
     if not groups:
-        return xp.zeros((), result)
-    total_norm(launches[0][0], parts, out)
+        return xp.zeros((len(xs),) if each else (), result)
+    arrays = contiguous(xp, xs)
+    of_dtypes = [
+        (norm_kernels(xp, p, dtype, result), [[arrays[k] for k in positions]], tuple(positions))
+        for dtype, positions in groups.items()
+    ]
+    tables = [[*table_launches(xp, kernels.parts, "Q", lists, positions)] for kernels, lists, positions in of_dtypes]
+    count = sum([layout.parts for launches in tables for layout, *_ in launches])
+    parts = xp.ndarray((count, 3), float64)
+    out = xp.zeros((len(xs),), result) if each else xp.ndarray((), result)
+    start = parts.data.ptr
+    for (kernels, lists, positions), launches in zip(of_dtypes, tables, strict=True):
+        starts = []
+        for layout, launch, addresses in launches:
+            starts.append(start)
+            launch(start, *addresses)
+            start += layout.parts * 3 * float64.itemsize
+        if each:
+            by_row = table_launches(xp, kernels.each, "QQ", lists, positions, by_rows=True)
+            for begin, (_, launch, addresses) in zip(starts, by_row, strict=True):
+                launch(begin, out.data.ptr, *addresses)
+    if not each:
+        _total(xp, xp.cuda.runtime.getDevice(), of_dtypes[0][0].total)(parts.data.ptr, count, out.data.ptr)
     return out
+
+
+@cache
+def _total(xp: Any, device: int, kernel: Any) -> Launch:
+    """Return the launch of the norm of all parts, given them, their number and the result."""
+    return launcher(xp, kernel, (1, 1), (THREADS, 1), "QqQ")

@@ -1,22 +1,26 @@
 """The arrays of lists as tables of addresses, by which one kernel finds all of them.
 
-The table is a parameter of the kernel and has at most 4 KB, so nothing is copied to the GPU beforehand and nothing
+The table is the last parameter of a kernel and has at most 4 KB, so nothing is copied to the GPU beforehand and nothing
 waits. When the table is full, there are further launches. The arrays are divided into parts of `PART` elements, whose
 blocks find their array by bisection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from burnpy_cupy.kernels.launcher import Launch, launcher
+
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""
 THREADS = 256
+_SIZE, _ADDRESS, _IS_CONTIGUOUS = attrgetter("size"), attrgetter("data.ptr"), attrgetter("_c_contiguous")
 _PARAMETERS = 4000
 """The bytes that a table may take; a kernel has a few numbers besides."""
 _TABLE = """
@@ -41,43 +45,83 @@ struct burnpy_table {
 """The addresses of ``count`` arrays, their sizes, positions in the lists, and first parts."""
 
 
-class TableBatch(NamedTuple):
-    """A launch: the table, and the number of parts."""
+class TableLayout(NamedTuple):
+    """A table without the addresses that it begins with."""
 
-    table: Any
-    parts: int
-
-
-def batches(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[TableBatch]:
-    """Return the tables of arrays.
-
-    Args:
-        columns: lists of arrays, which are C-contiguous. Those that are empty are left out.
-        positions: the position of each array in the lists that the operation got.
-    """
-    sizes = tuple([x.size for x in columns[0]])
-    rows = [row for row, size in zip(zip(*columns, strict=True), sizes, strict=True) if size]
-    tables = []
-    for table, begin, end, parts in _without_addresses(len(columns), sizes, tuple(positions)):
-        filled = table.copy()
-        filled["arrays"][: (end - begin) * len(columns)] = [x.data.ptr for row in rows[begin:end] for x in row]
-        tables.append(TableBatch(filled[()], parts))
-    return tables
+    rows: slice  #: of the arrays that are not empty
+    parts: int  #: the number of parts of all its arrays
+    rest: bytes  #: what follows the addresses
 
 
 @lru_cache(256)
-def _without_addresses(
-    columns: int, sizes: tuple[int, ...], positions: tuple[int, ...]
-) -> list[tuple[Any, int, int, int]]:
-    """Return the tables of arrays of some sizes, each with the range of its rows and the number of their parts."""
+def table_layouts(columns: int, sizes: tuple[int, ...], positions: tuple[int, ...]) -> list[TableLayout]:
+    """Return the tables of lists of arrays of some sizes.
+
+    Args:
+        columns: the number of lists.
+        sizes: the number of elements of each array of a list. Those that are empty are left out.
+        positions: the position of each array in the lists that the operation got.
+    """
     full = [(k, size) for k, size in zip(positions, sizes, strict=True) if size]
     count, tables = capacity(columns), []
     for begin in range(0, len(full), count):
         rows = full[begin : begin + count]
+        firsts = [0, *accumulate([-(-size // PART) for _, size in rows])]
         table = np.zeros((), _table_dtype(columns))
-        _fill(table, [k for k, _ in rows], [size for _, size in rows])
-        tables.append((table, begin, begin + len(rows), _parts(table)))
+        table["positions"][: len(rows)], table["sizes"][: len(rows)] = zip(*rows, strict=True)
+        table["firsts"][: len(firsts)] = firsts
+        table["count"] = len(rows)
+        rest = table.tobytes()[8 * columns * len(rows) :]
+        tables.append(TableLayout(slice(begin, begin + len(rows)), firsts[-1], rest))
     return tables
+
+
+def table_launches(
+    xp: Any,
+    kernel: Any,
+    given: str,
+    columns: Sequence[Sequence[Any]],
+    positions: tuple[int, ...],
+    *,
+    by_rows: bool = False,
+) -> Iterator[tuple[TableLayout, Launch, list[int]]]:
+    """Yield the tables of arrays, each with the launch of a kernel and with the addresses, its last arguments.
+
+    Args:
+        xp: the module cupy.
+        kernel: a `cupy.RawKernel`.
+        given: the format of the kernel's other parameters.
+        columns: lists of arrays, which are C-contiguous.
+        positions: the position of each array in the lists that the operation got.
+        by_rows: whether the kernel has a block for each array, not for each part.
+    """
+    sizes = tuple(map(_SIZE, columns[0]))
+    rows = [*zip(*[map(_ADDRESS, column) for column in columns], strict=True)]
+    if 0 in sizes:
+        rows = [row for row, size in zip(rows, sizes, strict=True) if size]
+    device = xp.cuda.runtime.getDevice()
+    for layout, launch in _launches(xp, device, kernel, given, len(columns), sizes, positions, by_rows):
+        yield layout, launch, [*chain.from_iterable(rows[layout.rows])]
+
+
+@lru_cache(256)
+def _launches(
+    xp: Any,
+    device: int,
+    kernel: Any,
+    given: str,
+    columns: int,
+    sizes: tuple[int, ...],
+    positions: tuple[int, ...],
+    by_rows: bool,
+) -> list[tuple[TableLayout, Launch]]:
+    """Return the launches of a kernel, one for each table, on a device, which is the current one."""
+    launches = []
+    for layout in table_layouts(columns, sizes, positions):
+        count = layout.rows.stop - layout.rows.start
+        grid = count if by_rows else layout.parts, 1
+        launches.append((layout, launcher(xp, kernel, grid, (THREADS, 1), f"{given}{columns * count}Q", layout.rest)))
+    return launches
 
 
 class NamedTable(NamedTuple):
@@ -90,29 +134,12 @@ class NamedTable(NamedTuple):
 
 def named_tables(rows: Sequence[Sequence[str]], sizes: Sequence[int]) -> list[NamedTable]:
     """Return the tables of arrays without empty ones, given their names row by row and the sizes of the rows."""
-    columns = len(rows[0])
-    count = capacity(columns)
     tables = []
-    for begin in range(0, len(rows), count):
-        table = np.zeros((), _table_dtype(columns))
-        _fill(table, [*range(begin, min(begin + count, len(rows)))], sizes[begin : begin + count])
-        names = [name for row in rows[begin : begin + count] for name in row]
-        tables.append(NamedTable(table.tobytes(), {8 * k: name for k, name in enumerate(names)}, _parts(table)))
+    for layout in table_layouts(len(rows[0]), tuple(sizes), tuple(range(len(sizes)))):
+        names = [name for row in rows[layout.rows] for name in row]
+        content = bytes(8 * len(names)) + layout.rest
+        tables.append(NamedTable(content, {8 * k: name for k, name in enumerate(names)}, layout.parts))
     return tables
-
-
-def _fill(table: Any, positions: Sequence[int], sizes: Sequence[int]) -> None:
-    """Write the positions, sizes and first parts of rows into a table."""
-    firsts = [0, *accumulate(-(-size // PART) for size in sizes)]
-    table["sizes"][: len(sizes)] = sizes
-    table["positions"][: len(sizes)] = positions
-    table["firsts"][: len(firsts)] = firsts
-    table["count"] = len(sizes)
-
-
-def _parts(table: Any) -> int:
-    """Return the number of parts of all rows of a table."""
-    return int(table["firsts"][table["count"]])
 
 
 def capacity(columns: int) -> int:
@@ -133,6 +160,6 @@ def table_source(columns: int) -> str:
     return _TABLE.replace("COUNT", str(capacity(columns))).replace("COLUMNS", str(columns)).replace("PART", str(PART))
 
 
-def contiguous(xp: Any, xs: Sequence[Any]) -> list[Any]:
+def contiguous(xp: Any, xs: Sequence[Any]) -> Sequence[Any]:
     """Return arrays in row-major order; copies of others."""
-    return [x if x.flags.c_contiguous else xp.ascontiguousarray(x) for x in xs]
+    return xs if all(map(_IS_CONTIGUOUS, xs)) else [*map(xp.ascontiguousarray, xs)]

@@ -27,13 +27,8 @@ from burnpy.backend.dtypes import (
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.indexing import writable
-from burnpy_cupy.kernels.library import Elementwise, Kernels
-
-_PLACE = """
-ptrdiff_t at[_ind.ndim];
-for (int d = 0; d < _ind.ndim; d++) at[d] = _ind.get()[d];
-"""
-"""The indices of the element; the index along ``dim`` is then replaced."""
+from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.library import Kernels
 
 _RUNS = """
 const long long chunk = i / width, column = i % width, start = chunk * length, count = sorted.size();
@@ -81,14 +76,11 @@ INDEXING = {
     "burnpy_joined_runs": Elementwise(
         "raw int64 sorted, raw F parts, int64 width, int64 length, int64 padding", "raw T out", _JOINED_RUNS
     ),
-    "burnpy_gather": Elementwise(
-        "raw T x, int64 index, int32 dim", "T out", f"{_PLACE}at[dim] = index; out = x[at];", reduce_dims=False
-    ),
+    "burnpy_gather": Elementwise("raw T x, int64 index, int32 dim", "T out", "_at[dim] = index; out = x[_at];"),
     "burnpy_scatter_add": Elementwise(
         "T src, int64 index, int32 dim",
         "raw T out",
-        f"{_PLACE}at[dim] = index; atomicAdd(&out[at], src);",
-        reduce_dims=False,
+        "_at[dim] = index; atomicAdd(&out[_at], src);",
     ),
 }
 _CHUNK = 32

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,7 @@ from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.schedule import Schedule
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FLOATS, emit
+from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.row_geometry import Geometry, Threads, transposed
 
 OPTIONS = ("--fmad=false",)
@@ -65,15 +67,24 @@ class Prepared(NamedTuple):
     sizes: list[int]
 
 
+class Step(NamedTuple):
+    """A launch of a layout."""
+
+    source: Source
+    launch: Launch  #: given addresses, and numbers
+    arrays: tuple[int, ...]  #: the numbers of its arrays
+    takes_numbers: bool
+
+
 class Layout(NamedTuple):
     """The launches of a program for arrays of known sizes. These are numbered: inputs, memory, and parts of both."""
 
     inputs: tuple[tuple[int, DType], ...]  #: their numbers of elements and dtypes
     memory: tuple[tuple[Shape, DType], ...] = ()  #: what is allocated
     parts: tuple[tuple[int, int], ...] = ()  #: parts of memory: the number of an array, and an offset in bytes
-    launches: tuple[tuple[Prepared, tuple[int, ...], bool], ...] = ()  #: with their arrays; whether they take numbers
+    launches: tuple[Step, ...] = ()
     results: tuple[tuple[int, int | None], ...] = ()  #: the arrays that are returned, or rows of them
-    only: tuple[Prepared, Shape, DType] | None = None  #: the launch and its result, if there is one of each
+    is_one: bool = False  #: whether there is one launch of all arrays, and no parts
 
 
 class Kernel:
@@ -120,32 +131,39 @@ class Kernel:
         Raises:
             ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
         """
-        key = (geometry, full, column, out is None)
-        layout = self._layouts.get(key)
+        layout = self._layouts.get((geometry, full, column, out is None))
         if layout is None:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            layout = self._layouts[key] = self._laid_out(geometry, full, column, out is not None)
+            layout = self._laid_out(geometry, full, column, out is not None)
+            self._layouts[geometry, full, column, out is None] = layout
         xp = self._xp
-        arrays = []
+        arrays, addresses = [], []
         for x, (size, dtype) in zip(xs, layout.inputs, strict=True):
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
-            arrays.append(x if x.flags.c_contiguous else xp.ascontiguousarray(x))
-        if layout.only is not None:
-            (source, grid, block, sizes), shape, dtype = layout.only
-            result = xp.ndarray(shape, dtype) if out is None else out
-            source.launch(grid, block, (*arrays, result, *map(float, numbers), *sizes))
-            ran(source)
-            return [result]
-        arrays += [xp.ndarray(shape, dtype) for shape, dtype in layout.memory]
-        arrays += [arrays[k].data.ptr + offset for k, offset in layout.parts]
-        for (source, grid, block, sizes), at, takes_numbers in layout.launches:
-            given = map(float, numbers) if takes_numbers else ()
-            source.launch(grid, block, (*[arrays[k] for k in at], *given, *sizes))
-            ran(source)
+            if not x._c_contiguous:
+                x = xp.ascontiguousarray(x)
+            arrays.append(x)  # which keeps its memory until the launch
+            addresses.append(x.data.ptr)
+        for shape, dtype in layout.memory:
+            x = xp.ndarray(shape, dtype) if out is None else out
+            arrays.append(x)
+            addresses.append(x.data.ptr)
+        if layout.is_one:
+            (step,) = layout.launches
+            step.launch(*addresses, *numbers)
+            if executed:
+                ran(step.source)
+            return arrays[len(xs) :]
+        for k, offset in layout.parts:
+            addresses.append(addresses[k] + offset)
+        for source, launch, at, takes_numbers in layout.launches:
+            launch(*[addresses[k] for k in at], *(numbers if takes_numbers else ()))
+            if executed:
+                ran(source)
         return [arrays[k] if row is None else arrays[k][row] for k, row in layout.results]
 
     def _laid_out(self, geometry: Geometry, full: Shape, column: Shape, in_place: bool) -> Layout:
@@ -162,8 +180,7 @@ class Kernel:
             shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
             layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes, in_place)
         if passes.by_columns is None:
-            launch, *_ = layout.launches[0]
-            return layout._replace(only=(launch, *layout.memory[0])) if len(layout.memory) == 1 else layout
+            return layout._replace(is_one=True)
         layout = self._by_columns(layout, passes.by_columns, geometry)
         sums, others = iter(layout.results[-passes.is_sum.count(True) :]), iter(layout.results)
         return layout._replace(results=tuple([next(sums if is_sum else others) for is_sum in passes.is_sum]))
@@ -181,7 +198,7 @@ class Kernel:
                 raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
             memory.append((shape, dtype_of(step.dtype)))
         at = tuple(range(len(layout.inputs) + len(memory)))
-        launch = (self.prepared(program, geometry, in_place=in_place), at, True)
+        launch = self._step(self.prepared(program, geometry, in_place=in_place), at)
         results = tuple([(k, None) for k in at[len(layout.inputs) :]])
         return layout._replace(memory=tuple(memory), launches=(launch,), results=results)
 
@@ -194,7 +211,7 @@ class Kernel:
         inputs = (*range(len(layout.inputs)), *[k for k, _ in layout.results[self.passes.is_sum.count(False) :]])
         if chunks == 1:
             at = tuple(range(made, made + count))
-            launch = (self.prepared(program, turned), (*inputs, *at), True)
+            launch = self._step(self.prepared(program, turned), (*inputs, *at))
             return layout._replace(
                 memory=(*layout.memory, *[((size,), dtype) for dtype in dtypes]),
                 launches=(*layout.launches, launch),
@@ -208,11 +225,18 @@ class Kernel:
             parts=tuple([(made, k * size * wide.itemsize) for k in range(count)]),
             launches=(
                 *layout.launches,
-                (parts, (*inputs, *range(made + 2, made + 2 + count)), True),
-                (total, (made, made + 1), False),
+                self._step(parts, (*inputs, *range(made + 2, made + 2 + count))),
+                self._step(total, (made, made + 1), takes_numbers=False),
             ),
             results=(*layout.results, *[(made + 1, k) for k in range(count)]),
         )
+
+    def _step(self, prepared: Prepared, arrays: tuple[int, ...], *, takes_numbers: bool = True) -> Step:
+        source, grid, block, sizes = prepared
+        numbers = [each.extent for each in self.program.inputs].count(Extent.SCALAR) if takes_numbers else 0
+        rest = struct.pack(f"={len(sizes)}q", *sizes)
+        launch = launcher(self._xp, source.launch, grid, block, f"{len(arrays)}Q{numbers}d", rest)
+        return Step(source, launch, arrays, takes_numbers)
 
     def prepared(
         self,

@@ -1,4 +1,4 @@
-"""Kernels written by hand: the arguments that CuPy makes them from, and `Kernels`, which finds them by name."""
+"""Kernels written by hand: parts of their sources, and `Kernels`, which finds them by name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from burnpy.backend.primitives import DType
-
-INDEX = "typedef int index_t;\n"
-"""A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
+from burnpy_cupy.kernels.elementwise import C_NAMES, HEADERS, Elementwise, ElementwiseKernel
 
 MINUS_INFINITY = "#define MINUS_INFINITY __int_as_float(0xff800000)\n"
 """A part of the preamble; NVRTC does not know C's INFINITY."""
@@ -21,23 +19,6 @@ template <> struct burnpy_sum<double> { typedef double type; };
 
 SUM_TYPE = "typedef typename burnpy_sum<T>::type F;\n"
 
-_LONG_INDEX = "typedef long long index_t;\n"
-
-
-class Elementwise(NamedTuple):
-    """The arguments of `cupy.ElementwiseKernel`."""
-
-    inputs: str
-    outputs: str
-    code: str
-    preamble: str = ""
-    reduce_dims: bool = True  #: whether CuPy may join dimensions of contiguous arrays, so that ``_ind`` has fewer
-
-    def for_many(self) -> Elementwise:
-        """Return the same kernel for arrays of 2³¹ elements and more, which counts them in 64 bits."""
-        inputs, preamble = self.inputs.replace("int32", "int64"), self.preamble.replace(INDEX, _LONG_INDEX)
-        return self._replace(inputs=inputs, preamble=preamble)
-
 
 class Raw(NamedTuple):
     """The source of a `cupy.RawKernel` with one function, for types and constants that it names by capital letters."""
@@ -48,7 +29,7 @@ class Raw(NamedTuple):
         """Return the whole source for types of CUDA."""
         return "".join(
             [
-                *_HEADERS,
+                *HEADERS,
                 *[f"typedef {t} {letter};\n" for letter, t in types.items()],
                 *[f"#define {constant} {value}\n" for constant, value in constants.items()],
                 MINUS_INFINITY,
@@ -57,22 +38,15 @@ class Raw(NamedTuple):
         )
 
 
-_HEADERS = [f"#include <cupy/{name}.cuh>\n" for name in ("carray", "float16", "bfloat16")]
-
-
-_MANY = 1 << 31
-_FOR_MANY = "_many"
 _OPTIONS = ("--fmad=false",)
 """Options of raw kernels: a score is rounded before its maximum is subtracted, as it was when the maximum was found."""
 _NONE: Mapping[str, int] = {}
 _SHARED = 48 << 10
 """The bytes of shared memory that a block can have without asking for more."""
-C_NAMES = {"float32": "float", "float64": "double"}
-"""CUDA's names of dtypes, where they differ."""
 
 
 class Kernels:
-    """The kernels by name, created on first access; CuPy compiles each for the dtypes it is called with.
+    """The kernels by name, created on first access, and compiled for the dtypes they are called with.
 
     Args:
         xp: the module cupy.
@@ -83,10 +57,6 @@ class Kernels:
     def __init__(self, xp: Any, elementwise: Mapping[str, Elementwise], raw: Mapping[str, Raw]) -> None:
         self._xp, self._elementwise, self._raw = xp, elementwise, raw
         self._kernels: dict[Any, Any] = {}
-
-    def counting(self, name: str, *arrays: Any) -> Any:
-        """Return an elementwise kernel that counts elements of these arrays, in 32 bits where these are enough."""
-        return self[name if max(x.size for x in arrays) < _MANY else f"{name}{_FOR_MANY}"]
 
     def typed(self, name: str, constants: Mapping[str, int] = _NONE, shared: int = 0, **types: DType) -> Any:
         """Return a raw kernel for the constants and dtypes that its source names.
@@ -112,10 +82,5 @@ class Kernels:
         kernel = self._kernels.get(name)
         if kernel is None:
             # two threads at once may create it twice, which is harmless: the kernels are equal
-            kernel = self._kernels[name] = self._created(name)
+            kernel = self._kernels[name] = ElementwiseKernel(self._xp, name, self._elementwise[name])
         return kernel
-
-    def _created(self, name: str) -> Any:
-        base = name.removesuffix(_FOR_MANY)
-        e = self._elementwise[base] if base == name else self._elementwise[base].for_many()
-        return self._xp.ElementwiseKernel(e.inputs, e.outputs, e.code, name, e.reduce_dims, preamble=e.preamble)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.array_base import is_half
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
-from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
 
 NORMALIZATION = {
@@ -81,18 +84,18 @@ class CuPyNormalization(CuPyPrograms):
         self, name: str, counts: tuple[Any, ...], averages: Sequence[Any], totals: Sequence[Any], share: float
     ) -> list[Any] | None:
         """Return the results of a kernel of averages of one shape and dtype; None if they have others."""
-        pairs = [*zip(averages, totals, strict=True)]
-        if not pairs or not averages[0].size:
+        if not averages or not averages[0].size:
             return None
-        first = averages[0]
-        if any(x.shape != first.shape or x.dtype is not first.dtype or t.dtype is not first.dtype for x, t in pairs):
-            return None
-        extents = ("index",) * len(counts) + (_FULL, _FULL, _COLUMN) * len(pairs)
-        kernel = self._operation_kernel(name, (*extents, "scalar", "scalar"), first.dtype)
+        shape, dtype, xs = averages[0].shape, averages[0].dtype, [*counts]
+        for x, total in zip(averages, totals, strict=True):
+            if x.shape != shape or x.dtype is not dtype or total.dtype is not dtype:
+                return None
+            xs += x, *split_total(self, total)
+        extents = ("index",) * len(counts) + (_FULL, _FULL, _COLUMN) * len(averages)
+        kernel = self._operation_kernel(name, (*extents, "scalar", "scalar"), dtype)
         if kernel is None:
             return None
-        xs = [*counts, *[part for x, total in pairs for part in (x, *split_total(self, total))]]
-        return self._call(kernel, xs, (1.0 - share, share), flat(first.size), first.shape, ())  # type: ignore[no-any-return]  # as the kernel returns it
+        return self._call(kernel, xs, (1.0 - share, share), flat(averages[0].size), shape, ())  # type: ignore[no-any-return]  # as the kernel returns it
 
     def batch_totals(self, mean: Any, var: Any, factor: float) -> Any:
         if not mean.size or is_half(mean.dtype):
@@ -115,29 +118,41 @@ class CuPyNormalization(CuPyPrograms):
         eps: float,
     ) -> tuple[Kernel, Geometry] | None:
         """Return the kernel of a normalization and its geometry, for weights of each column, or of each row."""
-        x, weight = full[-1], weights[0]
-        geometry = along(x.shape, dims)
-        if (
-            geometry is None
-            or any(a.dtype is not x.dtype for a in (*full, *weights, *small))
-            or any(a.shape != x.shape for a in full)
-            or any(a.shape != weight.shape for a in weights)
-            or any(a.size != geometry.rows for a in small)
-        ):
+        dtype = full[-1].dtype
+        for a in (*full, *weights, *small):
+            if a.dtype is not dtype:
+                return None
+        layout = _layout(
+            tuple([a.shape for a in full]), tuple([a.shape for a in weights]), tuple([a.size for a in small]), dims
+        )
+        if layout is None:
             return None
-        if weight.shape == x.shape[dims[0] :] and len(dims) == len(weight.shape):
-            extent = _ROW
-        elif weight.size == geometry.rows and all(
-            weight.shape[d - x.ndim] == 1 for d in dims if d >= x.ndim - weight.ndim
-        ):
-            extent = _COLUMN
-        else:
-            return None
-        extents = (_FULL,) * len(full) + (extent,) * len(weights) + (_COLUMN,) * len(small)
-        kernel = self._operation_kernel(name, extents, x.dtype, ((1,), eps))
-        return None if kernel is None else (kernel, geometry)
+        kernel = self._operation_kernel(name, layout[0], dtype, ((1,), eps))
+        return None if kernel is None else (kernel, layout[1])
 
 
+@lru_cache(1024)
+def _layout(
+    full: tuple[Shape, ...], weights: tuple[Shape, ...], small: tuple[int, ...], dims: Dims
+) -> tuple[tuple[str, ...], Geometry] | None:
+    """Return the extents of a normalization's arrays and their geometry; None if kernels are not for them."""
+    shape, weight = full[0], weights[0]
+    geometry = along(shape, dims)
+    alike = all(other == shape for other in full) and all(other == weight for other in weights)
+    if geometry is None or not alike or any(size != geometry.rows for size in small):
+        return None
+    if weight == shape[dims[0] :] and len(dims) == len(weight):
+        extent = _ROW
+    elif math.prod(weight) == geometry.rows and all(
+        weight[d - len(shape)] == 1 for d in dims if d >= len(shape) - len(weight)
+    ):
+        extent = _COLUMN
+    else:
+        return None
+    return (_FULL,) * len(full) + (extent,) * len(weights) + (_COLUMN,) * len(small), geometry
+
+
+@lru_cache(1024)
 def _small(shape: Shape, dims: Dims) -> Shape:
     """Return a shape with dims of size 1."""
     return tuple([1 if d in dims else n for d, n in enumerate(shape)])

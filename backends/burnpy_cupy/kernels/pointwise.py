@@ -8,8 +8,9 @@ from typing import Any
 from burnpy.backend.dtypes import float32, kind_of, uint16
 from burnpy.backend.primitives import Scalar
 from burnpy_array.array_base import NUMBERS, is_half
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms, broadcast_method, elementwise_method
-from burnpy_cupy.kernels.library import Elementwise, Kernels
+from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import flat
 
 _DIVISION = """

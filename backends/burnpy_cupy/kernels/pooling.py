@@ -17,7 +17,8 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.library import INDEX, MINUS_INFINITY, SUM, SUM_TYPE, Elementwise, Kernels
+from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.library import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
 
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""
@@ -280,5 +281,5 @@ class CuPyPooling(ArrayBackend):
         """Launch a kernel for a result of a shape and dtype: of arrays, the shape of x, the number of windows along its
         last two dimensions, and the kernel's further arguments."""
         out = self._call(self.xp.ndarray, shape, dtype)
-        self._call(self._kernels.counting(name, out, *given), *given, *image[1:], *size, *where, out)
+        self._call(self._kernels[name], *given, *image[1:], *size, *where, out)
         return out

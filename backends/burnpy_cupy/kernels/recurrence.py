@@ -17,7 +17,7 @@ from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import DType
 from burnpy_cupy.gemm import multiply
 from burnpy_cupy.kernels.dense import CuPyDense
-from burnpy_cupy.kernels.library import Elementwise
+from burnpy_cupy.kernels.elementwise import Elementwise
 
 _FUNCTIONS = """
 template <typename F> __device__ F burnpy_gate(F x) { return F(1) / (F(1) + exp(-x)); }

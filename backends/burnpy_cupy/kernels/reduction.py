@@ -9,15 +9,15 @@ every run. `burnpy_cupy.kernels.reduction_source` has the kernels.
 from __future__ import annotations
 
 import math
+import struct
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from burnpy.backend.dtypes import int64, kind_of, uint8, uint32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.launch import OPTIONS
+from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.reduction_source import reduction_source
 from burnpy_cupy.kernels.row_geometry import of_view
 
@@ -29,12 +29,12 @@ _PART_BYTES = 16
 """The most bytes of a partial result: of a value and its position."""
 _OF_NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": False, "all": True}
 """The results for rows without elements; extremes have none."""
-_SIZES = np.dtype([("sizes", np.int64, (9,))])
 
 
 class CuPyReduction(ArrayBackend):
     """Reductions, each one launch. Positions of extremes are the first; NaN is the largest and the smallest."""
 
+    index: int
     _finished: dict[int, tuple[Any, Any]]
     """For each stream, by its address: the stream, so that no other gets it, and the blocks' counters, all 0."""
 
@@ -68,24 +68,26 @@ class CuPyReduction(ArrayBackend):
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._reduced("sum", x, dims, keepdim)
 
-    def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool) -> Any:
-        """Launch a reduction; it is called within a `_call`."""
+    def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool, dtype: DType | None = None) -> Any:
+        """Launch a reduction, with results of its usual dtype or of another one; it is called within a `_call`."""
         xp = self.xp
-        reduction = _reduction(xp, op, x.dtype, x.shape, x.strides, dims, keepdim)
+        reduction = _reduction(xp, self.index, op, x.dtype, dtype, x.shape, x.strides, dims, keepdim)
         if reduction is None:  # of a view whose elements are at too many steps
             before = x.shape
             x = xp.ascontiguousarray(x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims]))
             columns = math.prod(x.shape[x.ndim - len(dims) :])
-            return self._reduced(op, x.reshape((-1, columns)), (1,), False).reshape(_shape(before, dims, keepdim))
+            out = self._reduced(op, x.reshape((-1, columns)), (1,), False, dtype)
+            return out.reshape(_shape(before, dims, keepdim))
         out = xp.ndarray(reduction.shape, reduction.dtype)
-        if reduction.kernel is None:
+        if reduction.launch is None:
             if out.size:
                 out.fill(_OF_NOTHING[op])
             return out
-        parts = finished = None
-        if reduction.grid[1] > 1:
-            parts, finished = xp.ndarray((reduction.grid[1], out.size, _PART_BYTES), uint8), self._counters()
-        reduction.kernel(reduction.grid, reduction.block, (x, out, parts, finished, reduction.sizes))
+        if reduction.parts == 1:
+            reduction.launch(x.data.ptr, out.data.ptr, 0, 0)
+            return out
+        parts = xp.ndarray((reduction.parts, out.size, _PART_BYTES), uint8)
+        reduction.launch(x.data.ptr, out.data.ptr, parts.data.ptr, self._counters().data.ptr)
         return out
 
     def _counters(self) -> Any:
@@ -102,20 +104,26 @@ class _Reduction(NamedTuple):
 
     shape: Shape  #: of the results
     dtype: DType  #: of the results
-    kernel: Any  #: a cupy.RawKernel; None if rows have no elements, or there are no rows
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    sizes: Any  #: the kernel's last argument, a struct
+    launch: Launch | None = None  #: None if rows have no elements, or there are no rows
+    parts: int = 1  #: the number of blocks that each row is divided among
 
 
 @lru_cache(8192)
 def _reduction(
-    xp: Any, op: str, dtype: DType, shape: Shape, strides: Shape, dims: Dims, keepdim: bool
+    xp: Any,
+    device: int,
+    op: str,
+    dtype: DType,
+    result: DType | None,
+    shape: Shape,
+    strides: Shape,
+    dims: Dims,
+    keepdim: bool,
 ) -> _Reduction | None:
-    """Return the launch of a reduction; None if the array has to be copied first."""
-    out, result = _shape(shape, dims, keepdim), _result(op, dtype)
+    """Return the launch of a reduction on a device, which is current; None if the array has to be copied first."""
+    out, result = _shape(shape, dims, keepdim), _result(op, dtype) if result is None else result
     if 0 in shape:
-        return _Reduction(out, result, None, (0, 0), (0, 0), None)
+        return _Reduction(out, result)
     geometry = of_view(shape, tuple([stride // dtype.itemsize for stride in strides]), dims)
     if geometry is None:
         return None
@@ -128,7 +136,8 @@ def _reduction(
     planes = geometry.inner[1] < geometry.columns
     kernel = _kernel(xp, op, dtype.name, result.name, threads.kind, threads.block, planes, geometry.wide)
     sizes = (geometry.rows, geometry.columns, *geometry.inner, *geometry.steps, -(-geometry.columns // grid[1]))
-    return _Reduction(out, result, kernel, grid, (threads.x, threads.y), np.array((sizes,), _SIZES)[()])
+    launch = launcher(xp, kernel, grid, (threads.x, threads.y), "4Q", struct.pack(f"={len(sizes)}q", *sizes))
+    return _Reduction(out, result, launch, grid[1])
 
 
 def _shape(shape: Shape, dims: Dims, keepdim: bool) -> Shape:

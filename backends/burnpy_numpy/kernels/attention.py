@@ -20,11 +20,11 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.kernels.compiler import vector_bytes
+from burnpy_numpy.kernels.compiler.llvm import vector_bytes
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 ROWS = 4
 """The number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it long."""

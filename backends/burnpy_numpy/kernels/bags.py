@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_width
-from burnpy_numpy.kernels.loops import Loops
 
 _BYTES = 64
 """The size of the vectors in bytes."""

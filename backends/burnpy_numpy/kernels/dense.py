@@ -9,9 +9,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType
 from burnpy_numpy.cpu_threads import Work
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
-from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.openblas import NO_TRANS, ROW_MAJOR, TRANS
 
 _BYTES = 64

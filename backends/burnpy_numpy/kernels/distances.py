@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.kernels.channel_blocks import vector_width
-from burnpy_numpy.kernels.instructions import applied
+from burnpy_numpy.kernels.compiler.instructions import applied
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 _VECTORS, _ROWS = 2, 4
 """The registers of a vector, and the rows of x that it is computed for at a time: enough sums that none waits for the

@@ -20,13 +20,13 @@ from burnpy.backend.programs import Program, ProgramError
 from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
-from burnpy_numpy.kernels.compiler import vector_bytes
-from burnpy_numpy.kernels.emitter import emit
-from burnpy_numpy.kernels.entry import TABLE_ENTRY, Entry
+from burnpy_numpy.kernels.compiler.emitter import emit
+from burnpy_numpy.kernels.compiler.entry import TABLE_ENTRY, Entry
+from burnpy_numpy.kernels.compiler.llvm import vector_bytes
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import loaded, lookup, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, ran
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 PART = 1 << 14
 """The number of elements of a part of an array."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.target import target
-from burnpy_numpy.kernels.vectors import Vector
 
 Complex = tuple[Vector, Vector]
 """The real and the imaginary part."""

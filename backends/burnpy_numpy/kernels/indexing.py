@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
-from burnpy_numpy.kernels.loops import Loops
 from burnpy_numpy.shape import filled
 
 _BYTES = 32

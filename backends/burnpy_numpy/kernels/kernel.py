@@ -32,9 +32,9 @@ from burnpy.backend.dtypes import float32, float64
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula
     from burnpy.backend.programs import Program
-    from burnpy_numpy.kernels.entry import Entry
+    from burnpy_numpy.kernels.compiler.entry import Entry
+    from burnpy_numpy.kernels.compiler.target import Unsupported
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
-    from burnpy_numpy.kernels.target import Unsupported
 
 LEAST = 2
 """The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
@@ -140,8 +140,8 @@ def program_kernel(program: Program) -> Kernel | None:
 def _compiled(program: Program) -> Kernel | None:
     """Compile a program; None if kernels cannot compute it."""
     from burnpy.backend.programs import ProgramError
-    from burnpy_numpy.kernels.compiler import vector_bytes
-    from burnpy_numpy.kernels.emitter import emit, layout_of, with_entry
+    from burnpy_numpy.kernels.compiler.emitter import emit, layout_of, with_entry
+    from burnpy_numpy.kernels.compiler.llvm import vector_bytes
     from burnpy_numpy.kernels.launch import Kernel
 
     def write() -> str:
@@ -182,7 +182,7 @@ def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateK
 
 def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:
     """Return the kernel of a template, whose text is compiled unless the disk has its code."""
-    from burnpy_numpy.kernels.entry import TABLE_ENTRY
+    from burnpy_numpy.kernels.compiler.entry import TABLE_ENTRY
     from burnpy_numpy.kernels.launch import TemplateDescription, TemplateKernel
 
     def write() -> str:
@@ -214,7 +214,7 @@ def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
         key: what distinguishes its text from others that these sources write for this machine.
         write: a function that returns the text. It is called if the disk does not have the code.
     """
-    from burnpy_numpy.kernels.undisturbed import undisturbed
+    from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
     found = undisturbed(lambda: _built(key, None))
     if found is None:
@@ -236,8 +236,8 @@ def _built(key: str, text: str | None) -> Entry | Exception | None:
     """
     import hashlib
 
-    import burnpy_numpy.kernels.cache as disk
-    from burnpy_numpy.kernels.compiler import compile_text, load
+    import burnpy_numpy.kernels.compiler.cache as disk
+    from burnpy_numpy.kernels.compiler.llvm import compile_text, load
 
     try:
         key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
@@ -260,9 +260,9 @@ def _environment() -> str:
     from pathlib import Path
 
     import burnpy
-    from burnpy_numpy.kernels.compiler import machine
+    from burnpy_numpy.kernels.compiler.llvm import machine
 
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     sources += sorted((Path(burnpy.__file__).parent / "backend" / "programs").glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{burnpy.__version__} {digest} {object.__basicsize__} {machine()}"
@@ -281,8 +281,8 @@ def kernels_enabled() -> bool:
 def _setting() -> bool:
     if os.environ.get("BURNPY_COMPILE", "1") == "0":
         return False
-    from burnpy_numpy.kernels.target import Outdated
-    from burnpy_numpy.kernels.undisturbed import undisturbed
+    from burnpy_numpy.kernels.compiler.target import Outdated
+    from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
     obstacle = undisturbed(_obstacle)
     if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
@@ -296,9 +296,9 @@ def _setting() -> bool:
 
 def _obstacle() -> Unsupported | None:
     """Return why kernels cannot be compiled and run here; None if they can."""
-    from burnpy_numpy.kernels.compiler import llvm
+    from burnpy_numpy.kernels.compiler.llvm import llvm
+    from burnpy_numpy.kernels.compiler.target import Unsupported, target
     from burnpy_numpy.kernels.launch import reads_arrays
-    from burnpy_numpy.kernels.target import Unsupported, target
 
     try:
         llvm()

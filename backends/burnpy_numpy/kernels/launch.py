@@ -13,8 +13,8 @@ from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy.backend.programs.explain import executed
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.kernels.emitter import CHUNK, Layout
-from burnpy_numpy.kernels.entry import Entry
+from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
+from burnpy_numpy.kernels.compiler.entry import FLAGS, Entry
 
 
 class Kernel:
@@ -68,19 +68,14 @@ class Kernel:
         Raises:
             ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
-        given: list[Any] = []
         for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
-            if type(x) is not _ndarray or not x.flags.c_contiguous:
-                x = _contiguous(x)
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
             if x.size != size or x.dtype is not dtype:
                 raise ProgramError(
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
-            given.append(x)
         results = self._memory(rows, columns)
-        given += results
-        self.into(given, numbers, rows, columns)
+        self.into((*xs, *results), numbers, rows, columns)
         return [*map(_added, results, self._outputs)] if 1 < self._unit < rows else results
 
     def alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> Any:
@@ -92,10 +87,6 @@ class Kernel:
         """
         shape = xs[0].shape
         out, columns = _empty(shape, self._dtype), shape[-1]
-        for x in xs:
-            if not x.flags.c_contiguous:
-                xs = [*map(_contiguous, xs)]
-                break
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
 
@@ -112,10 +103,6 @@ class Kernel:
             numbers: the inputs that are numbers.
         """
         results = [*map(_empty, shapes, self._dtypes)]
-        for x in xs:
-            if type(x) is not _ndarray or not x.flags.c_contiguous:
-                xs = [*map(_contiguous, xs)]
-                break
         self.into((*xs, *results), numbers, rows, columns)
         return results
 
@@ -123,23 +110,35 @@ class Kernel:
         """Compute a program into given memory.
 
         Args:
-            arrays: the inputs that are arrays, and memory for the outputs, which may be the inputs' memory if the
-                program is elementwise. They must be C-contiguous, of the program's dtypes and sizes (not checked).
+            arrays: the inputs that are arrays, and C-contiguous memory for the outputs, which may be the inputs' memory
+                if the program is elementwise. They must be of the program's dtypes and sizes (not checked).
             numbers: the inputs that are numbers.
             rows: the number of rows, not 0.
             columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.
         """
         size = rows * columns
         if size >= _SHARED and COUNT > 1:
-            self._share(arrays, numbers, rows, columns)
+            self._share(self._contiguous(arrays), numbers, rows, columns)
         elif self._flat:
-            self.function(*arrays, *numbers, 0, size, 1, size)
-        elif self._scratch:
-            self.function(*arrays, _empty(self._scratch * (columns + _PADDING)), *numbers, 0, rows, rows, columns)
+            if self.function(*arrays, *numbers, 0, size, 1, size):  # refused, see `program_entry`
+                self.function(*self._contiguous(arrays), *numbers, 0, size, 1, size)
         else:
-            self.function(*arrays, *numbers, 0, rows, rows, columns)
+            room = (_empty(self._scratch * (columns + _PADDING)),) if self._scratch else ()
+            if self.function(*arrays, *room, *numbers, 0, rows, rows, columns):
+                self.function(*self._contiguous(arrays), *room, *numbers, 0, rows, rows, columns)
         if executed:
             ran(self)
+
+    def _contiguous(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return arrays of `into` with copies of the inputs that are not C-contiguous, and arrays for scalars.
+
+        Raises:
+            ProgramError: memory for an output is not C-contiguous.
+        """
+        count = len(self._arrays)
+        if not all(x.flags.c_contiguous for x in arrays[count:]):
+            raise ProgramError(f"kernel {self.program.name} got memory for an output that is not contiguous")
+        return [*map(np.ascontiguousarray, arrays[:count]), *arrays[count:]]
 
     def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
         """Compute a program on several threads."""
@@ -232,8 +231,7 @@ def ran(kernel: Any) -> None:
         note.append(kernel)
 
 
-_ndarray, _empty = np.ndarray, np.empty
-_contiguous: Any = np.ascontiguousarray
+_empty = np.empty
 _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
 _PADDING = 64
@@ -243,11 +241,14 @@ _PADDING = 64
 def reads_arrays() -> bool:
     """Return whether a NumPy array has its data's address right behind the head of Python objects, as in CPython.
 
-    Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel.
+    Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel. They
+    read the flags, too.
     """
     try:
         x = np.zeros(3)
-        return bool(ctypes.c_void_p.from_address(id(x) + object.__basicsize__).value == x.ctypes.data)
+        flags = [ctypes.c_int.from_address(id(each) + FLAGS).value for each in (x, x[::2])]
+        data = ctypes.c_void_p.from_address(id(x) + object.__basicsize__).value
+        return data == x.ctypes.data and flags == [x.flags.num, x[::2].flags.num]
     except (AttributeError, ValueError):
         return False
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
-from burnpy_numpy.kernels.loops import Loops
 
 _COLUMNS = 8
 """The number of columns that are solved at a time."""

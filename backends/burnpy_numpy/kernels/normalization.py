@@ -16,11 +16,11 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, Shape
-from burnpy_numpy.kernels.compiler import vector_bytes
+from burnpy_numpy.kernels.compiler.llvm import vector_bytes
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import LEAST, LONGEST, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 _SHORTEST = 4
 """The size of a plane from which kernels are used."""

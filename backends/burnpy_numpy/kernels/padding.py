@@ -11,9 +11,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.padding import Pairs
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
-from burnpy_numpy.kernels.loops import Loops
 
 _BYTES = 64
 """The size of the parts of rows that are copied at a time."""

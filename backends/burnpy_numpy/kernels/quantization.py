@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import uint8
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 _BYTES = 64
 """The size of a vector of floats in bytes."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.primitives import Dims
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 _BYTES = 64
 """The size of the parts of rows that are multiplied at a time."""

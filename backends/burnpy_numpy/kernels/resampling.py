@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.kernels.channel_blocks import vector_width
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts
-from burnpy_numpy.kernels.loops import Loops
 
 
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:

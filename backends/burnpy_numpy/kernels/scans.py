@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import int64
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
-from burnpy_numpy.kernels.loops import Loops
-from burnpy_numpy.kernels.vectors import Vector
 
 _ROWS = 8
 """The number of rows that are scanned at a time."""

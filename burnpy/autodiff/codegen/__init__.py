@@ -82,6 +82,11 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
         for k, vjp in enumerate(rule.matrices.vjps):
             names[f"matrix_vjp{k}"] = vjp
             kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
+    if rule.last_two:
+        from burnpy.autodiff.joint_nodes import relayed
+
+        names |= {"last_two": rule.last_two, "relayed": relayed}
+        kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two))
     if rule.joint:
         from burnpy.autodiff.joint_nodes import joint_vjp, record_outputs, single_result_vjp
 

@@ -131,12 +131,28 @@ def _many(op: Operation, rule: Rule) -> list[str]:
     lines = [f"    {a.name}_ = {a.name}.value" for a in op.float_arguments]
     values = [f"{a.name}_" if a.floats else a.name for a in op.arguments]
     lines += [f"    value = {call_of(op, values)}", *tracked_output("None", "    "), "    edges = []"]
-    for k, a in enumerate(op.float_arguments):
+    apart, indent = list(enumerate(op.float_arguments)), "    "
+    if rule.last_two is not None:
+        (_, first), *rest = apart
+        one, two = (f"{a.name}.node" for _, a in rest)
         lines += [
-            f"    if {a.name}.node is not None:",
-            f"        edges.append(({a.name}.node, vjp{k}, {saved_by(op, rule.vjps[k])}))",
+            *_edge_of(op, rule, 0, first.name, indent),
+            f"    if {one} is not None and {two} is not None:",
+            f"        edges.append((relayed(({one}, {two}), Kind.relay), last_two, {saved_by(op, rule.last_two)}))",
+            "    else:",
         ]
+        apart, indent = rest, "        "
+    for k, a in apart:
+        lines += _edge_of(op, rule, k, a.name, indent)
     return [*lines, *("    " + line for line in edge_list())]
+
+
+def _edge_of(op: Operation, rule: Rule, k: int, argument: str, indent: str) -> list[str]:
+    """Generate the edge of one of many arguments, for a list of edges."""
+    return [
+        f"{indent}if {argument}.node is not None:",
+        f"{indent}    edges.append(({argument}.node, vjp{k}, {saved_by(op, rule.vjps[k])}))",
+    ]
 
 
 def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:

@@ -6,10 +6,8 @@ Backends without native functions use them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Float
 
 _SMALL = (
@@ -179,20 +177,6 @@ def atan(b: Any, x: Float) -> Float:
     full = b.full((), math.pi / 2, x.dtype)
     start = b.where(steep, full, b.where(middle, b.mul(full, 0.5), 0.0))
     return b.copysign(b.add(start, angle), x)
-
-
-def widened(f: Callable[..., Float], b: Any, x: Float, *options: Any) -> Float:
-    """Return f(b, x, *options), which is computed in float32 for 16-bit floats."""
-    if x.dtype.itemsize > 2:
-        return f(b, x, *options)
-    return b.cast(f(b, b.cast(x, float32), *options), x.dtype)
-
-
-def in_float64(f: Callable[..., Float], b: Any, *args: Any) -> Float:
-    """Return f(b, *args), which is computed in float64; the primitives among the arguments have one dtype."""
-    dtype = args[0].dtype
-    wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
-    return b.cast(f(b, *wide), dtype)
 
 
 def polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.devices import DeviceMeta
+from burnpy.backend.dtypes import float32, float64
 
 
 class OperationsBase(metaclass=DeviceMeta):
@@ -24,6 +25,24 @@ class OperationsBase(metaclass=DeviceMeta):
     if TYPE_CHECKING:
         # A family may use operations of any other family, since `Backend` inherits from all of them.
         def __getattr__(self, name: str) -> Any: ...
+
+
+def by_formula(b: Any, module: str, name: str, *args: Any) -> Any:
+    """Call a function of a module of `burnpy.backend.numerics`, which is imported at first use, with a backend."""
+    return getattr(import_module(f"burnpy.backend.numerics.{module}"), name)(b, *args)
+
+
+def in_float32(b: Any, module: str, name: str, x: Any, *options: Any) -> Any:
+    """Call a function as `by_formula`, which is computed in float32 for 16-bit floats."""
+    if x.dtype.itemsize > 2:
+        return by_formula(b, module, name, x, *options)
+    return b.cast(by_formula(b, module, name, b.cast(x, float32), *options), x.dtype)
+
+
+def in_float64(b: Any, module: str, name: str, *args: Any) -> Any:
+    """Call a function as `by_formula`, which is computed in float64; the primitives in ``args`` have one dtype."""
+    wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
+    return b.cast(by_formula(b, module, name, *wide), args[0].dtype)
 
 
 def by_host(device: Any, module: str, name: str, *args: Any) -> Any:
@@ -35,9 +54,8 @@ def by_host(device: Any, module: str, name: str, *args: Any) -> Any:
         name: the name of the function, which takes NumPy as its array module and then ``args``.
         args: the arguments.
     """
-    function = getattr(import_module(f"burnpy.backend.numerics.{module}"), name)
     with np.errstate(all="ignore"):
-        out = function(np, *[device.to_numpy(a) if hasattr(a, "dtype") else a for a in args])
+        out = by_formula(np, module, name, *[device.to_numpy(a) if hasattr(a, "dtype") else a for a in args])
 
     def adopted(array: Any) -> Any:
         array = np.asarray(array)

@@ -56,11 +56,7 @@ class Alignment(OperationsBase):
             alpha = self.where(lattice.runs(t), lattice.forward(alpha, t), alpha)
         return lattice.loss(lattice.total(alpha), log_p.dtype)
 
-    @derived(
-        GENERAL,
-        like="log_p",
-        flops=lambda log_p, labels: 24 * log_p[0] * (2 * prod(labels) + log_p[1]),
-    )
+    @derived(GENERAL, like="log_p", flops=lambda log_p, labels: 24 * log_p[0] * (2 * prod(labels) + log_p[1]))
     def ctc_loss_backward(self, grad: Float, log_p: Float, labels: Int, steps: Int, lengths: Int, blank: int) -> Float:
         """Gradient of `ctc_loss`: minus grad times the probability of each class at each step, given the labels.
 

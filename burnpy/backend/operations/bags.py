@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Float, Int, Shape
+from burnpy.backend.primitives import Float, Int
 from burnpy.backend.schema import BILINEAR, derived
-
-
-def sum_rows_x_vjp(i: Any, g: Float, source: Int, target: Int, scale: Float, x_shape: Shape) -> Float:
-    """Return the gradient of weighted sums of rows by x: the same with the indices exchanged."""
-    return i.sum_rows(g, target, source, scale, x_shape[0])
-
-
-def sum_rows_scale_vjp(i: Any, g: Float, x: Float, source: Int, target: Int) -> Float:
-    """Return the gradient of weighted sums of rows by the factors."""
-    return i.dot_rows(x, g, source, target)
-
-
-def dot_rows_x_vjp(i: Any, g: Float, y: Float, source: Int, target: Int, x_shape: Shape) -> Float:
-    """Return the gradient of products of rows by the first rows."""
-    return i.sum_rows(y, target, source, g, x_shape[0])
-
-
-def dot_rows_y_vjp(i: Any, g: Float, x: Float, source: Int, target: Int, y_shape: Shape) -> Float:
-    """Return the gradient of products of rows by the second rows."""
-    return i.sum_rows(x, source, target, g, y_shape[0])
 
 
 class Bags(OperationsBase):
@@ -35,7 +13,10 @@ class Bags(OperationsBase):
     @derived(
         BILINEAR,
         flops=lambda x, source: 2 * source[0] * x[1],
-        vjp=(sum_rows_x_vjp, sum_rows_scale_vjp),
+        vjp=(
+            lambda i, g, source, target, scale, x_shape: i.sum_rows(g, target, source, scale, x_shape[0]),
+            lambda i, g, x, source, target: i.dot_rows(x, g, source, target),
+        ),
     )
     def sum_rows(self, x: Float, source: Int, target: Int, scale: Float, count: int) -> Float:
         """Return sums of rows, (count, size): row target[j] is the sum of scale[j] · x[source[j]] over all such j."""
@@ -45,7 +26,10 @@ class Bags(OperationsBase):
     @derived(
         BILINEAR,
         flops=lambda x, source: 2 * source[0] * x[1],
-        vjp=(dot_rows_x_vjp, dot_rows_y_vjp),
+        vjp=(
+            lambda i, g, y, source, target, x_shape: i.sum_rows(y, target, source, g, x_shape[0]),
+            lambda i, g, x, source, target, y_shape: i.sum_rows(x, source, target, g, y_shape[0]),
+        ),
     )
     def dot_rows(self, x: Float, y: Float, source: Int, target: Int) -> Float:
         """Scalar products of rows, one for each index: x[source[j]] · y[target[j]]."""

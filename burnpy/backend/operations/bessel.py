@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
 
@@ -43,25 +43,16 @@ class Bessel(OperationsBase):
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.mul(g, i.sub(i.i0(x), i.bessel_ratio(x, 1, False))))
     def i1(self, x: Float) -> Float:
         """Compute I₁(x), the modified Bessel function of the first kind of order 1."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.bessel import bessel_one
-
-        return in_float64(bessel_one, self, x, False)
+        return in_float64(self, "bessel", "bessel_one", x, False)
 
     @derived(POINTWISE, flops=150, vjp=i1e_vjp)
     def i1e(self, x: Float) -> Float:
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
-        from burnpy.backend.numerics.approximations import in_float64, widened
-        from burnpy.backend.numerics.bessel import bessel_one, scaled_bessel_one_single
-
         if x.dtype.itemsize > 4:
-            return in_float64(bessel_one, self, x, True)
-        return widened(scaled_bessel_one_single, self, x)
+            return in_float64(self, "bessel", "bessel_one", x, True)
+        return in_float32(self, "bessel", "scaled_bessel_one_single", x)
 
     @derived(POINTWISE, flops=150, vjp=ratio_vjp)
     def bessel_ratio(self, x: Float, order: int, scaled: bool) -> Float:
         """Compute Iₙ(x) / xⁿ of an order n from 0 on, times e^-|x| if ``scaled``; at 0 it is 1 / (2ⁿ n!)."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.bessel import bessel_ratio
-
-        return in_float64(bessel_ratio, self, x, order, scaled)
+        return in_float64(self, "bessel", "bessel_ratio", x, order, scaled)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, by_formula
 from burnpy.backend.operations.pointwise import zero_vjp
 from burnpy.backend.primitives import Bool, Float, Int, Number, Scalar
 from burnpy.backend.rules import identity
@@ -20,19 +20,19 @@ def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:
     return i.where(i.discrete.bitwise_not(none), ratio, 0.0)
 
 
-def operand(i: Any, x: Float, y: Any) -> Float:
+def operand(i: Any, x: Any, y: Any) -> Any:
     """Return the second operand as a primitive."""
     return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
+
+
+def pair(b: Any, x: Any, y: Any) -> Any:
+    """Return both operands as primitives of one dtype."""
+    return b.promote(x, operand(b, x, y))
 
 
 def hypot_x_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
     """g · x / √(x² + y²)."""
     return i.mul(g, ratio_or_zero(i, x, out))
-
-
-def hypot_y_vjp(i: Any, g: Float, y: Float, out: Float) -> Float:
-    """g · y / √(x² + y²)."""
-    return i.mul(g, ratio_or_zero(i, y, out))
 
 
 def atan2_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
@@ -128,7 +128,7 @@ class Binary(OperationsBase):
         >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
         [0.0, 90.0]
         """
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         width, height = self.abs(y), self.abs(x)
         least, most = self.minimum(width, height), self.maximum(width, height)
         same = self.eq(width, height)  # 1 for two infinities
@@ -139,13 +139,15 @@ class Binary(OperationsBase):
         angle = self.where(self.signbit(y), self.add(self.neg(angle), math.pi), angle)
         return self.copysign(angle, x)
 
-    @derived(POINTWISE, method=True, flops=4, vjp=(hypot_x_vjp, hypot_y_vjp))
+    @derived(
+        POINTWISE, method=True, flops=4, vjp=(hypot_x_vjp, lambda i, g, y, out: i.mul(g, ratio_or_zero(i, y, out)))
+    )
     def hypot(self, x: Float, y: Float | Scalar) -> Float:
         """Compute the length of the vector (x, y), √(x² + y²), without overflow.
 
         It is infinite where x or ``y`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
         """
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         width, height = self.abs(x), self.abs(y)
         least, most = self.minimum(width, height), self.maximum(width, height)
         ratio = self.div(least, self.where(self.eq(most, 0.0), self.add(most, 1.0), most))
@@ -156,7 +158,7 @@ class Binary(OperationsBase):
     @derived(POINTWISE, method=True, vjp=(copysign_vjp, zero_vjp))
     def copysign(self, x: Float, y: Float | Scalar) -> Float:
         """Return the magnitude of x with the sign of ``y``; -0.0 counts as negative. The gradient at x = 0 is 0."""
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         size = self.abs(x)
         return self.where(self.signbit(y), self.neg(size), size)
 
@@ -197,7 +199,7 @@ class Binary(OperationsBase):
         """Return the elementwise maximum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.maximum(x, y)
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.maximum(x, y)))
 
     @derived(
@@ -212,7 +214,7 @@ class Binary(OperationsBase):
         """Return the elementwise minimum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.minimum(x, y)
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         return self.where(self.isnan(y), x, self.where(self.isnan(x), y, self.minimum(x, y)))
 
     @derived(
@@ -226,7 +228,7 @@ class Binary(OperationsBase):
     )
     def logaddexp(self, x: Float, y: Float | Scalar) -> Float:
         """Compute log(exp(x) + exp(y)) without overflow, as max(x, y) + log1p(exp(-|x - y|))."""
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         distance = self.abs(self.sub(x, y))
         distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
         return self.add(self.maximum(x, y), self.log1p(self.exp(self.neg(distance))))
@@ -242,17 +244,14 @@ class Binary(OperationsBase):
     )
     def logaddexp2(self, x: Float, y: Float | Scalar) -> Float:
         """Compute log2(exp2(x) + exp2(y)) without overflow; see `logaddexp`."""
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         distance = self.abs(self.sub(x, y))
         distance = self.where(self.eq(x, y), self.full((), 0.0, x.dtype), distance)  # of infinities too
         excess = self.log1p(self.exp(self.mul(distance, -math.log(2.0))))
         return self.add(self.maximum(x, y), self.mul(excess, 1.0 / math.log(2.0)))
 
     @derived(
-        POINTWISE,
-        method=True,
-        flops=12,
-        vjp=(lambda i, g, x, y: i.where(i.ne(x, operand(i, x, y)), g, 0.0), zero_vjp),
+        POINTWISE, method=True, flops=12, vjp=(lambda i, g, x, y: i.where(i.ne(x, operand(i, x, y)), g, 0.0), zero_vjp)
     )
     def nextafter(self, x: Float, y: Float | Scalar) -> Float:
         """Return the next number of the dtype after x toward ``y``; where they are equal, ``y``.
@@ -267,22 +266,19 @@ class Binary(OperationsBase):
         >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
         [1.0000001192092896, 1.401298464324817e-45]
         """
-        from burnpy.backend.numerics.neighbours import neighbour
-
-        x, y = _pair(self, x, y)
-        return neighbour(self, x, y)
+        return by_formula(self, "neighbours", "neighbour", *pair(self, x, y))
 
     @derived(POINTWISE, method=True, flops=4, vjp=(xlogy_x_vjp, xlogy_y_vjp))
     def xlogy(self, x: Float, y: Float | Scalar) -> Float:
         """Compute x · log(y), which is 0 at x = 0 unless ``y`` is NaN."""
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log(y)))
 
     @derived(POINTWISE, flops=4, vjp=(xlog1py_x_vjp, xlog1py_y_vjp))
     def xlog1py(self, x: Float, y: Float | Scalar) -> Float:
         """Compute x · log(1 + y), which is 0 at x = 0 unless ``y`` is NaN."""
-        x, y = _pair(self, x, y)
+        x, y = pair(self, x, y)
         none = self.discrete.bitwise_and(self.eq(x, 0.0), self.eq(y, y))
         return self.where(none, self.full((), 0.0, x.dtype), self.mul(x, self.log1p(y)))
 
@@ -313,8 +309,7 @@ class Integers(OperationsBase):
         >>> x.gcd(6).tolist(), x.lcm(6).tolist()
         ([2, 6, 6], [12, 0, 6])
         """
-        first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
-        first, second = self.abs(first), self.abs(second)
+        first, second = map(self.abs, pair(self, x, y))
         for _ in range(3 * 8 * first.dtype.itemsize // 2):  # no two numbers of n bits need 1.45 n divisions
             done = self.eq(second, 0)
             divisor = self.where(done, self.full((), 1, first.dtype), second)
@@ -324,7 +319,7 @@ class Integers(OperationsBase):
     @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
     def lcm(self, x: Int, y: Int | Scalar) -> Int:
         """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
-        first, second = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        first, second = pair(self, x, y)
         divisor = self.gcd(first, second)
         none = self.eq(divisor, 0)
         share = self.floor_divide(self.abs(first), self.where(none, self.full((), 1, divisor.dtype), divisor))
@@ -333,7 +328,7 @@ class Integers(OperationsBase):
     @derived(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_left_shift(self, x: Int, y: Int | Scalar) -> Int:
         """Shift the bits of x by y places to the left: x · 2ʸ; 0 where y is negative or no less than the bits."""
-        x, y = self.promote(x, self.full((), y, x.dtype) if isinstance(y, int) else y)
+        x, y = pair(self, x, y)
         bits = 8 * x.dtype.itemsize
         fits = self.bitwise_and(self.ge(y, 0), self.lt(y, bits))
         power = self.pow(self.full((), 2, x.dtype), self.minimum(self.maximum(y, 0), bits - 1))
@@ -342,19 +337,10 @@ class Integers(OperationsBase):
     @derived(NONDIFFERENTIABLE, elementwise=True)
     def bitwise_right_shift(self, x: Int, y: Int | Scalar) -> Int:
         """Shift the bits of x by y places to the right, ⌊x / 2ʸ⌋; by all where y is negative or beyond the bits."""
-        places: Any = self.full((), y, x.dtype) if isinstance(y, int) else y
-        x, places = self.promote(x, places)
+        x, places = pair(self, x, y)
         bits = 8 * x.dtype.itemsize
         fits = self.bitwise_and(self.ge(places, 0), self.lt(places, bits))
         places = self.where(fits, places, self.full((), bits, places.dtype))
         half, two = self.floor_divide(places, 2), self.full((), 2, x.dtype)  # 2 ** bits does not fit, its root does
         half_power, rest_power = self.pow(two, half), self.pow(two, self.sub(places, half))
         return self.floor_divide(self.floor_divide(x, half_power), rest_power)
-
-
-def _pair(b: Any, x: Float, y: Any) -> tuple[Float, Float]:
-    """Return both operands as primitives of one dtype."""
-    if isinstance(y, (int, float)):
-        return x, b.full((), y, x.dtype)
-    first, second = b.promote(x, y)
-    return first, second

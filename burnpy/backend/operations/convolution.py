@@ -6,66 +6,13 @@ Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Netw
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
-
-from burnpy.backend.batch_rules import Folded, fold
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.windows import (
-    Pair,
-    inside,
-    padded,
-    padded_shape,
-    window_counts,
-    window_keys,
-)
+from burnpy.backend.operations.convolution_traits import convolution_traits
+from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.schema import BILINEAR, GENERAL, derived
 
-
-def conv2d_x_vjp(
-    i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Float:
-    """Return the gradient of a convolution by x."""
-    return i.conv2d_input(g, weight, x_shape, stride, padding, dilation, groups)
-
-
-def conv2d_weight_vjp(
-    i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Float:
-    """Return the gradient of a convolution by its weight."""
-    return i.conv2d_weight(g, x, weight_shape, stride, padding, dilation, groups)
-
-
-def conv2d_bias_vjp(i: Any, g: Float) -> Float:
-    """Return the gradient of a convolution by its bias."""
-    return i.sum(g, (0, 2, 3), False)
-
-
-def conv2d_x_jvp(i: Any, t: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """Return the contribution of x's tangent to the tangent of a convolution."""
-    return i.conv2d(t, weight, stride, padding, dilation, groups)
-
-
-def conv2d_weight_jvp(i: Any, t: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
-    """Return the contribution of the weight's tangent to the tangent of a convolution."""
-    return i.conv2d(x, t, stride, padding, dilation, groups)
-
-
-def conv2d_bias_jvp(i: Any, t: Float, out: Float) -> Float:
-    """Return the contribution of the bias's tangent to the tangent of a convolution."""
-    return i.expand(i.reshape(t, (t.shape[0], 1, 1)), out.shape)
-
-
-def conv2d_weight_batch(
-    b: Any, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
-) -> Any:
-    """Return the gradients of all examples, as groups of one convolution."""
-    i, size = b.inner, b.size
-    out = i.conv2d_weight(
-        fold(b, grad, 1), fold(b, x, 1), (size * shape[0], *shape[1:]), stride, padding, dilation, size * groups
-    )
-    return b.batched(i.reshape(out, (size, *shape)))
+_TRAITS = convolution_traits("conv2d", 2)
 
 
 class Convolution(OperationsBase):
@@ -75,14 +22,7 @@ class Convolution(OperationsBase):
     ``groups`` divides both numbers of channels. All floats have the same dtype.
     """
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
-        vjp=(conv2d_x_vjp, conv2d_weight_vjp),
-        batch=Folded(("x",), ("weight",)),
-        onnx="networks.convolution",
-    )
+    @derived(BILINEAR, **_TRAITS.plain)
     def conv2d(self, x: Float, weight: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Float:
         """2-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
         kernel, o = weight.shape[2:], weight.shape[0]
@@ -91,15 +31,7 @@ class Convolution(OperationsBase):
         out = self.matmul(_matrices(self, weight, groups), columns)
         return self.reshape(out, (x.shape[0], o, *counts))
 
-    @derived(
-        GENERAL,
-        product=("x", "weight"),
-        flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
-        vjp=(conv2d_x_vjp, conv2d_weight_vjp, conv2d_bias_vjp),
-        jvp=(conv2d_x_jvp, conv2d_weight_jvp, conv2d_bias_jvp),
-        batch=Folded(("x",), ("weight", "bias")),
-        onnx="networks.convolution",
-    )
+    @derived(GENERAL, **_TRAITS.bias)
     def conv2d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -107,21 +39,7 @@ class Convolution(OperationsBase):
         out = self.conv2d(x, weight, stride, padding, dilation, groups)
         return self.add(out, self.reshape(bias, (bias.shape[0], 1, 1)))
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]),
-        vjp=(
-            lambda i, g, weight, stride, padding, dilation, groups: i.conv2d(
-                g, weight, stride, padding, dilation, groups
-            ),
-            lambda i, g, grad, weight_shape, stride, padding, dilation, groups: i.conv2d_weight(
-                grad, g, weight_shape, stride, padding, dilation, groups
-            ),
-        ),
-        batch=Folded(("grad", "shape"), ("weight",)),
-        onnx="networks.transposed_convolution",
-    )
+    @derived(BILINEAR, **_TRAITS.input)
     def conv2d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:
@@ -137,18 +55,7 @@ class Convolution(OperationsBase):
             total = self.accumulate_slice(total, key, self.slice(columns, (everything, everything, k)))
         return total if whole == shape else self.add(self.slice(total, inside(shape, padding)), 0.0)
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]),
-        vjp=(
-            lambda i, g, x, stride, padding, dilation, groups: i.conv2d(x, g, stride, padding, dilation, groups),
-            lambda i, g, grad, x_shape, stride, padding, dilation, groups: i.conv2d_input(
-                grad, g, x_shape, stride, padding, dilation, groups
-            ),
-        ),
-        batch=conv2d_weight_batch,
-    )
+    @derived(BILINEAR, **_TRAITS.weight)
     def conv2d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Float:

@@ -98,6 +98,7 @@ class Dense(OperationsBase):
         product=("x", "weight"),
         flops=lambda x, out: prod(out) * (2 * x[-1] + 1),
         vjp=(linear_x_vjp, linear_weight_vjp, linear_bias_vjp),
+        last_two=lambda i, g, x: i.linear_backward(g, x),
         jvp=(
             lambda i, t, weight: i.matmul(t, weight),
             lambda i, t, x: i.matmul(x, t),
@@ -108,6 +109,11 @@ class Dense(OperationsBase):
     def linear(self, x: Float, weight: Float, bias: Float) -> Float:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
+
+    @derived(GENERAL, product=True, flops=lambda grad, x: prod(grad) * (2 * x[-1] + 1))
+    def linear_backward(self, grad: Float, x: Float) -> tuple[Float, Float]:
+        """Gradients of `linear` with respect to weight and bias: xᵀ grad and the sum of grad, over all rows."""
+        return linear_weight_vjp(self, grad, x), linear_bias_vjp(self, grad)
 
     @derived(
         GENERAL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, by_formula
 from burnpy.backend.operations.pointwise import one_minus, zero_vjp
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
@@ -41,9 +41,7 @@ class Elementary(OperationsBase):
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)), onnx="Atan")
     def atan(self, x: Float) -> Float:
         """Compute the inverse tangent in radians, from -π/2 to π/2."""
-        from burnpy.backend.numerics.approximations import atan
-
-        return atan(self, x)
+        return by_formula(self, "approximations", "atan", x)
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)), onnx="Sinh")
     def sinh(self, x: Float) -> Float:

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import float32, promote_types
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, DType, Float, Scalar
 from burnpy.backend.schema import GENERAL, derived
-
-if TYPE_CHECKING:
-    pass
 
 Formula: TypeAlias = Callable[..., tuple[Float, ...]]
 _NUMBERS = (float, int, bool)

@@ -73,19 +73,9 @@ def fft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str
     return transformed(i, grads, dims, not inverse, TRANSPOSED[norm])
 
 
-def fft_jvp(i: Any, tangents: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """Return the transform of the tangent."""
-    return transformed(i, tangents, dims, inverse, norm)
-
-
 def fft_real_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float]:
     """Return the real part of the transform in the other direction."""
     return (transformed(i, grads, dims, not inverse, TRANSPOSED[norm])[0],)
-
-
-def fft_real_jvp(i: Any, tangents: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """Return the transform of the tangent."""
-    return i.fft_real(tangents[0], dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
 
 def rfft_vjp(i: Any, grads: Any, needs: Any, x_shape: Shape, dims: Dims, norm: str) -> tuple[Float]:
@@ -95,20 +85,10 @@ def rfft_vjp(i: Any, grads: Any, needs: Any, x_shape: Shape, dims: Dims, norm: s
     return (i.irfft(real, imag, dims, size, TRANSPOSED[norm]),)
 
 
-def rfft_jvp(i: Any, tangents: Any, dims: Dims, norm: str) -> tuple[Float, Float]:
-    """Return the transform of the tangent."""
-    return i.rfft(tangents[0], dims, norm)  # type: ignore[no-any-return]  # a pair
-
-
 def irfft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, size: int, norm: str) -> tuple[Float, Float]:
     """Return the transform of the gradient, twice at the frequencies that stand for two."""
     real, imag = i.rfft(grads[0], dims, TRANSPOSED[norm])
     return inner_scaled(i, real, dims[-1], size, 2.0), inner_scaled(i, imag, dims[-1], size, 2.0)
-
-
-def irfft_jvp(i: Any, tangents: Any, dims: Dims, size: int, norm: str) -> tuple[Float]:
-    """Return the inverse transform of the tangent."""
-    return (i.irfft(*both_parts(i, tangents), dims, size, norm),)
 
 
 class Fourier(OperationsBase):
@@ -125,7 +105,7 @@ class Fourier(OperationsBase):
         like="real",
         flops=lambda real: flops_of(real),
         joint=fft_vjp,
-        joint_jvp=fft_jvp,
+        joint_jvp=lambda i, tangents, dims, inverse, norm: transformed(i, tangents, dims, inverse, norm),
         batch=SHIFTED,
         onnx="fourier.fft",
     )
@@ -138,7 +118,7 @@ class Fourier(OperationsBase):
         like="x",
         flops=lambda x: flops_of(x),
         joint=fft_real_vjp,
-        joint_jvp=fft_real_jvp,
+        joint_jvp=lambda i, tangents, dims, inverse, norm: i.fft_real(tangents[0], dims, inverse, norm),
         batch=SHIFTED,
         onnx="fourier.fft_real",
     )
@@ -150,7 +130,7 @@ class Fourier(OperationsBase):
         LINEAR,
         flops=lambda x: flops_of(x) // 2,
         joint=rfft_vjp,
-        joint_jvp=rfft_jvp,
+        joint_jvp=lambda i, tangents, dims, norm: i.rfft(tangents[0], dims, norm),
         batch=SHIFTED,
         onnx="fourier.rfft",
     )
@@ -162,7 +142,7 @@ class Fourier(OperationsBase):
         LINEAR,
         flops=lambda out: flops_of(out) // 2,
         joint=irfft_vjp,
-        joint_jvp=irfft_jvp,
+        joint_jvp=lambda i, tangents, dims, size, norm: (i.irfft(*both_parts(i, tangents), dims, size, norm),),
         batch=SHIFTED,
         onnx="fourier.irfft",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, in_float64
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
 
@@ -72,15 +72,9 @@ class IncompleteBeta(OperationsBase):
 
         Source: DLMF 8.17.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_beta import incomplete_beta
-
-        return in_float64(incomplete_beta, self, *self.promote(x, a, b))
+        return in_float64(self, "incomplete_beta", "incomplete_beta", *self.promote(x, a, b))
 
     @derived(POINTWISE, flops=500, vjp=(density_x_vjp, density_a_vjp, density_b_vjp))
     def betainc_density(self, x: Float, a: Float, b: Float) -> Float:
         """Return the derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_beta import beta_density
-
-        return in_float64(beta_density, self, *self.promote(x, a, b))
+        return in_float64(self, "incomplete_beta", "beta_density", *self.promote(x, a, b))

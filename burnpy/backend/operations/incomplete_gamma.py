@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.binary import operand
+from burnpy.backend.operations import OperationsBase, in_float64
+from burnpy.backend.operations.binary import operand, pair
 from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.schema import POINTWISE, derived
 
@@ -66,20 +66,14 @@ class IncompleteGamma(OperationsBase):
         >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
         [0.6321, 0.2642]
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_gamma import incomplete_gamma
-
-        x, y = self.promote(x, operand(self, x, y))
-        return in_float64(incomplete_gamma, self, x, y, False, x.dtype.itemsize <= 4)
+        x, y = pair(self, x, y)
+        return in_float64(self, "incomplete_gamma", "incomplete_gamma", x, y, False, x.dtype.itemsize <= 4)
 
     @derived(
         POINTWISE,
         method=True,
         flops=1500,
-        vjp=(
-            lambda i, g, x, y: i.neg(igamma_x_vjp(i, g, x, y)),
-            lambda i, g, x, y: i.neg(igamma_y_vjp(i, g, x, y)),
-        ),
+        vjp=(lambda i, g, x, y: i.neg(igamma_x_vjp(i, g, x, y)), lambda i, g, x, y: i.neg(igamma_y_vjp(i, g, x, y))),
     )
     def igammac(self, x: Float, y: Float | Scalar) -> Float:
         """Compute 1 - P(x, y), the regularized upper incomplete gamma function, whose small values keep all digits.
@@ -91,26 +85,17 @@ class IncompleteGamma(OperationsBase):
         >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
         '9.83662e-21'
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_gamma import incomplete_gamma
-
-        x, y = self.promote(x, operand(self, x, y))
-        return in_float64(incomplete_gamma, self, x, y, True, x.dtype.itemsize <= 4)
+        x, y = pair(self, x, y)
+        return in_float64(self, "incomplete_gamma", "incomplete_gamma", x, y, True, x.dtype.itemsize <= 4)
 
     @derived(POINTWISE, flops=700, vjp=(lambda i, g, x, y: slope_y_vjp(i, g, x, y, 1), density_y_vjp))
     def igamma_density(self, x: Float, y: Float) -> Float:
         """Return the derivative of `igamma` by y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_gamma import gamma_density
-
-        return in_float64(gamma_density, self, *self.promote(x, y))
+        return in_float64(self, "incomplete_gamma", "gamma_density", *self.promote(x, y))
 
     @derived(
         POINTWISE, flops=4500, vjp=(lambda i, g, x, y, order: i.mul(g, i.igamma_slope(x, y, order + 1)), slope_y_vjp)
     )
     def igamma_slope(self, x: Float, y: Float, order: int) -> Float:
         """Return the derivative of `igamma` by x of an order, from 1 on; at x = 0 that from the right."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.incomplete_gamma import gamma_slope
-
-        return in_float64(gamma_slope, self, *self.promote(x, y), order)
+        return in_float64(self, "incomplete_gamma", "gamma_slope", *self.promote(x, y), order)

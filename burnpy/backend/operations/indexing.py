@@ -22,11 +22,6 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
     return i.accumulate_index(i.full(shape, 0.0, g.dtype) if total is None else total, dim, index, g)
 
 
-def index_put_x_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """Return the gradient by x: g where ``index_put`` wrote nothing, else 0."""
-    return i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype))
-
-
 def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
     """Return the gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a
     gradient.
@@ -35,11 +30,6 @@ def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) 
         last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
     )
     return i.where(winners, i.index_select(g, dim, index), 0.0)
-
-
-def scatter_x_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """Return the gradient by x: g where ``scatter`` wrote nothing, else 0."""
-    return i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype))
 
 
 def scatter_src_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
@@ -58,11 +48,6 @@ def last_writers(i: Any, index: Int, size: int) -> Bool:
     order = d.arange(0, index.shape[0], 1, int64)
     written = d.index_put(d.full((size,), -1, int64), 0, index, order)
     return d.eq(d.index_select(written, 0, index), order)
-
-
-def gather_vjp(i: Any, g: Float, x_shape: Shape, dim: int, index: Int) -> Float:
-    """Return the gradient of ``gather``: g accumulated at the indices."""
-    return i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g)
 
 
 def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
@@ -217,7 +202,10 @@ class Indexing(OperationsBase):
     @required(
         STRUCTURAL,
         like="x",
-        vjp=(index_put_x_vjp, index_put_src_vjp),
+        vjp=(
+            lambda i, g, dim, index, src_shape: i.index_put(g, dim, index, i.full(src_shape, 0.0, g.dtype)),
+            index_put_src_vjp,
+        ),
         batch=index_put_batch,
         onnx="indexing.index_put",
     )
@@ -242,7 +230,13 @@ class Indexing(OperationsBase):
         """Return indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...
 
-    @derived(STRUCTURAL, indexed="x", vjp=gather_vjp, batch=SHIFTED, onnx="indexing.gather")
+    @derived(
+        STRUCTURAL,
+        indexed="x",
+        vjp=lambda i, g, x_shape, dim, index: i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g),
+        batch=SHIFTED,
+        onnx="indexing.gather",
+    )
     def gather(self, x: Value, dim: Dim, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
 
@@ -253,7 +247,13 @@ class Indexing(OperationsBase):
         )
         return self.reshape(picked, index.shape)
 
-    @derived(STRUCTURAL, like="x", vjp=(scatter_x_vjp, scatter_src_vjp), batch=SHIFTED, onnx="indexing.scatter")
+    @derived(
+        STRUCTURAL,
+        like="x",
+        vjp=(lambda i, g, dim, index: i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype)), scatter_src_vjp),
+        batch=SHIFTED,
+        onnx="indexing.scatter",
+    )
     def scatter(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
         flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
@@ -327,12 +327,7 @@ class Indexing(OperationsBase):
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(
-        NONDIFFERENTIABLE,
-        elementwise=True,
-        flops=2,
-        onnx="indexing.unchecked",
-    )
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=2, onnx="indexing.unchecked")
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Int:
         """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
 

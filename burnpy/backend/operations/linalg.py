@@ -81,16 +81,6 @@ def solve_jvp(i: Any, tangents: Any, a: Float, out: Float) -> tuple[Float]:
     return (i.solve(a, right),)
 
 
-def inv_vjp(i: Any, g: Float, out: Float) -> Float:
-    """-x⁻ᵀ g x⁻ᵀ."""
-    return i.neg(i.matmul_nt(i.matmul_tn(out, g), out))
-
-
-def inv_jvp(i: Any, t: Float, out: Float) -> Float:
-    """-x⁻¹ t x⁻¹."""
-    return i.neg(i.matmul(i.matmul(out, t), out))
-
-
 def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
     """Return the derivative of the adjugate in direction e, which exists for every x.
 
@@ -123,11 +113,6 @@ def but_two(i: Any, s: Float) -> Float:
 def adjugate_vjp(i: Any, g: Float, x: Float) -> Float:
     """Return the derivative is symmetric up to transposes: that in direction gᵀ, transposed."""
     return i.mT(adjugate_derivative(i, i.mT(g), x))
-
-
-def det_vjp(i: Any, g: Float, x: Float) -> Float:
-    """g times the matrix of cofactors."""
-    return i.mul(i.mT(i.adjugate(x)), number(i, g))
 
 
 def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Float) -> tuple[Float]:
@@ -215,8 +200,8 @@ class LinearAlgebra(OperationsBase):
         GENERAL,
         like="x",
         flops=lambda x: 2 * prod(x) * x[-1],
-        vjp=precise(inv_vjp),
-        jvp=precise(inv_jvp),
+        vjp=precise(lambda i, g, out: i.neg(i.matmul_nt(i.matmul_tn(out, g), out))),
+        jvp=precise(lambda i, t, out: i.neg(i.matmul(i.matmul(out, t), out))),
         batch=SHIFTED,
         onnx="refused",
     )
@@ -227,7 +212,7 @@ class LinearAlgebra(OperationsBase):
     @derived(
         GENERAL,
         flops=lambda x: 2 * prod(x) * x[-1] // 3,
-        vjp=precise(det_vjp),
+        vjp=precise(lambda i, g, x: i.mul(i.mT(i.adjugate(x)), number(i, g))),
         jvp=lambda i, t, x: trace_of_product(i, i.adjugate(x), t),
         batch=SHIFTED,
         onnx="shapes.det",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, in_float64
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
 
@@ -32,48 +32,29 @@ class NormalDistribution(OperationsBase):
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import erfcx
+        return in_float64(self, "normal_distribution", "erfcx", x)
 
-        return in_float64(erfcx, self, x)
-
-    @derived(
-        POINTWISE,
-        flops=120,
-        vjp=lambda i, g, x, out: i.mul(g, i.mul(i.add(i.erfcx(x), i.mul(x, out)), 2.0)),
-    )
+    @derived(POINTWISE, flops=120, vjp=lambda i, g, x, out: i.mul(g, i.mul(i.add(i.erfcx(x), i.mul(x, out)), 2.0)))
     def erfcx_slope(self, x: Float) -> Float:
         """Return the derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, without its cancellation for large x."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import erfcx_slope
-
-        return in_float64(erfcx_slope, self, x)
+        return in_float64(self, "normal_distribution", "erfcx_slope", x)
 
     @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, normal_density(i, x)))
     def ndtr(self, x: Float) -> Float:
         """Compute the distribution function of the standard normal distribution; small values keep all their digits."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import ndtr, rough_ndtr
-
-        return in_float64(ndtr if x.dtype.itemsize > 4 else rough_ndtr, self, x)
+        return in_float64(self, "normal_distribution", "ndtr" if x.dtype.itemsize > 4 else "rough_ndtr", x)
 
     @derived(POINTWISE, flops=200, vjp=lambda i, g, x: i.mul(g, i.normal_ratio(x)))
     def log_ndtr(self, x: Float) -> Float:
         """Compute the logarithm of `ndtr`, with its gradient, for numbers of any size."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import log_ndtr
-
-        return in_float64(log_ndtr, self, x)
+        return in_float64(self, "normal_distribution", "log_ndtr", x)
 
     @derived(POINTWISE, flops=100, vjp=normal_ratio_vjp)
     def normal_ratio(self, x: Float) -> Float:
         """Return the derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for
         large x.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import normal_ratio
-
-        return in_float64(normal_ratio, self, x)
+        return in_float64(self, "normal_distribution", "normal_ratio", x)
 
     @derived(
         POINTWISE,
@@ -85,10 +66,7 @@ class NormalDistribution(OperationsBase):
 
         Source: Wichura, Algorithm AS 241, 1988.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import ndtri
-
-        return in_float64(ndtri, self, x)
+        return in_float64(self, "normal_distribution", "ndtri", x)
 
     @derived(POINTWISE, flops=120, vjp=lambda i, g, out: i.div(g, i.normal_ratio(out)))
     def ndtri_exp(self, x: Float) -> Float:
@@ -96,7 +74,4 @@ class NormalDistribution(OperationsBase):
 
         Source: as for `ndtri`, and below -700 Newton's method with the asymptotic series of `ndtr`.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.normal_distribution import ndtri_exp
-
-        return in_float64(ndtri_exp, self, x)
+        return in_float64(self, "normal_distribution", "ndtri_exp", x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, by_formula
 from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import BILINEAR, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived, required
@@ -53,26 +53,6 @@ def clamp_vjp(i: Any, g: Float, x: Float, low: float | None, high: float | None)
     if low is not None:
         g = i.where(i.ge(x, low), g, 0.0)
     return g if high is None else i.where(i.le(x, high), g, 0.0)
-
-
-def clamp_min_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
-    """g where x >= y, else 0."""
-    return i.where(i.ge(x, y), g, 0.0)
-
-
-def clamp_min_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
-    """g where x < y, else 0."""
-    return i.where(i.lt(x, y), g, 0.0)
-
-
-def clamp_max_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
-    """g where x <= y, else 0."""
-    return i.where(i.le(x, y), g, 0.0)
-
-
-def clamp_max_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
-    """g where x > y, else 0."""
-    return i.where(i.gt(x, y), g, 0.0)
 
 
 def clamp_between_x_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
@@ -140,12 +120,16 @@ class Arithmetic(OperationsBase):
         """Elementwise minimum of x and y; NaN where either is NaN."""
         ...
 
-    @derived(POINTWISE, vjp=(clamp_min_x_vjp, clamp_min_y_vjp))
+    @derived(
+        POINTWISE, vjp=(lambda i, g, x, y: i.where(i.ge(x, y), g, 0.0), lambda i, g, x, y: i.where(i.lt(x, y), g, 0.0))
+    )
     def clamp_min(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise maximum of x and a lower bound y; where they are equal, the gradient goes to x."""
         return self.maximum(x, y)
 
-    @derived(POINTWISE, vjp=(clamp_max_x_vjp, clamp_max_y_vjp))
+    @derived(
+        POINTWISE, vjp=(lambda i, g, x, y: i.where(i.le(x, y), g, 0.0), lambda i, g, x, y: i.where(i.gt(x, y), g, 0.0))
+    )
     def clamp_max(self, x: Number, y: Number | Scalar) -> Number:
         """Elementwise minimum of x and an upper bound y; where they are equal, the gradient goes to x."""
         return self.minimum(x, y)
@@ -360,9 +344,7 @@ class Unary(OperationsBase):
     )
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
-        from burnpy.backend.numerics.approximations import erf
-
-        return erf(self, x)
+        return by_formula(self, "approximations", "erf", x)
 
     @derived(POINTWISE, flops=2, vjp=clamp_vjp, onnx="elementwise.clamp")
     def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:

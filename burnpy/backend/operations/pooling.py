@@ -227,13 +227,7 @@ def _shares(
 
 
 def window_shares(
-    shape: Shape,
-    kernel: Pair,
-    stride: Pair,
-    padding: Pair,
-    counts: Shape,
-    count_include_pad: bool,
-    divisor: int | None,
+    shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts: Shape, count_include_pad: bool, divisor: int | None
 ) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Return the factor of each window's sum in its average; one number if all windows have the same factor."""
     if divisor is not None:

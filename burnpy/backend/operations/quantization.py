@@ -35,11 +35,6 @@ def dequantized(b: Any, weight: Int, scale: Float) -> Float:
     return b.reshape(b.mul(ints, b.reshape(scale, (outputs, groups, 1))), (outputs, groups * ints.shape[2]))
 
 
-def quantized_matmul_x_vjp(i: Any, g: Float, weight: Int, scale: Float) -> Float:
-    """Return the product of g and the matrix."""
-    return i.matmul(g, dequantized(i, weight, scale))
-
-
 def quantized_matmul_scale_vjp(i: Any, g: Float, x: Float, weight: Int, scale_shape: Shape) -> Float:
     """Return the gradient by the matrix, times the ints, summed over each group."""
     ints = grouped_ints(i, weight, scale_shape[1], g.dtype)
@@ -60,7 +55,7 @@ class Quantization(OperationsBase):
     @derived(
         BILINEAR,
         flops=lambda x, out: 2 * prod(out) * x[-1],
-        vjp=(quantized_matmul_x_vjp, quantized_matmul_scale_vjp),
+        vjp=(lambda i, g, weight, scale: i.matmul(g, dequantized(i, weight, scale)), quantized_matmul_scale_vjp),
         batch=quantized_matmul_batch,
         onnx="networks.quantized_matmul",
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.batch_rules import DRAWN
-from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations import OperationsBase, by_formula
 from burnpy.backend.primitives import Dims, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, POINTWISE, derived
 
@@ -129,24 +129,16 @@ class Random(OperationsBase):
         """Return the derivative of a quantile x of the gamma distribution by its concentration; of log x, given
         log x.
         """
-        from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope
-
-        return gamma_quantile_slope(self, x, concentration, log)
+        return by_formula(self, "quantile_slopes", "gamma_quantile_slope", x, concentration, log)
 
     @derived(POINTWISE, flops=900)
     def beta_quantile_slope(self, x: Float, a: Float, b: Float) -> Float:
         """Return the derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
-        from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope
-
-        return beta_quantile_slope(self, x, a, b)
+        return by_formula(self, "quantile_slopes", "beta_quantile_slope", x, a, b)
 
 
 def _drawn(
-    device: Any,
-    draw: Callable[..., Any],
-    generator: np.random.Generator,
-    alike: Dims,
-    *parameters: Float,
+    device: Any, draw: Callable[..., Any], generator: np.random.Generator, alike: Dims, *parameters: Float
 ) -> Float:
     """Return ``draw(generator, *parameters)``, of arrays of float64, as a primitive of the parameters' dtype."""
     dtype = device.promote(*parameters)[0].dtype

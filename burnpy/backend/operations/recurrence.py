@@ -173,14 +173,7 @@ class Recurrence(OperationsBase):
 
     @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (12 * grad[2] + 25))
     def gru_backward(
-        self,
-        grad: Float,
-        hidden: Float,
-        weight: Float,
-        states: Float,
-        gates: Float,
-        lengths: Int | None,
-        reverse: bool,
+        self, grad: Float, hidden: Float, weight: Float, states: Float, gates: Float, lengths: Int | None, reverse: bool
     ) -> tuple[Float, Float, Float, Float]:
         """Gradients of the first result of `gru` with respect to x, hidden, weight and bias.
 
@@ -212,14 +205,7 @@ class Recurrence(OperationsBase):
 
     @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (4 * grad[2] + 5))
     def rnn_backward(
-        self,
-        grad: Float,
-        hidden: Float,
-        weight: Float,
-        states: Float,
-        lengths: Int | None,
-        reverse: bool,
-        relu: bool,
+        self, grad: Float, hidden: Float, weight: Float, states: Float, lengths: Int | None, reverse: bool, relu: bool
     ) -> tuple[Float, Float, Float]:
         """Gradients of `rnn` with respect to x, hidden and weight; ``states`` is its result."""
         before = states_before(self, hidden, states, reverse)

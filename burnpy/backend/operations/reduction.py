@@ -30,16 +30,6 @@ def mean_vjp(i: Any, g: Float, x_shape: Shape, dims: Dims, keepdim: bool) -> Flo
     return sum_vjp(i, i.mul(g, 1 / count) if count else g, x_shape, dims, keepdim)
 
 
-def nansum_vjp(i: Any, g: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """g, and 0 by NaN."""
-    return i.where(i.eq(x, x), sum_vjp(i, g, x.shape, dims, keepdim), 0.0)
-
-
-def nansum_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """Sum the tangents of the elements that are not NaN."""
-    return i.sum(i.where(i.eq(x, x), t, 0.0), dims, keepdim)
-
-
 def ties(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> tuple[Bool, Float]:
     """Return the ties of amax and amin: a mask of the elements equal to the extreme, or NaN; and their number."""
     extreme = i.discrete.bitwise_or(i.eq(x, with_reduced_dims(i, out, x.shape, dims, keepdim)), i.isnan(x))
@@ -93,11 +83,6 @@ def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
     return i.slice(x, (whole, slice(0, half, 1))), i.slice(x, (whole, slice(half, 2 * half, 1))), odd
 
 
-def prod_jvp(i: Any, t: Float, x: Float, dims: Dims, keepdim: bool) -> Float:
-    """Return the sum of each tangent times the product of the others."""
-    return i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim)
-
-
 def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
     """Return the derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
     return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
@@ -147,16 +132,6 @@ def logsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dims: Dims, keepdim: b
     return i.mul(with_reduced_dims(i, g, x.shape, dims, keepdim), weight(i, x, out, dims, keepdim))
 
 
-def logsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
-    """Return the mean of the tangents, weighted by the softmax."""
-    return i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim)
-
-
-def log_softmax_jvp(i: Any, t: Float, out: Float, dim: int) -> Float:
-    """t less its mean, weighted by the softmax."""
-    return i.sub(t, i.sum(i.mul(i.exp(out), t), (dim,), True))
-
-
 class Reduction(OperationsBase):
     """Sums, products, extremes and operations derived from them. Sums of ints and bools are int64."""
 
@@ -165,7 +140,13 @@ class Reduction(OperationsBase):
         """Sum over ``dims``; 0 for no elements."""
         ...
 
-    @derived(GENERAL, flops=lambda x: 2 * prod(x), vjp=nansum_vjp, jvp=nansum_jvp, batch=SHIFTED)
+    @derived(
+        GENERAL,
+        flops=lambda x: 2 * prod(x),
+        vjp=lambda i, g, x, dims, keepdim: i.where(i.eq(x, x), sum_vjp(i, g, x.shape, dims, keepdim), 0.0),
+        jvp=lambda i, t, x, dims, keepdim: i.sum(i.where(i.eq(x, x), t, 0.0), dims, keepdim),
+        batch=SHIFTED,
+    )
     def nansum(self, x: Float, dims: Dims, keepdim: bool) -> Float:
         """Sum of the elements over ``dims`` that are not NaN; 0 for none."""
         (numbers,) = self.fused(_numbers, (x,))
@@ -175,7 +156,7 @@ class Reduction(OperationsBase):
         GENERAL,
         flops=lambda x: prod(x),
         vjp=lambda i, g, x, dims, keepdim: i.prod_backward(with_reduced_dims(i, g, x.shape, dims, keepdim), x, dims),
-        jvp=prod_jvp,
+        jvp=lambda i, t, x, dims, keepdim: i.sum(i.mul(t, product_of_others(i, x, dims)), dims, keepdim),
         batch=SHIFTED,
         onnx="reductions.reduce_prod",
     )
@@ -188,26 +169,12 @@ class Reduction(OperationsBase):
         """Gradient of `prod`: grad, whose ``dims`` have size 1, times the product of the other elements."""
         return self.mul(grad, product_of_others(self, x, dims))
 
-    @required(
-        GENERAL,
-        flops=lambda x: prod(x),
-        vjp=amax_vjp,
-        jvp=amax_jvp,
-        batch=SHIFTED,
-        onnx="reductions.reduce_max",
-    )
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED, onnx="reductions.reduce_max")
     def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
-    @required(
-        GENERAL,
-        flops=lambda x: prod(x),
-        vjp=amax_vjp,
-        jvp=amax_jvp,
-        batch=SHIFTED,
-        onnx="reductions.reduce_min",
-    )
+    @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED, onnx="reductions.reduce_min")
     def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
@@ -291,7 +258,7 @@ class Reduction(OperationsBase):
         GENERAL,
         flops=lambda x: 6 * prod(x),
         vjp=logsumexp_vjp,
-        jvp=logsumexp_jvp,
+        jvp=lambda i, t, x, out, dims, keepdim: i.sum(i.mul(t, weight(i, x, out, dims, keepdim)), dims, keepdim),
         batch=SHIFTED,
         onnx="reductions.reduce_logsumexp",
     )
@@ -327,7 +294,7 @@ class Reduction(OperationsBase):
         like="x",
         flops=lambda x: 7 * prod(x),
         vjp=lambda i, g, out, dim: i.log_softmax_backward(g, out, dim),
-        jvp=log_softmax_jvp,
+        jvp=lambda i, t, out, dim: i.sub(t, i.sum(i.mul(i.exp(out), t), (dim,), True)),
         batch=SHIFTED,
         onnx="reductions.log_softmax",
     )

@@ -73,16 +73,6 @@ def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) 
     return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
 
 
-def slice_scatter_x_vjp(i: Any, g: Float, key: Key) -> Float:
-    """Return the gradient by x: g where nothing was overwritten, else 0."""
-    return i.slice_scatter(g, key, 0.0)
-
-
-def slice_scatter_src_vjp(i: Any, g: Float, key: Key, src_shape: Shape) -> Float:
-    """Return the gradient by the written values."""
-    return i.sum_to(i.slice(g, key), src_shape)
-
-
 def permute_batch(b: Any, x: Any, dims: Shape) -> Any:
     """Permute the dimensions after the batch."""
     return b.batched(b.inner_of(x).permute(x.value, (0, *[dim + 1 for dim in dims])))
@@ -176,7 +166,10 @@ class Shaping(OperationsBase):
     @required(
         STRUCTURAL,
         like="x",
-        vjp=(slice_scatter_x_vjp, slice_scatter_src_vjp),
+        vjp=(
+            lambda i, g, key: i.slice_scatter(g, key, 0.0),
+            lambda i, g, key, src_shape: i.sum_to(i.slice(g, key), src_shape),
+        ),
         batch=slice_scatter_batch,
         onnx="shapes.slice_scatter",
     )
@@ -202,24 +195,14 @@ class Shaping(OperationsBase):
         return self.permute(x, (*range(n - 2), n - 1, n - 2))
 
     @derived(
-        LINEAR,
-        like="x",
-        flops=0,
-        vjp=lambda i, g, diagonal: i.tril(g, diagonal),
-        batch=SHIFTED,
-        onnx="shapes.tril",
+        LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.tril(g, diagonal), batch=SHIFTED, onnx="shapes.tril"
     )
     def tril(self, x: Value, diagonal: int) -> Value:
         """Lower triangle of the last two dimensions: the elements on and below ``diagonal``, zeros elsewhere."""
         return self.where(_band(self, x, diagonal), x, 0)
 
     @derived(
-        LINEAR,
-        like="x",
-        flops=0,
-        vjp=lambda i, g, diagonal: i.triu(g, diagonal),
-        batch=SHIFTED,
-        onnx="shapes.triu",
+        LINEAR, like="x", flops=0, vjp=lambda i, g, diagonal: i.triu(g, diagonal), batch=SHIFTED, onnx="shapes.triu"
     )
     def triu(self, x: Value, diagonal: int) -> Value:
         """Upper triangle of the last two dimensions: the elements on and above ``diagonal``, zeros elsewhere."""

@@ -9,20 +9,10 @@ import math
 from typing import Any
 
 from burnpy.backend.batch_rules import SHIFTED
-from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.binary import operand
+from burnpy.backend.operations import OperationsBase, in_float32, in_float64
+from burnpy.backend.operations.binary import operand, pair
 from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.schema import POINTWISE, derived
-
-
-def zeta_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
-    """g · the derivative by x, which PyTorch lacks."""
-    return i.mul(g, i.zeta_slope(x, operand(i, x, y), 1))
-
-
-def zeta_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
-    """g · -x · ζ(x + 1, y)."""
-    return i.neg(i.mul(g, i.mul(x, i.zeta(i.add(x, 1.0), y))))
 
 
 def zeta_slope_y_vjp(i: Any, g: Float, x: Float, y: Float, order: int) -> Float:
@@ -51,9 +41,7 @@ class SpecialFunctions(OperationsBase):
         >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
         '4.13703e-37'
         """
-        from burnpy.backend.numerics.approximations import erfc, widened
-
-        return widened(erfc, self, x)
+        return in_float32(self, "approximations", "erfc", x)
 
     @derived(
         POINTWISE,
@@ -66,9 +54,7 @@ class SpecialFunctions(OperationsBase):
 
         Source: Wichura, Algorithm AS 241, 1988.
         """
-        from burnpy.backend.numerics.approximations import erfinv, widened
-
-        return widened(erfinv, self, x)
+        return in_float32(self, "approximations", "erfinv", x)
 
     @derived(POINTWISE, method=True, flops=50, vjp=lambda i, g, x: i.mul(g, i.digamma(x)))
     def lgamma(self, x: Float) -> Float:
@@ -81,25 +67,26 @@ class SpecialFunctions(OperationsBase):
         >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
         24.0
         """
-        from burnpy.backend.numerics.approximations import lgamma, widened
-
-        return widened(lgamma, self, x)
+        return in_float32(self, "approximations", "lgamma", x)
 
     @derived(POINTWISE, method=True, flops=50, vjp=lambda i, g, x: i.mul(g, i.polygamma(x, 1)))
     def digamma(self, x: Float) -> Float:
         """Compute the derivative of `lgamma`; NaN at negative integers, -inf at 0 and inf at -0."""
-        from burnpy.backend.numerics.approximations import digamma, widened
-
-        return widened(digamma, self, x)
+        return in_float32(self, "approximations", "digamma", x)
 
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x, n: i.mul(g, i.polygamma(x, n + 1)))
     def polygamma(self, x: Float, n: int) -> Float:
         """Return the n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
-        from burnpy.backend.numerics.approximations import polygamma, widened
+        return in_float32(self, "approximations", "polygamma", x, n)
 
-        return widened(polygamma, self, x, n)
-
-    @derived(POINTWISE, flops=2000, vjp=(zeta_x_vjp, zeta_y_vjp))
+    @derived(
+        POINTWISE,
+        flops=2000,
+        vjp=(
+            lambda i, g, x, y: i.mul(g, i.zeta_slope(x, operand(i, x, y), 1)),
+            lambda i, g, x, y: i.neg(i.mul(g, i.mul(x, i.zeta(i.add(x, 1.0), y)))),
+        ),
+    )
     def zeta(self, x: Float, y: Float | Scalar) -> Float:
         """Compute Hurwitz' zeta function, the sum of (y + k)⁻ˣ over k from 0 on; Riemann's for y = 1.
 
@@ -108,21 +95,15 @@ class SpecialFunctions(OperationsBase):
 
         Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
         """
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.zeta import zeta
-
-        x, y = self.promote(x, operand(self, x, y))
-        return in_float64(zeta, self, x, y, x.dtype.itemsize <= 4)
+        x, y = pair(self, x, y)
+        return in_float64(self, "zeta", "zeta", x, y, x.dtype.itemsize <= 4)
 
     @derived(
         POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)
     )
     def zeta_slope(self, x: Float, y: Float, order: int) -> Float:
         """Return the derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
-        from burnpy.backend.numerics.approximations import in_float64
-        from burnpy.backend.numerics.zeta import zeta_slope
-
-        return in_float64(zeta_slope, self, *self.promote(x, y), order)
+        return in_float64(self, "zeta", "zeta_slope", *self.promote(x, y), order)
 
     @derived(POINTWISE, flops=4, vjp=lambda i, g, x: i.mul(g, i.add(i.neg(i.log(x)), -1.0)))
     def entr(self, x: Float) -> Float:
@@ -135,9 +116,7 @@ class SpecialFunctions(OperationsBase):
     @derived(POINTWISE, method=True, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))
     def sinc(self, x: Float) -> Float:
         """Compute the normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
-        from burnpy.backend.numerics.approximations import widened
-
-        return widened(_sinc, self, x)
+        return in_float32(self, "sinc", "sinc", x)
 
     @derived(
         POINTWISE,
@@ -152,33 +131,4 @@ class SpecialFunctions(OperationsBase):
     )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
-        from burnpy.backend.numerics.approximations import widened
-
-        return self.mul(grad, widened(_sinc_derivative, self, x, order))
-
-
-def _sinc(b: Any, x: Float) -> Float:
-    angle = b.mul(x, math.pi)
-    zero = b.eq(x, 0.0)
-    one = b.full((), 1.0, x.dtype)
-    return b.where(zero, one, b.div(b.sin(angle), b.where(zero, one, angle)))
-
-
-def _sinc_derivative(b: Any, x: Float, order: int) -> Float:
-    """Compute sinc's n-th derivative by Taylor's series in [-1, 1], else from that derivative of x · sinc(x)."""
-    from burnpy.backend.numerics.approximations import polynomial
-
-    small = b.clamp(x, -1.0, 1.0)
-    first = (order + 1) // 2
-    numbers = [math.pi ** (2 * k) / (2 * k + 1) / math.factorial(2 * k - order) for k in range(first, first + 18)]
-    series = [-number if (first + k) % 2 else number for k, number in enumerate(numbers)]
-    near = polynomial(b, b.mul(small, small), tuple(series[::-1]))
-    near = b.mul(near, small) if order % 2 else near
-    large = b.where(b.le(b.abs(x), 1.0), b.full((), 1.0, x.dtype), x)
-    angle = b.mul(large, math.pi)
-    waves = b.sin(angle), b.cos(angle)
-    far = b.div(waves[0], angle)
-    for n in range(1, order + 1):
-        wave = b.mul(waves[n % 2], math.pi ** (n - 1) * (-1.0 if n % 4 > 1 else 1.0))
-        far = b.div(b.sub(wave, b.mul(far, float(n))), large)
-    return b.where(b.le(b.abs(x), 1.0), near, far)
+        return self.mul(grad, in_float32(self, "sinc", "sinc_derivative", x, order))

@@ -6,11 +6,10 @@ planes of each window side by side ("im2col" along the depth alone), and call th
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, TypeAlias
 
-from burnpy.backend.batch_rules import Folded, fold
 from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations.convolution_traits import convolution_traits
 from burnpy.backend.operations.windows import padded, window_count
 from burnpy.backend.primitives import Float, Shape
 from burnpy.backend.schema import BILINEAR, GENERAL, derived
@@ -21,29 +20,7 @@ Triple: TypeAlias = tuple[int, int, int]
 _ALL = slice(None, None, 1)
 
 
-def conv3d_x_vjp(
-    i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Float:
-    """Return the gradient of a convolution by x."""
-    return i.conv3d_input(g, weight, x_shape, stride, padding, dilation, groups)
-
-
-def conv3d_weight_vjp(
-    i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Float:
-    """Return the gradient of a convolution by its weight."""
-    return i.conv3d_weight(g, x, weight_shape, stride, padding, dilation, groups)
-
-
-def conv3d_weight_batch(
-    b: Any, grad: Any, x: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
-) -> Any:
-    """Return the gradients of all examples, as groups of one convolution."""
-    i, size = b.inner, b.size
-    out = i.conv3d_weight(
-        fold(b, grad, 1), fold(b, x, 1), (size * shape[0], *shape[1:]), stride, padding, dilation, size * groups
-    )
-    return b.batched(i.reshape(out, (size, *shape)))
+_TRAITS = convolution_traits("conv3d", 3)
 
 
 class VolumeConvolution(OperationsBase):
@@ -53,14 +30,7 @@ class VolumeConvolution(OperationsBase):
     numbers of channels. All floats have the same dtype.
     """
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
-        vjp=(conv3d_x_vjp, conv3d_weight_vjp),
-        batch=Folded(("x",), ("weight",)),
-        onnx="networks.convolution",
-    )
+    @derived(BILINEAR, **_TRAITS.plain)
     def conv3d(self, x: Float, weight: Float, stride: Triple, padding: Triple, dilation: Triple, groups: int) -> Float:
         """3-d convolution: for each window of x, the sum of products with the weight, which is not flipped."""
         count = window_count(x.shape[2], weight.shape[2], stride[0], padding[0], dilation[0])
@@ -68,21 +38,7 @@ class VolumeConvolution(OperationsBase):
         out = self.conv2d(planes, _flat(self, weight), stride[1:], padding[1:], dilation[1:], groups)
         return _volumes(self, out, x.shape[0], count)
 
-    @derived(
-        GENERAL,
-        product=("x", "weight"),
-        flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
-        vjp=(conv3d_x_vjp, conv3d_weight_vjp, lambda i, g: i.sum(g, (0, 2, 3, 4), False)),
-        jvp=(
-            lambda i, t, weight, stride, padding, dilation, groups: i.conv3d(
-                t, weight, stride, padding, dilation, groups
-            ),
-            lambda i, t, x, stride, padding, dilation, groups: i.conv3d(x, t, stride, padding, dilation, groups),
-            lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], 1, 1, 1)), out.shape),
-        ),
-        batch=Folded(("x",), ("weight", "bias")),
-        onnx="networks.convolution",
-    )
+    @derived(GENERAL, **_TRAITS.bias)
     def conv3d_bias(
         self, x: Float, weight: Float, bias: Float, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Float:
@@ -92,21 +48,7 @@ class VolumeConvolution(OperationsBase):
         out = self.conv2d_bias(planes, _flat(self, weight), bias, stride[1:], padding[1:], dilation[1:], groups)
         return _volumes(self, out, x.shape[0], count)
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]),
-        vjp=(
-            lambda i, g, weight, stride, padding, dilation, groups: i.conv3d(
-                g, weight, stride, padding, dilation, groups
-            ),
-            lambda i, g, grad, weight_shape, stride, padding, dilation, groups: i.conv3d_weight(
-                grad, g, weight_shape, stride, padding, dilation, groups
-            ),
-        ),
-        batch=Folded(("grad", "shape"), ("weight",)),
-        onnx="networks.transposed_convolution",
-    )
+    @derived(BILINEAR, **_TRAITS.input)
     def conv3d_input(
         self, grad: Float, weight: Float, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Float:
@@ -124,18 +66,7 @@ class VolumeConvolution(OperationsBase):
         total = self.slice(total, (_ALL, slice(padding[0], padding[0] + size, 1)))
         return self.add(self.permute(total, (0, 2, 1, 3, 4)), 0.0)
 
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]),
-        vjp=(
-            lambda i, g, x, stride, padding, dilation, groups: i.conv3d(x, g, stride, padding, dilation, groups),
-            lambda i, g, grad, x_shape, stride, padding, dilation, groups: i.conv3d_input(
-                grad, g, x_shape, stride, padding, dilation, groups
-            ),
-        ),
-        batch=conv3d_weight_batch,
-    )
+    @derived(BILINEAR, **_TRAITS.weight)
     def conv3d_weight(
         self, grad: Float, x: Float, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Float:

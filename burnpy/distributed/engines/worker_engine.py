@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from burnpy.optim.grads_params import GradientsParams
-from burnpy.optim.layout import Layout, entries_of
+from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.layout import Layout, entries_of
 from burnpy.tensor.generator import manual_seed
 from burnpy.tensor.tensor import Tensor
 

@@ -23,7 +23,7 @@ LARGE = 60
 """A package with more names has a page for each of its modules."""
 
 FAMILIES = {
-    "Creation": "factories random_factories creation",
+    "Creation": "factories random_factories distributions creation",
     "Conversion and attributes": "tensor_base conversion protocols",
     "Gradients": "differentiation",
     "Shape": "shape repeating",

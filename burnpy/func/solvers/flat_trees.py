@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.loop_trees import paths, tensor_leaves
-from burnpy.func.pytree import MismatchError, describe_tree
+from burnpy.func.loop_trees import tensor_leaves
+from burnpy.func.pytree import MismatchError, describe_tree, paths
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from burnpy.autodiff.modes import no_grad
-from burnpy.func.jacobians import jacfwd
+from burnpy.func.derivatives.jacobians import jacfwd
 from burnpy.func.solvers.linear import Factors
 
 ORDER = 2

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import DTypeError
-from burnpy.func.branches import while_loop
-from burnpy.func.jacobians import jacfwd
+from burnpy.func.derivatives.jacobians import jacfwd
 from burnpy.func.loop_trees import loop_function
+from burnpy.func.loops.branches import while_loop
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.minima import Minimum
@@ -27,12 +27,7 @@ _FIRST_DAMPING, _MOST_DAMPING = 1e-3, 1e30
 
 
 def least_squares(
-    f: Callable[[X], Any],
-    x0: X,
-    *,
-    tol: float | None = None,
-    max_steps: int = 200,
-    check_errors: bool = True,
+    f: Callable[[X], Any], x0: X, *, tol: float | None = None, max_steps: int = 200, check_errors: bool = True
 ) -> Minimum[X]:
     """Find a minimum of half the sum of squares of f(x) near x0, by the method of Levenberg and Marquardt.
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
-from burnpy.func.branches import while_loop
-from burnpy.func.jacobians import jacfwd
+from burnpy.func.derivatives.jacobians import jacfwd
 from burnpy.func.loop_trees import loop_function
+from burnpy.func.loops.branches import while_loop
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.linear import Factors
@@ -25,12 +25,7 @@ _DECREASE, _SHORTEST = 1e-4, 2.0**-30
 
 
 def root(
-    f: Callable[[X], X],
-    x0: X,
-    *,
-    tol: float | None = None,
-    max_steps: int = 100,
-    check_errors: bool = True,
+    f: Callable[[X], X], x0: X, *, tol: float | None = None, max_steps: int = 100, check_errors: bool = True
 ) -> Solution[X]:
     """Find x with f(x) = 0 near x0, by Newton's method with a line search.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.func.jacobians import jacfwd
-from burnpy.func.jvps import jvp
+from burnpy.func.derivatives.jacobians import jacfwd
+from burnpy.func.derivatives.jvps import jvp
 from burnpy.func.solvers.linear import Factors
 from burnpy.func.solvers.runge_kutta import Step, combined
 from burnpy.tensor.tensor import Tensor

@@ -1,6 +1,7 @@
 """A line search in operations of tensors, for solvers that are batched and compiled.
 
-`burnpy.optim.line_search`, which L-BFGS trains models with, reads values, and evaluates the points that PyTorch does.
+`burnpy.optim.optimizers.line_search`, with which L-BFGS trains models, reads values, and evaluates the points that
+PyTorch does.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from burnpy.func.branches import while_loop
+from burnpy.func.loops.branches import while_loop
 from burnpy.tensor.joining import where
 
 _DECREASE, _CURVATURE, _MOST = 1e-4, 0.9, 60.0

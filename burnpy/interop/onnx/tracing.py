@@ -12,9 +12,8 @@ from burnpy.backend.decorators.recorded import Decomposes, RecordedDevices
 from burnpy.backend.errors import ArgumentError, BurnpyError, ExportError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.recording import Recording
-from burnpy.func.loop_trees import paths
-from burnpy.func.pytree import flatten
-from burnpy.func.recorded_calls import Call, OutputLeaf, record_call
+from burnpy.func.compiling.recorded_calls import Call, OutputLeaf, record_call
+from burnpy.func.pytree import flatten, paths
 from burnpy.tensor.tensor_base import TensorBase
 
 

@@ -14,7 +14,8 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType
-from burnpy.interop.onnx.control_flow import blocks_written, names_read, rename
+from burnpy.interop.onnx.nested_nodes import names_read, rename
+from burnpy.interop.onnx.rules.control_flow import blocks_written
 from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace

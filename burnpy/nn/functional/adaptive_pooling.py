@@ -20,18 +20,10 @@ if TYPE_CHECKING:
 
 @explained
 def adaptive_avg_pool1d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
-    """Compute the means of windows of sequences, chosen so that the output has ``output_size``.
+    """Compute the means of windows of sequences for an output of a given length: see `adaptive_avg_pool2d`.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        output_size: the length of the output; None keeps the length of the input.
-
-    Returns:
-        Shape (N, channels, output_size), or without N for a single sequence.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: the size is not positive.
+    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
+    output_size), or no N for a single sequence.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -69,18 +61,10 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
 
 @explained
 def adaptive_avg_pool3d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
-    """Compute the means of windows of volumes, chosen so that the output has ``output_size``.
+    """Compute the means of windows of volumes for an output of a given size: see `adaptive_avg_pool2d`.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        output_size: depth, height and width of the output; None for the size of the input.
-
-    Returns:
-        Shape (N, channels, *output_size), or without N for a single volume.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: a size is not positive.
+    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
+    *output_size), or no N for a single volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -106,19 +90,10 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Compute the maxima of windows of sequences, chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of sequences for an output of a given length: see `adaptive_max_pool2d`.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        output_size: the length of the output; None keeps the length of the input.
-        return_indices: whether to return the index of each maximum in its sequence as well.
-
-    Returns:
-        Shape (N, channels, output_size), or without N for a single sequence; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or no elements to choose from.
-        ArgumentError: the size is not positive.
+    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
+    output_size), or no N for a single sequence, as do the indices, which count within a sequence.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -185,19 +160,10 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool = False
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
-    """Compute the maxima of windows of volumes, chosen so that the output has ``output_size``.
+    """Compute the maxima of windows of volumes for an output of a given size: see `adaptive_max_pool2d`.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        output_size: depth, height and width of the output; None for the size of the input.
-        return_indices: whether to return the flat, row-major index of each maximum in its volume as well.
-
-    Returns:
-        Shape (N, channels, *output_size), or without N for a single volume; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or no elements to choose from.
-        ArgumentError: a size is not positive.
+    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
+    *output_size), or no N for a single volume, as do the indices, which are flat and row-major in a volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -36,26 +36,11 @@ def conv1d(
     dilation: Single = 1,
     groups: int = 1,
 ) -> Tensor[B]:
-    """Convolve sequences with a weight (strictly, cross-correlate), as `torch.nn.functional.conv1d`.
+    """Convolve sequences with a weight, as `conv2d` convolves images.
 
-    Args:
-        x: shape (N, in, length), or (in, length) for a single sequence.
-        weight: shape (out, in / groups, kernel length), as PyTorch's.
-        bias: shape (out,).
-        stride: the step between positions of the kernel.
-        padding: zeros added at each end: a number for both, or (before, after); "valid" for none, "same" to preserve
-            the length, which requires a stride of 1; if the total is odd, the extra zero is added at the end.
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels, each convolved with its own part of the weight.
-
-    Returns:
-        Shape (N, out, length'), or without N for a single sequence; length' is
-        ⌊(length + before + after - dilation · (kernel - 1) - 1) / stride⌋ + 1.
-
-    Raises:
-        ShapeError: the shapes do not match, or the kernel does not fit in the padded sequence.
-        DTypeError: x is wider than the weights.
-        ArgumentError: a setting is invalid.
+    x has shape (N, in, length), or (in, length) for a single sequence; weight (out, in / groups, kernel length); bias
+    (out,). The result has shape (N, out, length'), or no N for a single sequence. ``padding`` is a number for both
+    ends, or (before, after); other arguments and the errors are those of `conv2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -118,25 +103,12 @@ def conv3d(
     dilation: Triple = 1,
     groups: int = 1,
 ) -> Tensor[B]:
-    """Convolve volumes with a weight (strictly, cross-correlate), as `torch.nn.functional.conv3d`.
+    """Convolve volumes with a weight, as `conv2d` convolves images.
 
-    Args:
-        x: shape (N, in, depth, height, width), or (in, depth, height, width) for a single volume.
-        weight: shape (out, in / groups, kernel depth, kernel height, kernel width), as PyTorch's.
-        bias: shape (out,).
-        stride: the step between positions of the kernel.
-        padding: zeros added on each side, as for `conv2d`: one number for all dimensions, or one for each, which may be
-            (before, after); or "same" or "valid".
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels, each convolved with its own part of the weight.
-
-    Returns:
-        Shape (N, out, depth', height', width'), or without N for a single volume; the sizes are those of `conv2d`.
-
-    Raises:
-        ShapeError: the shapes do not match, or the kernel does not fit in the padded volume.
-        DTypeError: x is wider than the weights.
-        ArgumentError: a setting is invalid.
+    x has shape (N, in, depth, height, width), or no N for a single volume; weight (out, in / groups, kernel depth,
+    kernel height, kernel width); bias (out,). The result has shape (N, out, depth', height', width'), or no N for a
+    single volume. Other arguments and the errors are those of `conv2d`, with one number for all three dimensions or
+    three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

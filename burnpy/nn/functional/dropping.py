@@ -50,19 +50,9 @@ def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: G
 
 @explained
 def dropout1d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
-    """Set each channel of sequences to zero with probability ``p``, and scale the others by 1 / (1 - p).
+    """Set each channel of sequences to zero with probability ``p``, as `dropout2d` those of images.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        p: the probability that a channel is zeroed.
-        training: if False, return x unchanged.
-        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: ``p`` is not a probability.
-
-    Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+    x has shape (N, channels, length), or (channels, length) for a single sequence.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -100,19 +90,9 @@ def dropout2d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
 
 @explained
 def dropout3d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
-    """Set each channel of volumes to zero with probability ``p``, and scale the others by 1 / (1 - p).
+    """Set each channel of volumes to zero with probability ``p``, as `dropout2d` those of images.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        p: the probability that a channel is zeroed.
-        training: if False, return x unchanged.
-        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
-
-    Raises:
-        ShapeError: x has another number of dimensions.
-        ArgumentError: ``p`` is not a probability.
-
-    Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
+    x has shape (N, channels, depth, height, width), or no N for a single volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -23,19 +23,8 @@ def lp_pool1d(
 ) -> Tensor[B]:
     """Compute the p-norm of each window of sequences, as `lp_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        norm_type: the power p, above 0; ``math.inf`` for the largest magnitude.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        ceil_mode: whether the last window may extend beyond the sequence.
-
-    Returns:
-        Shape (N, channels, length'), or without N for a single sequence.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
+    length'), or no N for a single sequence. Other arguments and the errors are those of `lp_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -85,19 +74,8 @@ def lp_pool3d(
 ) -> Tensor[B]:
     """Compute the p-norm of each window of volumes, as `lp_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        norm_type: the power p, above 0; ``math.inf`` for the largest magnitude.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        ceil_mode: whether the last window may extend beyond the volume.
-
-    Returns:
-        Shape (N, channels, depth', height', width'), or without N for a single volume.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
+    depth', height', width'), or no N for a single volume. Other arguments and the errors are those of `lp_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

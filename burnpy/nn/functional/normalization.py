@@ -52,9 +52,8 @@ def layer_norm(
     [[-1.0, 1.0]]
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
-    sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight=weight, bias=bias)
-    out, _, _ = _normalized("layer_norm", x, weight, bias, sizes, dims, eps)
-    return x._like(out)
+    sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight, bias)
+    return x._like(_normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
 
 
 @explained
@@ -82,7 +81,7 @@ def rms_norm(
     [[-1.0, 1.0]]
     """
     x, weight = floats("rms_norm", 1, x=x, weight=weight)
-    sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight=weight)
+    sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight, None)
     device: Any = x.device
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
     least = _resolution(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
@@ -358,26 +357,31 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
 
 
 def _last_dims(
-    operation: str, shape: Shape, normalized_shape: int | Sequence[int], **parts: Tensor[Any] | None
+    operation: str,
+    shape: Shape,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor[Any] | None,
+    bias: Tensor[Any] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes and the numbers of the last dimensions of x, over which to normalize.
 
     Raises:
-        ShapeError: ``normalized_shape`` is not the end of the shape of x, or a part has another shape.
+        ShapeError: ``normalized_shape`` is not the end of the shape of x, or weight or bias has another shape.
     """
-    argument: Any = normalized_shape
-    if argument.__class__ is not tuple and not isinstance(argument, (int, TensorBase)):
-        argument = tuple(normalized_shape)  # type: ignore[arg-type]  # no int
-    sizes: Any = (argument,) if isinstance(argument, int) else argument
+    argument: object = normalized_shape
+    sizes: Any = normalized_shape
+    if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
+        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
             f"{operation}() got x of shape {shape} and normalized_shape={describe(sizes)}, which must be its last "
             "dimensions"
         )
-    for name, part in parts.items():
-        if part is not None and part._primitive.shape != sizes:
-            raise ShapeError(f"{operation}() over {sizes} got {name} of shape {part.shape}; both must be equal")
-    return sizes, ALL[len(shape)][len(shape) - len(sizes) :]
+    if weight is not None and weight._primitive.shape != sizes:
+        raise ShapeError(f"{operation}() over {sizes} got weight of shape {weight.shape}; both must be equal")
+    if bias is not None and bias._primitive.shape != sizes:
+        raise ShapeError(f"{operation}() over {sizes} got bias of shape {bias.shape}; both must be equal")
+    return sizes, ALL[len(shape)][-len(sizes) :]
 
 
 def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:

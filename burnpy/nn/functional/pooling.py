@@ -18,42 +18,26 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.tensor.tensor import IntTensor, Tensor
 
-    class SequenceWindows(TypedDict, total=False):
-        """The windows of `max_pool1d`, for type checkers."""
+    class Windows(TypedDict, total=False):
+        """The windows of max pooling, for type checkers: numbers, one or one for each dimension."""
 
-        stride: Single | None
-        padding: Single
-        dilation: Single
-        ceil_mode: bool
-
-    class ImageWindows(TypedDict, total=False):
-        """The windows of `max_pool2d`, for type checkers."""
-
-        stride: Pair | None
-        padding: Pair
-        dilation: Pair
-        ceil_mode: bool
-
-    class VolumeWindows(TypedDict, total=False):
-        """The windows of `max_pool3d`, for type checkers."""
-
-        stride: Triple | None
-        padding: Triple
-        dilation: Triple
+        stride: Size | None
+        padding: Size
+        dilation: Size
         ceil_mode: bool
 
 
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool1d(
-    x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[SequenceWindows]
+    x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool1d(
@@ -68,21 +52,9 @@ def max_pool1d(
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Compute the maximum of each window of sequences, as `max_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: implicit padding with -inf at each end; at most half of the window.
-        dilation: the step between elements of a window.
-        ceil_mode: whether the last window may extend beyond the sequence.
-        return_indices: whether to return the index of each maximum in its sequence as well.
-
-    Returns:
-        Shape (N, channels, length'), or without N for a single sequence; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
+    length'), or no N for a single sequence, as do the indices, which count within a sequence. Other arguments and the
+    errors are those of `max_pool2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -94,15 +66,15 @@ def max_pool1d(
 
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool2d(
-    x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[ImageWindows]
+    x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool2d(
@@ -149,15 +121,15 @@ def max_pool2d(
 
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
 @overload
 def max_pool3d(
-    x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[VolumeWindows]
+    x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
 @explained
 def max_pool3d(
@@ -172,21 +144,9 @@ def max_pool3d(
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Compute the maximum of each window of volumes, as `max_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: implicit padding with -inf on each side; at most half of the window.
-        dilation: the step between elements of a window.
-        ceil_mode: whether the last window may extend beyond the volume.
-        return_indices: whether to return the flat, row-major index of each maximum in its volume as well.
-
-    Returns:
-        Shape (N, channels, depth', height', width'), or without N for a single volume; with indices of the same shape.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
+    depth', height', width'), or no N for a single volume, as do the indices, which are flat and row-major in a volume.
+    Other arguments and the errors are those of `max_pool2d`, with one number for all three dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -206,22 +166,11 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor[B]:
-    """Compute the mean of each window of sequences.
+    """Compute the mean of each window of sequences, as `avg_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added at each end; at most half of the window.
-        ceil_mode: whether the last window may extend beyond the sequence.
-        count_include_pad: whether padding counts as elements of a window.
-
-    Returns:
-        Shape (N, channels, length'), or without N for a single sequence.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
+    length'), or no N for a single sequence. Other arguments and the errors are those of `avg_pool2d`, with one number
+    in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -282,21 +231,9 @@ def avg_pool3d(
 ) -> Tensor[B]:
     """Compute the mean of each window of volumes, as `avg_pool2d` of images.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added on each side; at most half of the window.
-        ceil_mode: whether the last window may extend beyond the volume.
-        count_include_pad: whether padding counts as elements of a window.
-        divisor_override: the divisor of each window's sum; by default the number of its elements.
-
-    Returns:
-        Shape (N, channels, depth', height', width'), or without N for a single volume.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
+    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
+    depth', height', width'), or no N for a single volume. Other arguments and the errors are those of `avg_pool2d`,
+    with one number for all three dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -29,26 +29,11 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Single = 1,
 ) -> Tensor[B]:
-    """Convolve sequences in the transposed sense, as `torch.nn.functional.conv_transpose1d`.
+    """Convolve sequences in the transposed sense, as `conv_transpose2d` does images.
 
-    Args:
-        x: shape (N, in, length), or (in, length) for a single sequence.
-        weight: shape (in, out / groups, kernel length), as PyTorch's.
-        bias: shape (out,).
-        stride: the step between the positions of the kernel in the output.
-        padding: elements removed from each end of the output.
-        output_padding: elements added to one end of the output; less than the stride or the dilation.
-        groups: the number of groups of channels, each with its own part of the weight.
-        dilation: the step between elements of the kernel.
-
-    Returns:
-        Shape (N, out, length'), or without N for a single sequence; length' is
-        (length - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1.
-
-    Raises:
-        ShapeError: the shapes do not match, or nothing is left of the output.
-        DTypeError: x is wider than the weights.
-        ArgumentError: a setting is invalid.
+    x has shape (N, in, length), or (in, length) for a single sequence; weight (in, out / groups, kernel length); bias
+    (out,). The result has shape (N, out, length'), or no N for a single sequence. Other arguments and the errors are
+    those of `conv_transpose2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -113,25 +98,12 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Triple = 1,
 ) -> Tensor[B]:
-    """Convolve volumes in the transposed sense, as `torch.nn.functional.conv_transpose3d`.
+    """Convolve volumes in the transposed sense, as `conv_transpose2d` does images.
 
-    Args:
-        x: shape (N, in, depth, height, width), or (in, depth, height, width) for a single volume.
-        weight: shape (in, out / groups, kernel depth, kernel height, kernel width), as PyTorch's.
-        bias: shape (out,).
-        stride: the step between the positions of the kernel in the output.
-        padding: planes, rows and columns removed from each side of the output.
-        output_padding: planes, rows and columns added to one side; less than the stride or the dilation.
-        groups: the number of groups of channels, each with its own part of the weight.
-        dilation: the step between elements of the kernel.
-
-    Returns:
-        Shape (N, out, depth', height', width'), or without N for a single volume; as for `conv_transpose2d`.
-
-    Raises:
-        ShapeError: the shapes do not match, or nothing is left of the output.
-        DTypeError: x is wider than the weights.
-        ArgumentError: a setting is invalid.
+    x has shape (N, in, depth, height, width), or no N for a single volume; weight (in, out / groups, kernel depth,
+    kernel height, kernel width); bias (out,). The result has shape (N, out, depth', height', width'), or no N for a
+    single volume. Other arguments and the errors are those of `conv_transpose2d`, with one number for all three
+    dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

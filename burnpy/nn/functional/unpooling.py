@@ -30,24 +30,11 @@ def max_unpool1d(
     padding: Single = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor[B]:
-    """Put the maxima of sequences back at their indices, as `max_unpool2d` those of images.
+    """Put the maxima of sequences back at the indices of `max_pool1d`, as `max_unpool2d` those of images.
 
-    Args:
-        x: shape (N, channels, length), or (channels, length) for a single sequence.
-        indices: the indices of `max_pool1d`, of the same shape.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: the padding of `max_pool1d`.
-        output_size: the length of the output, or its whole shape.
-
-    Returns:
-        Shape (N, channels, length'), or without N for a single sequence; length' is
-        (length - 1) · stride - 2 · padding + kernel_size unless ``output_size`` is given.
-
-    Raises:
-        ShapeError: the shapes do not match.
-        IndexRangeError: an index is not within the output.
-        ArgumentError: a setting is invalid.
+    x and ``indices`` have shape (N, channels, length), or (channels, length) for a single sequence. The result has
+    shape (N, channels, length'), or no N for a single sequence. ``output_size`` is the length, or the whole shape;
+    other arguments and the errors are those of `max_unpool2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -112,23 +99,11 @@ def max_unpool3d(
     padding: Triple = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor[B]:
-    """Put the maxima of volumes back at their indices, as `max_unpool2d` those of images.
+    """Put the maxima of volumes back at the indices of `max_pool3d`, as `max_unpool2d` those of images.
 
-    Args:
-        x: shape (N, channels, depth, height, width), or (channels, depth, height, width) for a single volume.
-        indices: the indices of `max_pool3d`, of the same shape.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: the padding of `max_pool3d`.
-        output_size: depth, height and width of the output, or its whole shape.
-
-    Returns:
-        Shape (N, channels, depth', height', width'), or without N for a single volume.
-
-    Raises:
-        ShapeError: the shapes do not match.
-        IndexRangeError: an index is not within the output.
-        ArgumentError: a setting is invalid.
+    x and ``indices`` have shape (N, channels, depth, height, width), or no N for a single volume. The result has shape
+    (N, channels, depth', height', width'), or no N for a single volume. Other arguments and the errors are those of
+    `max_unpool2d`, with one number for all three dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

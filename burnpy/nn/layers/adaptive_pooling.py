@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from burnpy.nn.argument_checks import OutputSize, output_sizes
 from burnpy.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -14,14 +16,19 @@ from burnpy.nn.functional.adaptive_pooling import (
 from burnpy.nn.layers.pooling import MaxPooling, Pooling
 
 
-class AdaptiveAvgPool1d(Pooling):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool1d`.
+class AdaptivePooling(Pooling):
+    """The base class of pooling to a fixed output size, which has one number or `_dims` of them."""
 
-    Args:
-        output_size: the length of the output; None keeps the length of the input.
+    _settings = ("output_size",)
+    _dims: ClassVar[int]
 
-    Raises:
-        ArgumentError: the size is not positive.
+    def __init__(self, output_size: OutputSize) -> None:
+        sizes = output_sizes(type(self).__name__, output_size, self._dims)
+        self.output_size: Any = sizes[0] if self._dims == 1 else sizes
+
+
+class AdaptiveAvgPool1d(AdaptivePooling):
+    """Average pooling of sequences to a fixed length: see `burnpy.nn.functional.adaptive_avg_pool1d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -29,38 +36,31 @@ class AdaptiveAvgPool1d(Pooling):
     (2, 3, 4)
     """
 
-    _function = staticmethod(adaptive_avg_pool1d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveAvgPool1d", output_size, 1)[0]
+    output_size: int | None
+    _function, _dims = staticmethod(adaptive_avg_pool1d), 1
 
 
-class AdaptiveAvgPool2d(Pooling):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
+class AdaptiveAvgPool2d(AdaptivePooling):
+    """Average pooling of images to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     Args:
         output_size: height and width of the output; None keeps the size of the input.
 
     Raises:
         ArgumentError: a size is not positive.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> AdaptiveAvgPool2d((None, 1))(Tensor[NumPy].ones((2, 3, 7, 5))).shape
+    (2, 3, 7, 1)
     """
 
-    _function = staticmethod(adaptive_avg_pool2d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveAvgPool2d", output_size, 2)
+    output_size: tuple[int | None, ...]
+    _function, _dims = staticmethod(adaptive_avg_pool2d), 2
 
 
-class AdaptiveAvgPool3d(Pooling):
-    """Average pooling to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool3d`.
-
-    Args:
-        output_size: depth, height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
+class AdaptiveAvgPool3d(AdaptivePooling):
+    """Average pooling of volumes to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool3d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -68,21 +68,12 @@ class AdaptiveAvgPool3d(Pooling):
     (2, 3, 7, 2, 1)
     """
 
-    _function = staticmethod(adaptive_avg_pool3d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveAvgPool3d", output_size, 3)
+    output_size: tuple[int | None, ...]
+    _function, _dims = staticmethod(adaptive_avg_pool3d), 3
 
 
-class AdaptiveMaxPool1d(MaxPooling):
-    """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool1d`.
-
-    Args:
-        output_size: the length of the output; None keeps the length of the input.
-
-    Raises:
-        ArgumentError: the size is not positive.
+class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
+    """Max pooling of sequences to a fixed length: see `burnpy.nn.functional.adaptive_max_pool1d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -90,15 +81,12 @@ class AdaptiveMaxPool1d(MaxPooling):
     (2, 3, 4)
     """
 
-    _function = staticmethod(adaptive_max_pool1d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveMaxPool1d", output_size, 1)[0]
+    output_size: int | None
+    _function, _dims = staticmethod(adaptive_max_pool1d), 1
 
 
-class AdaptiveMaxPool2d(MaxPooling):
-    """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
+class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
+    """Max pooling of images to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     Args:
         output_size: height and width of the output; None keeps the size of the input.
@@ -112,21 +100,12 @@ class AdaptiveMaxPool2d(MaxPooling):
     (2, 3, 4, 4)
     """
 
-    _function = staticmethod(adaptive_max_pool2d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveMaxPool2d", output_size, 2)
+    output_size: tuple[int | None, ...]
+    _function, _dims = staticmethod(adaptive_max_pool2d), 2
 
 
-class AdaptiveMaxPool3d(MaxPooling):
-    """Max pooling to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool3d`.
-
-    Args:
-        output_size: depth, height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
+class AdaptiveMaxPool3d(AdaptivePooling, MaxPooling):
+    """Max pooling of volumes to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool3d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -134,8 +113,5 @@ class AdaptiveMaxPool3d(MaxPooling):
     (2, 3, 7, 2, 1)
     """
 
-    _function = staticmethod(adaptive_max_pool3d)
-    _settings = ("output_size",)
-
-    def __init__(self, output_size: OutputSize) -> None:
-        self.output_size = output_sizes("AdaptiveMaxPool3d", output_size, 3)
+    output_size: tuple[int | None, ...]
+    _function, _dims = staticmethod(adaptive_max_pool3d), 3

@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
 
 class CtcLoss(Loss):
-    """Connectionist temporal classification: see `burnpy.nn.functional.ctc_loss`.
-
-    Args:
-        blank: the class of the blank.
-        reduction: "mean" over target lengths and sequences, "sum", or "none" for one loss per sequence.
-        zero_infinity: whether a sequence without a possible alignment has the loss 0.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Connectionist temporal classification: see `burnpy.nn.functional.ctc_loss`."""
 
     _function = staticmethod(ctc_loss)
     _settings = ("blank", "reduction", "zero_infinity")

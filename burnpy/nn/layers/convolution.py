@@ -118,26 +118,10 @@ class Convolution(Module[B]):
 
 
 class Conv1d(Convolution[B]):
-    """1-D convolution of sequences, from (N, in, length) to (N, out, length').
+    """1-D convolution of sequences, from (N, in, length) to (N, out, length'): see `burnpy.nn.functional.conv1d`.
 
-    The weight is (out, in / groups, kernel length), as PyTorch's: see `burnpy.nn.functional.conv1d`.
-
-    Args:
-        in_channels: the number of input channels.
-        out_channels: the number of output channels.
-        kernel_size: the length of the kernel.
-        stride: the step between positions of the kernel.
-        padding: zeros added at each end: a number for both, or (before, after); or "same" or "valid".
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels; must divide both channel counts.
-        bias: whether the layer has a bias.
-        padding_mode: the values around the input: "zeros", or those of `pad` with "reflect", "replicate" or "circular".
-        device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The weight is (out, in / groups, kernel length), as PyTorch's. The arguments and errors are those of `Conv2d`; a
+    size is one number, and ``padding`` a number for both ends, (before, after), "same" or "valid".
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -208,25 +192,7 @@ class Conv3d(Convolution[B]):
     """3-D convolution of volumes, from (N, in, depth, height, width) to (N, out, depth', height', width').
 
     The weight is (out, in / groups, kernel depth, kernel height, kernel width), as PyTorch's: see
-    `burnpy.nn.functional.conv3d`.
-
-    Args:
-        in_channels: the number of input channels.
-        out_channels: the number of output channels.
-        kernel_size: depth, height and width of the kernel; one number for all.
-        stride: the step between positions of the kernel.
-        padding: zeros added on each side of the volumes: a number for all, or for each dimension a number or
-            (before, after); or "same" or "valid".
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels; must divide both channel counts.
-        bias: whether the layer has a bias.
-        padding_mode: the values around the input: "zeros", or those of `pad` with "reflect", "replicate" or "circular".
-        device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(in · kernel / groups).
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    `burnpy.nn.functional.conv3d`. The arguments and errors are those of `Conv2d`; a size is one number or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

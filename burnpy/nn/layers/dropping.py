@@ -62,14 +62,7 @@ class Dropout(Dropping):
 class Dropout1d(Dropping):
     """Dropout of channels of sequences: see `burnpy.nn.functional.dropout1d`.
 
-    The layer has the mode of `Dropout`.
-
-    Args:
-        p: the probability that a channel is zeroed.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
+    Its arguments and mode are those of `Dropout`.
     """
 
     _function = staticmethod(dropout1d)
@@ -78,14 +71,7 @@ class Dropout1d(Dropping):
 class Dropout2d(Dropping):
     """Dropout of channels of images: see `burnpy.nn.functional.dropout2d`.
 
-    The layer has the mode of `Dropout`.
-
-    Args:
-        p: the probability that a channel is zeroed.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
+    Its arguments and mode are those of `Dropout`.
     """
 
     _function = staticmethod(dropout2d)
@@ -94,14 +80,7 @@ class Dropout2d(Dropping):
 class Dropout3d(Dropping):
     """Dropout of channels of volumes: see `burnpy.nn.functional.dropout3d`.
 
-    The layer has the mode of `Dropout`.
-
-    Args:
-        p: the probability that a channel is zeroed.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
+    Its arguments and mode are those of `Dropout`.
     """
 
     _function = staticmethod(dropout3d)
@@ -110,14 +89,7 @@ class Dropout3d(Dropping):
 class AlphaDropout(Dropping):
     """Dropout that preserves mean and variance, for `Selu`: see `burnpy.nn.functional.alpha_dropout`.
 
-    The layer has the mode of `Dropout`.
-
-    Args:
-        p: the probability that an element is dropped.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
+    Its arguments and mode are those of `Dropout`.
     """
 
     _function = staticmethod(alpha_dropout)
@@ -126,14 +98,7 @@ class AlphaDropout(Dropping):
 class FeatureAlphaDropout(Dropping):
     """`AlphaDropout` of whole channels: see `burnpy.nn.functional.feature_alpha_dropout`.
 
-    The layer has the mode of `Dropout`.
-
-    Args:
-        p: the probability that a channel is dropped.
-        generator: the source of random numbers; by default `burnpy.default_generator`, one per thread.
-
-    Raises:
-        ArgumentError: ``p`` is not a probability.
+    Its arguments and mode are those of `Dropout`.
     """
 
     _function = staticmethod(feature_alpha_dropout)

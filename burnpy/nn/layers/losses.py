@@ -1,4 +1,4 @@
-"""Losses as modules: their base class, differences, negative log likelihoods and divergences."""
+"""Losses as modules, each with the settings and errors of its function: differences, log likelihoods, divergences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 @inherit_methods
 class Loss(FunctionLayer):
-    """The base class of the losses: a loss function with its settings, such as the reduction."""
+    """The base class of the losses: a loss function, with those of its arguments as settings that are no tensors.
+
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> HuberLoss(delta=2.0, reduction="sum")(Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,))).item()
+    4.125
+    """
 
     reduction: BatchReduction
     _settings: ClassVar[tuple[str, ...]] = ("reduction",)
@@ -69,41 +75,19 @@ class WeightedLoss(Loss):
 
 
 class MseLoss(WeightedLoss):
-    """Mean squared error: see `burnpy.mse_loss`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Mean squared error: see `burnpy.mse_loss`."""
 
     _function = staticmethod(mse_loss)
 
 
 class L1Loss(WeightedLoss):
-    """Mean absolute error: see `burnpy.nn.functional.l1_loss`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Mean absolute error: see `burnpy.nn.functional.l1_loss`."""
 
     _function = staticmethod(l1_loss)
 
 
 class SmoothL1Loss(PairLoss):
-    """Absolute error, squared near 0: see `burnpy.nn.functional.smooth_l1_loss`.
-
-    Args:
-        beta: the error from which on the loss is linear.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Absolute error, squared near 0: see `burnpy.nn.functional.smooth_l1_loss`."""
 
     _function = staticmethod(smooth_l1_loss)
     _settings = ("beta", "reduction")
@@ -116,15 +100,7 @@ class SmoothL1Loss(PairLoss):
 
 
 class HuberLoss(WeightedLoss):
-    """Huber's loss, squared near 0 and linear beyond: see `burnpy.nn.functional.huber_loss`.
-
-    Args:
-        delta: the error from which on the loss is linear.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Huber's loss, squared near 0 and linear beyond: see `burnpy.nn.functional.huber_loss`."""
 
     _function = staticmethod(huber_loss)
     _settings = ("delta", "reduction")
@@ -137,14 +113,6 @@ class HuberLoss(WeightedLoss):
 
 class CrossEntropyLoss(Loss):
     """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
-
-    Args:
-        ignore_index: a target class whose elements are ignored.
-        label_smoothing: the part of the target probability that is distributed evenly over all classes, from 0 to 1.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
 
     >>> from burnpy import IntTensor, Tensor
     >>> from burnpy.backend import NumPy
@@ -180,15 +148,7 @@ class CrossEntropyLoss(Loss):
 
 
 class NllLoss(Loss):
-    """Negative log-likelihood of the target class: see `burnpy.nll_loss`.
-
-    Args:
-        ignore_index: a target class whose elements are ignored.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Negative log-likelihood of the target class: see `burnpy.nll_loss`."""
 
     _function = staticmethod(nll_loss)
     _settings = ("ignore_index", "reduction")
@@ -211,14 +171,7 @@ class NllLoss(Loss):
 
 
 class BceWithLogitsLoss(Loss):
-    """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`."""
 
     _function = staticmethod(binary_cross_entropy_with_logits)
 
@@ -248,28 +201,13 @@ class BceWithLogitsLoss(Loss):
 
 
 class BceLoss(WeightedLoss):
-    """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`."""
 
     _function = staticmethod(binary_cross_entropy)
 
 
 class KlDivLoss(PairLoss):
-    """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`.
-
-    Args:
-        log_target: whether targets are logarithms.
-        reduction: "mean", "batchmean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`."""
 
     _function = staticmethod(kl_div)
     _settings = ("log_target", "reduction")
@@ -282,17 +220,7 @@ class KlDivLoss(PairLoss):
 
 
 class PoissonNllLoss(PairLoss):
-    """Negative log-likelihood of counts under Poisson distributions: see `burnpy.nn.functional.poisson_nll_loss`.
-
-    Args:
-        log_input: whether inputs are logarithms of rates.
-        full: whether to add Stirling's approximation of the constant term.
-        eps: is added to a rate before its logarithm.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Negative log-likelihood of counts under Poisson distributions: see `burnpy.nn.functional.poisson_nll_loss`."""
 
     _function = staticmethod(poisson_nll_loss)
     _settings = ("log_input", "full", "eps", "reduction")
@@ -305,16 +233,7 @@ class PoissonNllLoss(PairLoss):
 
 
 class GaussianNllLoss(Loss):
-    """Negative log-likelihood under normal distributions: see `burnpy.nn.functional.gaussian_nll_loss`.
-
-    Args:
-        full: whether to add the constant term.
-        eps: the smallest variance.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Negative log-likelihood under normal distributions: see `burnpy.nn.functional.gaussian_nll_loss`."""
 
     _function = staticmethod(gaussian_nll_loss)
     _settings = ("full", "eps", "reduction")

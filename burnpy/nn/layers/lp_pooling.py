@@ -28,14 +28,7 @@ class LpPool(WindowPooling):
 class LpPool1d(LpPool):
     """Norms over windows of sequences: see `burnpy.nn.functional.lp_pool1d`.
 
-    Args:
-        norm_type: the power p, above 0; ``math.inf`` for the largest magnitude.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        ceil_mode: whether the last window may extend beyond the sequence.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `LpPool2d`; a size is one number.
     """
 
     kernel_size: int
@@ -66,14 +59,7 @@ class LpPool2d(LpPool):
 class LpPool3d(LpPool):
     """Norms over windows of volumes: see `burnpy.nn.functional.lp_pool3d`.
 
-    Args:
-        norm_type: the power p, above 0; ``math.inf`` for the largest magnitude.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        ceil_mode: whether the last window may extend beyond the volume.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `LpPool2d`; a size is one number or three.
     """
 
     kernel_size: tuple[int, int, int]

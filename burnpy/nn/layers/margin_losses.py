@@ -1,4 +1,4 @@
-"""Losses with a margin as modules."""
+"""Losses with a margin as modules, each with the settings and errors of its function."""
 
 from __future__ import annotations
 
@@ -23,26 +23,11 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 
-class HingeEmbeddingLoss(Loss):
-    """Hinge loss of the distances of pairs: see `burnpy.nn.functional.hinge_embedding_loss`.
-
-    Args:
-        margin: the margin.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
-
-    _function = staticmethod(hinge_embedding_loss)
-    _settings = ("margin", "reduction")
-
-    def __init__(self, *, margin: float = 1.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.margin = margin
+class LabelLoss(Loss):
+    """The base class of losses of numbers and their labels, 1 and -1."""
 
     def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-        """Return the loss of distances and labels 1 and -1 of the same shape."""
+        """Return the loss of numbers and labels 1 and -1 of the same shape."""
         return self._result(input, target)
 
     if TYPE_CHECKING:
@@ -52,77 +37,51 @@ class HingeEmbeddingLoss(Loss):
             ...
 
 
-class CosineEmbeddingLoss(Loss):
-    """Loss of the cosine of pairs of vectors: see `burnpy.nn.functional.cosine_embedding_loss`.
+class PairLabelLoss(Loss):
+    """The base class of losses of pairs and their labels, 1 and -1, with a margin."""
 
-    Args:
-        margin: the margin.
-        reduction: "mean", "sum", or "none" for one loss per element.
+    _settings = ("margin", "reduction")
 
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
+        """Return the loss of pairs in two tensors of the same shape, vectors (N, D) or scores, with their labels."""
+        return self._result(input1, input2, target)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...
+
+
+class HingeEmbeddingLoss(LabelLoss):
+    """Hinge loss of the distances of pairs: see `burnpy.nn.functional.hinge_embedding_loss`."""
+
+    _function = staticmethod(hinge_embedding_loss)
+    _settings = ("margin", "reduction")
+
+    def __init__(self, *, margin: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+
+class CosineEmbeddingLoss(PairLabelLoss):
+    """Loss of the cosine of pairs of vectors: see `burnpy.nn.functional.cosine_embedding_loss`."""
 
     _function = staticmethod(cosine_embedding_loss)
-    _settings = ("margin", "reduction")
-
-    def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-        """Return the loss of two batches of vectors (N, D) with labels 1 and -1 (N,)."""
-        return self._result(input1, input2, target)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
 
 
-class MarginRankingLoss(Loss):
-    """Ranking loss of pairs of scores: see `burnpy.nn.functional.margin_ranking_loss`.
-
-    Args:
-        margin: the margin.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+class MarginRankingLoss(PairLabelLoss):
+    """Ranking loss of pairs of scores: see `burnpy.nn.functional.margin_ranking_loss`."""
 
     _function = staticmethod(margin_ranking_loss)
-    _settings = ("margin", "reduction")
-
-    def __init__(self, *, margin: float = 0.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-        """Return the loss of two tensors of scores and labels 1 and -1 of the same shape."""
-        return self._result(input1, input2, target)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input1: Tensor[B], input2: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
 
 
 class TripletMarginLoss(Loss):
-    """Loss of the distances from an anchor to others: see `burnpy.nn.functional.triplet_margin_loss`.
-
-    Args:
-        margin: the margin.
-        p: the power of the norm.
-        eps: is added to differences.
-        swap: whether to take the negative's distance from the positive where that is smaller.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Loss of the distances from an anchor to others: see `burnpy.nn.functional.triplet_margin_loss`."""
 
     _function = staticmethod(triplet_margin_loss)
     _settings = ("margin", "p", "eps", "swap", "reduction")
@@ -151,40 +110,14 @@ class TripletMarginLoss(Loss):
             ...
 
 
-class SoftMarginLoss(Loss):
-    """Logistic loss of scores for two classes: see `burnpy.nn.functional.soft_margin_loss`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+class SoftMarginLoss(LabelLoss):
+    """Logistic loss of scores for two classes: see `burnpy.nn.functional.soft_margin_loss`."""
 
     _function = staticmethod(soft_margin_loss)
 
-    def forward(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-        """Return the loss of scores and labels 1 and -1 of the same shape."""
-        return self._result(input, target)
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor[B], target: Tensor[B] | Ints[B]) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
-
 
 class MultiMarginLoss(Loss):
-    """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multi_margin_loss`.
-
-    Args:
-        p: the power, 1 or 2.
-        margin: the margin.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multi_margin_loss`."""
 
     _function = staticmethod(multi_margin_loss)
     _settings = ("p", "margin", "reduction")

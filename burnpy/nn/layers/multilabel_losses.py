@@ -1,4 +1,4 @@
-"""Losses of examples that belong to several classes at once, as modules."""
+"""Losses of examples that belong to several classes at once, as modules with the settings of their functions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 
 
 class MultiLabelMarginLoss(Loss):
-    """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multilabel_margin_loss`.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per example.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Hinge loss of the scores of several classes: see `burnpy.nn.functional.multilabel_margin_loss`."""
 
     _function = staticmethod(multilabel_margin_loss)
 
@@ -46,28 +39,13 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
     """Mean binary cross entropy over classes: see `burnpy.nn.functional.multilabel_soft_margin_loss`.
 
     The call takes a weight for each class, or for each logit.
-
-    Args:
-        reduction: "mean", "sum", or "none" for one loss per example.
-
-    Raises:
-        ArgumentError: a setting is invalid.
     """
 
     _function = staticmethod(multilabel_soft_margin_loss)
 
 
 class FocalLoss(PairLoss):
-    """Binary cross entropy of logits, less for what is classified well: see `burnpy.nn.functional.sigmoid_focal_loss`.
-
-    Args:
-        alpha: the weight of the target 1; None for no weights.
-        gamma: the power, above 0.
-        reduction: "mean", "sum", or "none" for one loss per element.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-    """
+    """Binary cross entropy, less for logits that classify well: see `burnpy.nn.functional.sigmoid_focal_loss`."""
 
     _function = staticmethod(sigmoid_focal_loss)
     _settings = ("alpha", "gamma", "reduction")

@@ -75,15 +75,7 @@ class MaxPool(WindowPooling, MaxPooling):
 class MaxPool1d(MaxPool):
     """Max pooling over windows of sequences: see `burnpy.nn.functional.max_pool1d`.
 
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: implicit padding with -inf at each end of the sequences.
-        dilation: the step between elements of a window.
-        ceil_mode: whether the last window may extend beyond the sequence.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `MaxPool2d`; a size is one number.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -129,15 +121,7 @@ class MaxPool2d(MaxPool):
 class MaxPool3d(MaxPool):
     """Max pooling over windows of volumes: see `burnpy.nn.functional.max_pool3d`.
 
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: implicit padding with -inf on each side of the volumes.
-        dilation: the step between elements of a window.
-        ceil_mode: whether the last window may extend beyond the volume.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `MaxPool2d`; a size is one number or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -156,15 +140,7 @@ class MaxPool3d(MaxPool):
 class AvgPool1d(WindowPooling):
     """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`.
 
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added at each end of the sequences.
-        ceil_mode: whether the last window may extend beyond the sequence.
-        count_include_pad: whether padding counts as elements of a window.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `AvgPool2d`, without a divisor; a size is one number.
     """
 
     kernel_size: int
@@ -232,16 +208,7 @@ class AvgPool2d(AvgPool):
 class AvgPool3d(AvgPool):
     """Average pooling over windows of volumes: see `burnpy.nn.functional.avg_pool3d`.
 
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added on each side of the volumes.
-        ceil_mode: whether the last window may extend beyond the volume.
-        count_include_pad: whether padding counts as elements of a window.
-        divisor_override: the divisor of each window's sum; by default the number of its elements.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `AvgPool2d`; a size is one number or three.
     """
 
     kernel_size: tuple[int, int, int]

@@ -20,18 +20,8 @@ if TYPE_CHECKING:
 class GruCell(HiddenStateCell[B]):
     """A gated recurrent unit, which reads one element of each sequence. Gates are in PyTorch's order, r, z, n.
 
-    The matrices are the transposes of PyTorch's.
-
-    Args:
-        inputs: the size of an input vector.
-        hidden: the size of the hidden state.
-        bias: whether the cell has biases.
-        device: the device of the cell.
-        initializer: the initializer of the matrices; by default, as for the biases, uniform in ±1/√hidden.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The matrices are the transposes of PyTorch's. The arguments and errors are those of `RnnCell`, without
+    ``nonlinearity``.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -63,21 +53,7 @@ class GruCell(HiddenStateCell[B]):
 class Gru(HiddenStateNetwork[B]):
     """A multi-layer network of gated recurrent units. The batch dimension comes first.
 
-    Parameter paths are the same as in `burnpy.nn.Lstm`.
-
-    Args:
-        inputs: the size of an input vector.
-        hidden: the size of the hidden state.
-        count: the number of stacked layers.
-        bidirectional: whether each layer reads the sequence in both directions; its output size is then 2 · hidden.
-        dropout: the dropout probability, in training, of each layer's output but the last's.
-        bias: whether the layers have biases.
-        device: the device of the layers.
-        initializer: the initializer of the matrices; by default, as for the biases, uniform in ±1/√hidden.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments, parameter paths and errors are those of `Lstm`, without ``proj_size``.
 
     Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation,
     2014.
@@ -164,22 +140,8 @@ class RnnCell(HiddenStateCell[B]):
 class Rnn(HiddenStateNetwork[B]):
     """A multi-layer recurrent network without gates. The batch dimension comes first.
 
-    Parameter paths are the same as in `burnpy.nn.Lstm`.
-
-    Args:
-        inputs: the size of an input vector.
-        hidden: the size of the hidden state.
-        nonlinearity: "tanh" or "relu".
-        count: the number of stacked layers.
-        bidirectional: whether each layer reads the sequence in both directions; its output size is then 2 · hidden.
-        dropout: the dropout probability, in training, of each layer's output but the last's.
-        bias: whether the layers have biases.
-        device: the device of the layers.
-        initializer: the initializer of the matrices; by default, as for the biases, uniform in ±1/√hidden.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    ``nonlinearity`` is "tanh" or "relu". Other arguments, parameter paths and errors are those of `Lstm`, without
+    ``proj_size``.
 
     Source: Elman, Finding Structure in Time, 1990.
 

@@ -34,21 +34,8 @@ if TYPE_CHECKING:
 class TransformerDecoderLayer(TransformerLayer[B]):
     """A transformer decoder layer: self-attention, attention to a memory, and a feed-forward network.
 
-    Each has a residual connection and a layer norm. Parameter paths are PyTorch's.
-
-    Args:
-        size: the size of input and output vectors.
-        heads: the number of attention heads; must divide ``size``.
-        feedforward: the hidden size of the feed-forward network.
-        dropout: the dropout probability in training.
-        activation: the activation of the feed-forward network, "relu" or "gelu".
-        norm_first: whether to normalize the inputs of attention and feed-forward network instead of the residual sums.
-        eps: the eps of the layer norms.
-        device: the device of the layer.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    Each has a residual connection and a layer norm. Parameter paths are PyTorch's. The arguments and errors are those
+    of `TransformerEncoderLayer`.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
@@ -156,23 +143,7 @@ class TransformerDecoder(TransformerStack[B]):
     """A stack of `TransformerDecoderLayer`, followed by a layer norm if ``norm_first``.
 
     Each layer is initialized independently. Parameter paths are PyTorch's: ``layers.0.self_attn.in_proj_weight``,
-    ``norm.weight``.
-
-    Args:
-        count: the number of layers.
-        size: the size of input and output vectors.
-        heads: the number of attention heads; must divide ``size``.
-        feedforward: the hidden size of the feed-forward networks.
-        dropout: the dropout probability in training.
-        activation: the activation of the feed-forward networks, "relu" or "gelu".
-        norm_first: see `TransformerDecoderLayer`.
-        norm: whether there is a layer norm after the last layer; ``norm_first`` by default.
-        eps: the eps of the layer norms.
-        device: the device of the layers.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    ``norm.weight``. The arguments and errors are those of `TransformerEncoder`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -74,24 +74,8 @@ class TransposedConvolution(Convolution[B]):
 class ConvTranspose1d(TransposedConvolution[B]):
     """1-D transposed convolution of sequences, from (N, in, length) to (N, out, length').
 
-    The weight is (in, out / groups, kernel length), as PyTorch's: see `burnpy.nn.functional.conv_transpose1d`.
-
-    Args:
-        in_channels: the number of input channels.
-        out_channels: the number of output channels.
-        kernel_size: the length of the kernel.
-        stride: the step between the positions of the kernel in the output.
-        padding: elements removed from each end of the output.
-        output_padding: elements added to one end of the output; less than the stride or the dilation.
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels; must divide both channel counts.
-        bias: whether the layer has a bias.
-        device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(out · kernel / groups).
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The weight is (in, out / groups, kernel length), as PyTorch's: see `burnpy.nn.functional.conv_transpose1d`. The
+    arguments and errors are those of `ConvTranspose2d`; a size is one number.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -165,25 +149,9 @@ class ConvTranspose2d(TransposedConvolution[B]):
 class ConvTranspose3d(TransposedConvolution[B]):
     """3-D transposed convolution of volumes, from (N, in, depth, height, width) to (N, out, depth', height', width').
 
-    The weight is (in, out / groups, kernel depth, kernel height, kernel width), as PyTorch's:
-    see `burnpy.nn.functional.conv_transpose3d`.
-
-    Args:
-        in_channels: the number of input channels.
-        out_channels: the number of output channels.
-        kernel_size: depth, height and width of the kernel; one number for all.
-        stride: the step between the positions of the kernel in the output.
-        padding: planes, rows and columns removed from each side of the output.
-        output_padding: planes, rows and columns added to one side; less than the stride or the dilation.
-        dilation: the step between elements of the kernel.
-        groups: the number of groups of channels; must divide both channel counts.
-        bias: whether the layer has a bias.
-        device: the device of the layer.
-        initializer: the initializer of the weight; by default, as for the bias, uniform in ±1/√(out · kernel / groups).
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The weight is (in, out / groups, kernel depth, kernel height, kernel width), as PyTorch's: see
+    `burnpy.nn.functional.conv_transpose3d`. The arguments and errors are those of `ConvTranspose2d`; a size is one
+    number or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

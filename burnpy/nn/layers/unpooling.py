@@ -42,15 +42,9 @@ class MaxUnpool(FunctionLayer):
 
 
 class MaxUnpool1d(MaxUnpool):
-    """Unpooling of sequences: see `burnpy.nn.functional.max_unpool1d`.
+    """Unpooling of sequences after `MaxPool1d`: see `burnpy.nn.functional.max_unpool1d`.
 
-    Args:
-        kernel_size: the size of the window of `MaxPool1d`.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: the padding of `MaxPool1d`.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `MaxUnpool2d`; a size is one number.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -94,15 +88,9 @@ class MaxUnpool2d(MaxUnpool):
 
 
 class MaxUnpool3d(MaxUnpool):
-    """Unpooling of volumes: see `burnpy.nn.functional.max_unpool3d`.
+    """Unpooling of volumes after `MaxPool3d`: see `burnpy.nn.functional.max_unpool3d`.
 
-    Args:
-        kernel_size: the size of the window of `MaxPool3d`.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: the padding of `MaxPool3d`.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    The arguments and errors are those of `MaxUnpool2d`; a size is one number or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

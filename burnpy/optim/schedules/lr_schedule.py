@@ -6,10 +6,11 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_errors import Explaining
-from burnpy.optim.settings import at_least_zero, count
+from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count
 
 
 class LrSchedule(metaclass=Explaining):
@@ -17,6 +18,12 @@ class LrSchedule(metaclass=Explaining):
 
     To write a schedule, define a frozen dataclass with a method `at`.
     """
+
+    ranges: ClassVar[Ranges] = {}
+    """The checks of the settings of a class by name, such as `burnpy.optim.settings.at_least_zero`."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, self.ranges)
 
     def __call__(self, step: int) -> float:
         """Return the learning rate of a step.
@@ -90,8 +97,7 @@ class ConstantLr(LrSchedule):
 
     lr: float
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "ConstantLr(lr)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return the constant rate."""
@@ -144,11 +150,12 @@ class WarmUpLr(LrSchedule):
     after: LrSchedule
     start: float | None = None
 
+    ranges: ClassVar[Ranges] = {"steps": count, "after": schedule_of}
+
     def __post_init__(self) -> None:
-        count(self.steps, "WarmUpLr(steps)")
-        schedule_of(self.after, "WarmUpLr(after)")
+        super().__post_init__()
         if self.start is not None:
-            at_least_zero(self.start, "WarmUpLr(start)")
+            at_least_zero(self.start, "WarmUpLr(start=)")
 
     def at(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -180,7 +187,7 @@ class SequentialLr(LrSchedule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schedules", schedules_of(self.schedules, "SequentialLr()"))
-        object.__setattr__(self, "milestones", ascending(self.milestones, "SequentialLr(milestones)"))
+        object.__setattr__(self, "milestones", ascending(self.milestones, "SequentialLr(milestones=)"))
         if len(self.milestones) != len(self.schedules) - 1:
             parts, milestones = len(self.schedules), len(self.milestones)
             raise ArgumentError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.schedules.lr_schedule import LrSchedule, ascending
-from burnpy.optim.settings import at_least_zero, count, number
+from burnpy.optim.settings import Ranges, at_least_zero, count, number
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,7 @@ class LinearLr(LrSchedule):
     end: float
     steps: int
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.start, "LinearLr(start)")
-        at_least_zero(self.end, "LinearLr(end)")
-        count(self.steps, "LinearLr(steps)")
+    ranges: ClassVar[Ranges] = {"start": at_least_zero, "end": at_least_zero, "steps": count}
 
     def at(self, step: int) -> float:
         """Return start + (end - start) · t / steps."""
@@ -48,10 +45,7 @@ class PolynomialLr(LrSchedule):
     steps: int
     power: float = 1.0
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "PolynomialLr(lr)")
-        count(self.steps, "PolynomialLr(steps)")
-        at_least_zero(self.power, "PolynomialLr(power)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "steps": count, "power": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return lr · (1 - t / steps)^power, 0 after ``steps``."""
@@ -74,10 +68,7 @@ class CosineLr(LrSchedule):
     steps: int
     end: float = 0.0
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "CosineLr(lr)")
-        count(self.steps, "CosineLr(steps)")
-        at_least_zero(self.end, "CosineLr(end)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "steps": count, "end": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return end + (lr - end) · (1 + cos(π t / steps)) / 2."""
@@ -101,11 +92,7 @@ class CosineRestartsLr(LrSchedule):
     factor: int = 1
     end: float = 0.0
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "CosineRestartsLr(lr)")
-        count(self.steps, "CosineRestartsLr(steps)")
-        count(self.factor, "CosineRestartsLr(factor)")
-        at_least_zero(self.end, "CosineRestartsLr(end)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "steps": count, "factor": count, "end": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return the rate of `CosineLr` in the cycle of the step."""
@@ -129,9 +116,7 @@ class ExponentialLr(LrSchedule):
     lr: float
     factor: float
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "ExponentialLr(lr)")
-        at_least_zero(self.factor, "ExponentialLr(factor)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "factor": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return lr · factorᵗ."""
@@ -150,10 +135,7 @@ class StepLr(LrSchedule):
     every: int
     factor: float = 0.1
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "StepLr(lr)")
-        count(self.every, "StepLr(every)")
-        at_least_zero(self.factor, "StepLr(factor)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "every": count, "factor": at_least_zero}
 
     def at(self, step: int) -> float:
         """Return lr · factor^⌊t / every⌋."""
@@ -172,10 +154,11 @@ class MultiStepLr(LrSchedule):
     milestones: tuple[int, ...]
     factor: float = 0.1
 
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "factor": at_least_zero}
+
     def __post_init__(self) -> None:
-        at_least_zero(self.lr, "MultiStepLr(lr)")
-        object.__setattr__(self, "milestones", ascending(self.milestones, "MultiStepLr(milestones)"))
-        at_least_zero(self.factor, "MultiStepLr(factor)")
+        super().__post_init__()
+        object.__setattr__(self, "milestones", ascending(self.milestones, "MultiStepLr(milestones=)"))
 
     def at(self, step: int) -> float:
         """Return lr · factor^n, where n is the number of milestones reached."""
@@ -198,10 +181,7 @@ class NoamLr(LrSchedule):
     warm_up: int
     size: int
 
-    def __post_init__(self) -> None:
-        at_least_zero(self.lr, "NoamLr(lr)")
-        count(self.warm_up, "NoamLr(warm_up)")
-        count(self.size, "NoamLr(size)")
+    ranges: ClassVar[Ranges] = {"lr": at_least_zero, "warm_up": count, "size": count}
 
     def at(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -257,16 +237,17 @@ class CyclicLr(LrSchedule):
     mode: Literal["triangular", "triangular2", "exp_range"] = "triangular"
     factor: float = 1.0
 
+    ranges: ClassVar[Ranges] = {"start": at_least_zero, "peak": at_least_zero, "rising": count, "factor": at_least_zero}
+
     def __post_init__(self) -> None:
-        at_least_zero(self.start, "CyclicLr(start)")
-        if at_least_zero(self.peak, "CyclicLr(peak)") < self.start:
-            raise ArgumentError(f"CyclicLr(peak) is {self.peak!r}, which is less than start={self.start!r}")
-        count(self.rising, "CyclicLr(rising)")
+        super().__post_init__()
+        if self.peak < self.start:
+            raise ArgumentError(f"CyclicLr(peak=) is {self.peak!r}, which is less than start={self.start!r}")
         if self.falling is not None:
-            count(self.falling, "CyclicLr(falling)")
-        at_least_zero(self.factor, "CyclicLr(factor)")
+            count(self.falling, "CyclicLr(falling=)")
         if self.mode not in ("triangular", "triangular2", "exp_range"):
-            raise ArgumentError(f'CyclicLr(mode) is {self.mode!r}; expected "triangular", "triangular2" or "exp_range"')
+            modes = '"triangular", "triangular2" or "exp_range"'
+            raise ArgumentError(f"CyclicLr(mode=) is {self.mode!r}; expected {modes}")
 
     def at(self, step: int) -> float:
         """Return the learning rate in the cycle of the step."""
@@ -315,15 +296,15 @@ class OneCycleLr(LrSchedule):
     three_phase: bool = False
 
     def __post_init__(self) -> None:
-        at_least_zero(self.peak, "OneCycleLr(peak)")
-        count(self.steps, "OneCycleLr(steps)", least=2)
-        if not 0 <= number(self.rising, "OneCycleLr(rising)") <= 1:
-            raise ArgumentError(f"OneCycleLr(rising) is {self.rising!r}; expected a part of the steps, in [0, 1]")
+        at_least_zero(self.peak, "OneCycleLr(peak=)")
+        count(self.steps, "OneCycleLr(steps=)", least=2)
+        if not 0 <= number(self.rising, "OneCycleLr(rising=)") <= 1:
+            raise ArgumentError(f"OneCycleLr(rising=) is {self.rising!r}; expected a part of the steps, in [0, 1]")
         for name in ("start_factor", "end_factor"):
-            if at_least_zero(getattr(self, name), f"OneCycleLr({name})") == 0:
-                raise ArgumentError(f"OneCycleLr({name}) is 0, and is divided by")
+            if at_least_zero(getattr(self, name), f"OneCycleLr({name}=)") == 0:
+                raise ArgumentError(f"OneCycleLr({name}=) is 0, and is divided by")
         if self.shape not in ("cosine", "linear"):
-            raise ArgumentError(f'OneCycleLr(shape) is {self.shape!r}; expected "cosine" or "linear"')
+            raise ArgumentError(f'OneCycleLr(shape=) is {self.shape!r}; expected "cosine" or "linear"')
 
     def at(self, step: int) -> float:
         """Return the learning rate in the phase of the step."""

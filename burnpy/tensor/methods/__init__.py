@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from burnpy.tensor.methods.arithmetic import Combining, Shifts
     from burnpy.tensor.methods.creation import Filling, Random
     from burnpy.tensor.methods.declared import FloatFunctions, IntFunctions, NumberFunctions
+    from burnpy.tensor.methods.distributions import DistributionFactories
     from burnpy.tensor.methods.elementary import Elementary
     from burnpy.tensor.methods.gathering import Gathering
     from burnpy.tensor.methods.linalg import Diagonals, Matrices, Products
     from burnpy.tensor.methods.ordering import Ordering, Ranking
+    from burnpy.tensor.methods.random_factories import RandomFactories, RandomIntFactories
     from burnpy.tensor.methods.repeating import Repeating
     from burnpy.tensor.methods.scattering import Scattering
     from burnpy.tensor.methods.shape import Rearranging
@@ -29,6 +31,7 @@ __all__ = [
     "Combining",
     "Counting",
     "Diagonals",
+    "DistributionFactories",
     "Elementary",
     "Filling",
     "FloatFunctions",
@@ -42,6 +45,8 @@ __all__ = [
     "Ordering",
     "Products",
     "Random",
+    "RandomFactories",
+    "RandomIntFactories",
     "Ranking",
     "Rearranging",
     "Repeating",
@@ -127,6 +132,14 @@ METHODS = {
         "gcd",
         "lcm",
     ),
+    "distributions.DistributionFactories": (
+        "beta",
+        "binomial",
+        "dirichlet",
+        "gamma",
+        "poisson",
+        "student_t",
+    ),
     "elementary.Elementary": (
         "addcdiv",
         "deg2rad",
@@ -194,6 +207,18 @@ METHODS = {
         "median",
         "nanmedian",
         "topk",
+    ),
+    "random_factories.RandomFactories": (
+        "exponential",
+        "gumbel",
+        "normal",
+        "sobol",
+        "truncated_normal",
+        "uniform",
+    ),
+    "random_factories.RandomIntFactories": (
+        "permutation",
+        "randint",
     ),
     "repeating.Repeating": (
         "_interleaved",

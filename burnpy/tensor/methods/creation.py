@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import dtype_of, float32, float64, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.dims import integer
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike, fitting
 from burnpy.tensor.levels import drawing
+from burnpy.tensor.methods.random_factories import normal_values, uniform_values
 from burnpy.tensor.operands import refuse_unless
-from burnpy.tensor.random import multinomial_values, normal_values, uniform_values
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -181,3 +182,28 @@ class Random(TensorBase[B]):
         refuse_unless(device, d.ge(positive, least), ArgumentError(message))
         drawn = multinomial_values(device, weights, count, replacement, generator)
         return self._int(drawn if len(shape) == 2 else d.reshape(drawn, (count,)))
+
+
+def multinomial_values(device: Any, weights: Float, count: int, replacement: bool, generator: Any) -> Int:
+    """Return a primitive of ``count`` indices for each row of ``weights`` (rows, classes), float64 and all valid.
+
+    With replacement, the inverse of the cumulative distribution is found by bisection. Without, the draws are the
+    largest of log(weight) + Gumbel noise, in order, the noise being the same for all draws.
+    Source: W. Kool et al., Stochastic Beams and Where to Find Them, 2019.
+    """
+    d = device.discrete
+    rows, classes = weights.shape
+    rng = drawn_from(generator, device, "multinomial")
+    if replacement:
+        cumulative = device.cumsum(weights, 1)
+        total = device.slice(cumulative, (slice(None, None, 1), slice(classes - 1, classes, 1)))
+        below_one = 1.0 - 2.0**-52  # rounding must not reach the total
+        target = device.mul(device.mul(device.random_uniform(rng, (rows, count), float64), below_one), total)
+        low, high = d.full((rows, count), 0, int64), d.full((rows, count), classes - 1, int64)
+        for _ in range((classes - 1).bit_length()):
+            middle = d.floor_divide(d.add(low, high), 2)
+            further = device.le(device.gather(cumulative, 1, middle), target)
+            low, high = d.where(further, d.add(middle, 1), low), d.where(further, high, middle)
+        return low
+    keys = device.sub(device.log(weights), device.log(device.random_exponential(rng, (rows, classes), float64)))
+    return device.topk_index(keys, 1, count, True)

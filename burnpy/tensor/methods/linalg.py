@@ -12,12 +12,7 @@ from burnpy.tensor.operands import broadcast_shape, operands
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
 
-_FORMS = {
-    "dot": "(n,) and (n,)",
-    "mv": "(n, m) and (m,)",
-    "mm": "(n, k) and (k, m)",
-    "bmm": "(b, n, k) and (b, k, m)",
-}
+_FORMS = {"dot": "(n,) and (n,)", "mv": "(n, m) and (m,)", "mm": "(n, k) and (k, m)", "bmm": "(b, n, k) and (b, k, m)"}
 """The shapes that the products take."""
 
 

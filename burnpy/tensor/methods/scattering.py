@@ -35,12 +35,7 @@ class Scattering(TensorBase[B]):
     __slots__ = ()
 
     def scatter(
-        self,
-        dim: int,
-        index: Ints[B],
-        src: Self | float,
-        *,
-        reduce: Literal["add", "multiply"] | None = None,
+        self, dim: int, index: Ints[B], src: Self | float, *, reduce: Literal["add", "multiply"] | None = None
     ) -> Self:
         """Return a copy of x with ``src`` written at ``index`` along ``dim``: for dim 0, ``out[index[i, j], j] = src[i,
         j]``.

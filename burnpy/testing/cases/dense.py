@@ -37,6 +37,11 @@ def _cross_entropy_backward(grad: Any, x: Any, logsumexp: Any, index: Any, dim: 
     return out
 
 
+def _linear_backward(grad: Any, x: Any) -> Any:
+    leading = tuple(range(x.ndim - 1))
+    return np.tensordot(x, grad, (leading, leading)), grad.sum(leading)
+
+
 def _embedding_backward(grad: Any, index: Any, shape: Any, padding: int | None) -> Any:
     out = np.zeros(shape)
     np.add.at(out, index, grad)
@@ -54,6 +59,20 @@ row(
         (x(3), x(3, 2), x(2)),
         (x(0, 3), x(3, 2), x(2)),
         (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0), Large((50,))),
+    ],
+    loose=4,
+)
+row(
+    "linear_backward",
+    _linear_backward,
+    [
+        (x(2, 4), x(2, 3)),
+        (x(2, 2, 2), x(2, 2, 3)),
+        (x(2), x(3)),
+        (x(0, 2), x(0, 3)),
+        (x(2, 0), x(2, 3)),
+        (x(2, 3), x(2, 0)),
+        (Large((40, 50), -1.0, 1.0), Large((40, 30), -1.0, 1.0)),
     ],
     loose=4,
 )

@@ -20,7 +20,7 @@ from ml_dtypes import bfloat16
 
 from burnpy import Autodiff, Tensor, compiled, errors, func
 from burnpy.backend import NumPy
-from burnpy.func.captured import captured
+from burnpy.func.compiling.captured import captured
 from burnpy.nn import Linear, Module
 from tests.rows import every_row
 

@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv2d, Relu, Sequential
-from burnpy_numpy.kernels import blocked_convolution, convolution_tables
+from burnpy_numpy.kernels.convolution import blocked, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled
 
 rng = np.random.default_rng(0)
@@ -114,8 +114,8 @@ def test_weights_that_are_not_finite(name: str, value: float) -> None:
 @joins
 @pytest.mark.parametrize("name", ["few channels", "many members", "groups"])
 def test_parts_of_the_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked_convolution, "_PART", 1)
-    monkeypatch.setattr(convolution_tables, "_SOURCE", 1)
+    monkeypatch.setattr(blocked, "_PART", 1)
+    monkeypatch.setattr(windows, "_SOURCE", 1)
     make, shape = LAYERS[name]
     convolution = make("float32")
     x = data(20, *shape[1:])

@@ -18,8 +18,8 @@ from burnpy.backend.plans.grouping import Grouping
 from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh, functional
 from burnpy.optim import Adam, GradientsParams, Sgd
-from burnpy_numpy.kernels import sequence_text
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.kernels.plans import sequence_text
 
 Train = Autodiff[NumPy]
 rng = np.random.default_rng(0)

@@ -60,7 +60,7 @@ def random_function(seed: int, shapes: tuple[tuple[int, ...], ...]) -> Any:
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fill the memory of plans with NaN before each replay."""
-    from burnpy_numpy.plans import NumPyExecutor
+    from burnpy_numpy.plans.executor import NumPyExecutor
 
     blocks: list[Any] = []
     original, call = NumPyExecutor.memory, Plan.__call__

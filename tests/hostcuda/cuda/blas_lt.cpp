@@ -1,8 +1,9 @@
-// cuBLASLt's matrix products, as far as burnpy_cupy/epilogues.py calls them: with a bias. An algorithm remembers the
-// alignment that it was made for, and refuses memory that is aligned less.
+// cuBLASLt's matrix products, as far as burnpy_cupy/epilogues.py calls them: with a bias, or with the sum of the columns
+// of A, which must not be transposed. An algorithm remembers the alignment that it was made for, and refuses memory that
+// is aligned less.
 #include "product.h"
 
-enum { BIAS = 4 };                                                           // cublasLtEpilogue_t
+enum { BIAS = 4, BGRADA = 256 };                                             // cublasLtEpilogue_t
 enum { TRANSA = 3, TRANSB = 4, EPILOGUE = 7, BIAS_POINTER = 8 };              // cublasLtMatmulDescAttributes_t
 enum { MAX_WORKSPACE_BYTES = 1, REDUCTION_SCHEME_MASK = 3, ALIGNMENT = 5 };  // cublasLtMatmulPreferenceAttributes_t
 static const int COMPUTE_TYPE = 2;                                           // cublasLtReductionScheme_t
@@ -10,7 +11,7 @@ static const size_t WORKSPACE = 1 << 16;                                     // 
 
 struct Operation {
   int compute, scale, transposed_a = 0, transposed_b = 0, epilogue = 1;
-  const void* bias = nullptr;
+  void* bias = nullptr;
 };
 struct Layout {
   int type;
@@ -64,6 +65,7 @@ int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attribute, 
 int cublasLtMatmulAlgoGetHeuristic(void*, Operation* operation, Layout*, Layout*, Layout*, Layout*, Preference* preference, int asked,
                                    Found* found, int* count) {
   if (asked < 1 || preference->reduction != COMPUTE_TYPE || preference->workspace < WORKSPACE) return INVALID_VALUE;
+  if (operation->epilogue == BGRADA && operation->transposed_a) return NOT_SUPPORTED;
   *found = {};
   for (int k = 0; k < 4; k++) found->algorithm.alignment[k] = preference->alignment[k];
   uintptr_t bias = (uintptr_t)operation->bias;
@@ -81,13 +83,26 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
   Product product{operation->transposed_a, operation->transposed_b, (int)by_d->rows, (int)by_d->columns,
                   (int)(operation->transposed_a ? by_a->rows : by_a->columns), by_a->type, (int)by_a->line, by_b->type,
                   (int)by_b->line, by_d->type, (int)by_d->line};
-  if (!product.valid() || operation->epilogue != BIAS) return INVALID_VALUE;
+  bool sums = operation->epilogue == BGRADA && !operation->transposed_a;
+  if (!product.valid() || !(sums || operation->epilogue == BIAS)) return INVALID_VALUE;
   if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
   hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
   if (!hostcuda_execute) return SUCCESS;
   memset(workspace, 0xC7, size);
-  const void* bias = operation->bias;
+  void* bias = operation->bias;
   bool wide = product.a_type == FLOAT64;
+  if (sums) {
+    product.compute(a, b, d);
+    for (int i = 0; i < product.m; i++) {
+      double total = 0;
+      for (int l = 0; l < product.k; l++) {
+        total += get(a, product.a_type, (long)l * product.lda + i);
+        if (!wide) total = (float)total;
+      }
+      put(bias, product.c_type, i, total);
+    }
+    return SUCCESS;
+  }
   product.compute(a, b, d, [&](double sum, int row, int) {
     double added = get(bias, product.c_type, row);
     return wide ? sum + added : (float)sum + (float)added;

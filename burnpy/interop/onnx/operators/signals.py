@@ -61,11 +61,7 @@ def stft(
     return dft(frames, axis=2, onesided=onesided, opset=opset)
 
 
-WINDOWS = {
-    "HannWindow": (0.5, 0.5, 0.0),
-    "HammingWindow": (25 / 46, 21 / 46, 0.0),
-    "BlackmanWindow": (0.42, 0.5, 0.08),
-}
+WINDOWS = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0), "BlackmanWindow": (0.42, 0.5, 0.08)}
 """The coefficients of the cosines of windows."""
 
 

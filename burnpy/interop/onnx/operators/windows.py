@@ -55,6 +55,11 @@ class Windows:
         """Return sizes as functions take them."""
         return sizes[0] if len(sizes) == 1 else tuple(sizes)
 
+    def call(self, name: str, *args: Any, **settings: Any) -> Any:
+        """Call a function of `burnpy.nn.functional` with these windows; it has a name for each number of dimensions."""
+        f = getattr(functional, f"{name}{len(self.kernel)}d")
+        return f(*args, stride=self.one(self.stride), dilation=self.one(self.dilation), **settings)
+
 
 @operator("Conv")
 def conv(
@@ -71,10 +76,9 @@ def conv(
 ) -> Value:
     """Convolve."""
     w = Windows(x, weight.shape[2:], strides, dilations, pads, auto_pad)
-    f = (functional.conv1d, functional.conv2d, functional.conv3d)[len(w.kernel) - 1]
-    same = w.low == w.high
-    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": group}
-    return f(x if same else w.padded(x), weight, bias, padding=w.one(w.low if same else [0] * len(w.low)), **settings)
+    if w.low == w.high:
+        return w.call("conv", x, weight, bias, padding=w.one(w.low), groups=group)
+    return w.call("conv", w.padded(x), weight, bias, groups=group)
 
 
 @operator("ConvTranspose")
@@ -105,9 +109,7 @@ def conv_transpose(
         low = [c // 2 if auto_pad == "SAME_UPPER" else c - c // 2 for c in cut]
         low = [max(part, 0) for part in low]
         high = [c - a for c, a in zip(cut, low, strict=True)]
-    f = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)[n - 1]
-    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": group}
-    out = f(x, weight, None, **settings)
+    out = w.call("conv_transpose", x, weight, None, groups=group)
     ends = [e - b for e, b in zip(extra, high, strict=True)]
     out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, 2 + n)), mode="constant")
     return out if bias is None else out + bias.reshape(1, -1, *(1,) * n)
@@ -132,11 +134,9 @@ def max_pool(
     floats = x if isinstance(x, Tensor) else cast(x, "float64")
     cut = _counts(w, x.shape[2:], bool(ceil_mode))
     whole = _fitted(w, floats, cut, -math.inf)
-    f: Any = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[n - 1]
-    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation)}
     if outputs == 1:
-        return cast(f(whole, w.one(w.kernel), **settings), x.dtype)
-    out, index = f(whole, w.one(w.kernel), return_indices=True, **settings)
+        return cast(w.call("max_pool", whole, w.one(w.kernel)), x.dtype)
+    out, index = w.call("max_pool", whole, w.one(w.kernel), return_indices=True)
     padded_sizes, sizes = whole.shape[2:], x.shape[2:]
     places = np.zeros(padded_sizes, np.int64)
     for d in range(n):
@@ -172,12 +172,8 @@ def _fitted(w: Windows, x: Value, counts: Sequence[int], value: float) -> Value:
 
 def _window_sums(w: Windows, x: Value, counts: Sequence[int]) -> Value:
     """Return the sums of windows, whose elements may be apart."""
-    n, channels = len(counts), x.shape[1]
-    whole = _fitted(w, x, counts, 0.0)
-    ones = like(x, (channels, 1, *w.kernel), 1.0)
-    f = (functional.conv1d, functional.conv2d, functional.conv3d)[n - 1]
-    settings: dict[str, Any] = {"stride": w.one(w.stride), "dilation": w.one(w.dilation), "groups": channels}
-    return f(whole, ones, **settings)
+    ones = like(x, (x.shape[1], 1, *w.kernel), 1.0)
+    return w.call("conv", _fitted(w, x, counts, 0.0), ones, groups=x.shape[1])
 
 
 @operator("AveragePool")

@@ -17,14 +17,7 @@ def convolution(g: GraphWriter, x: Operand, weight: Operand, *rest: Any) -> Any:
 
 
 def transposed_convolution(
-    g: GraphWriter,
-    grad: Operand,
-    weight: Operand,
-    shape: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    g: GraphWriter, grad: Operand, weight: Operand, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     """Write a ConvTranspose, with as much padding of the output as the shape has."""
     extra = [

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 from burnpy.backend.dtypes import promote_types
+from burnpy.backend.errors import ExportError
 from burnpy.backend.primitives import DType
 
 
@@ -52,6 +53,22 @@ class GraphWriter(Protocol):
 
     def each(self, f: Callable[..., int], *sizes: Any) -> Any:
         """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
+        ...
+
+    def inside(self, x: Operand, sliced: bool = False) -> Operand:
+        """Return an operand under a new name, as the input of a graph; with ``sliced``, a slice of its first dim."""
+        ...
+
+    def graph(self, name: str, inputs: Sequence[Operand], write: Callable[[], Sequence[Operand]]) -> Any:
+        """Return a graph inside of this one, whose nodes ``write`` adds."""
+        ...
+
+    def body(self, recordings: Sequence[Any], inputs: Sequence[str]) -> list[Operand]:
+        """Write the recordings of a loop's body or of a branch into the current graph, and return their outputs."""
+        ...
+
+    def error(self, why: str) -> ExportError:
+        """Return the error that says why the model cannot be written."""
         ...
 
 

@@ -1,0 +1,142 @@
+"""The compilation of LLVM's intermediate representation to machine code, and its loading, with llvmlite.
+
+Code that was just compiled and code from the disk are loaded in the same way, as an object file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS, Entry, builtin
+from burnpy_numpy.kernels.compiler.target import Outdated, Target, Unsupported, target
+from burnpy_numpy.openblas import cblas_gemm
+
+_engines: list[Any] = []
+"""The engines that hold the loaded code until the process ends."""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_engines))  # and no earlier, with this module: arrays get memory by it
+
+OLDEST = (0, 50)
+"""The oldest version of llvmlite whose LLVM reads the text of kernels."""
+
+_OF_C = {
+    "burnpy_sin": "sin",
+    "burnpy_cos": "cos",
+    **{name: name for name in ("memcpy", "memset", "memmove")},  # which LLVM may write in place of a loop
+    **{name: name for name in ("fma", "fmaf", "floor", "floorf", "ceil", "ceilf")},
+    "roundeven": "rint",  # the same while nobody changes how the processor rounds, and in every C library
+    "roundevenf": "rintf",
+}
+"""Functions of the C library, by the name under which kernels call them; from ``fma`` on, where the processor that is
+compiled for has no instruction for it."""
+_OF_C_ON = {"darwin": {"bzero": "bzero"}, "win32": {"__chkstk": "__chkstk"}}
+"""Those of one system: bzero is a memset of zeros, and __chkstk touches the pages of a large frame of the stack."""
+
+
+def functions_of_c(system: str) -> dict[str, str]:
+    """Return the functions of the C library of a system, as in `sys.platform`, that kernels call, by their names there.
+
+    A kernel that calls any other function would end the process when it is loaded.
+    """
+    return _OF_C | _OF_C_ON.get(system, {})
+
+
+@cache
+def llvm() -> Any:
+    """Import llvmlite and prepare it.
+
+    Raises:
+        Unsupported: it is missing or broken.
+        Outdated: it is too old.
+    """
+    try:
+        import llvmlite  # pyright: ignore[reportMissingTypeStubs]
+        import llvmlite.binding as binding  # pyright: ignore[reportMissingTypeStubs]
+    except (ImportError, OSError) as error:
+        raise Unsupported(f"llvmlite cannot be imported ({error}); pip install 'burnpy[fast]' installs it") from error
+    version = re.match(r"(\d+)\.(\d+)", llvmlite.__version__)
+    if version is not None and tuple(map(int, version.groups())) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise Outdated(
+            f"llvmlite {llvmlite.__version__} is installed and kernels need {needed} or newer, which "
+            "pip install --upgrade 'burnpy[fast]' installs"
+        )
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    for name, function in functions_of_c(sys.platform).items():
+        binding.add_symbol(name, _address_in_c(function))
+    for dtype in ("float32", "float64"):
+        blas = cblas_gemm(dtype == "float32")
+        if blas is not None:
+            binding.add_symbol(f"burnpy_gemm_{dtype}", ctypes.cast(blas.function, ctypes.c_void_p).value)
+    for name in SYMBOLS:
+        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    binding.add_symbol(ARRAY_TYPE, id(np.ndarray))
+    return binding
+
+
+def _address_in_c(name: str) -> int:
+    """Return the address of a function of the C library."""
+    for library in (None, "ucrtbase", "ntdll", "libm.so.6"):
+        try:
+            return int(ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value or 0)
+        except (OSError, AttributeError, TypeError):
+            continue
+    raise Unsupported(f"the C library has no {name}")
+
+
+def vector_bytes() -> int:
+    """Return the size of the vectors to compute with: two registers, so that one need not wait for the other."""
+    return 2 * target().vector
+
+
+def machine() -> str:
+    """Return what compiled code depends on: the target, and the versions of LLVM."""
+    import llvmlite  # pyright: ignore[reportMissingTypeStubs]
+
+    return " ".join(map(str, (*target(), llvmlite.__version__, llvm().llvm_version_info)))
+
+
+@cache
+def generator(chosen: Target) -> Any:
+    """Return LLVM's generator of machine code for a target."""
+    return (
+        llvm()
+        .Target.from_triple(chosen.triple)
+        .create_target_machine(cpu=chosen.cpu, features=chosen.features, opt=2, jit=True, codemodel="jitdefault")
+    )
+
+
+def optimized(text: str, chosen: Target) -> Any:
+    """Return LLVM's module of a text, verified and optimized for a target."""
+    binding = llvm()
+    module = binding.parse_assembly(text)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False  # the text has vectors
+    builder = binding.create_pass_builder(generator(chosen), options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def compile_text(text: str) -> bytes:
+    """Return the machine code of a module, as an object file."""
+    return bytes(generator(target()).emit_object(optimized(text, target())))
+
+
+def load(code: bytes) -> Entry:
+    """Load an object file and return its function ``entry`` as a built-in one of Python."""
+    binding = llvm()
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), generator(target()))
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address: int = engine.get_function_address("entry")
+    if not address:
+        raise RuntimeError("compiled code has no function entry")
+    _engines.append(engine)
+    return builtin(address, engine.get_function_address("kernel"))

@@ -1,0 +1,209 @@
+"""`Loops`: a `Writer` for kernels that are no programs: counted loops, and variables that loops change."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from burnpy.backend.programs import Program
+from burnpy_numpy.kernels.compiler.function_table import FUNCTIONS, definition
+from burnpy_numpy.kernels.compiler.instructions import applied
+from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
+
+
+class Loops(Writer):
+    """The lines of a kernel ``kernel(table, sizes, begin, end)`` with loops.
+
+    Variables are written as memory of the stack, which LLVM's optimization moves to registers.
+
+    Args:
+        width: the number of elements of a vector.
+        table: the number of addresses in the kernel's table.
+        sizes: the number of 64-bit ints in its sizes.
+    """
+
+    def __init__(self, width: int, table: int, sizes: int) -> None:
+        super().__init__(width, set())
+        self._variables: list[str] = []
+        self._called: set[tuple[str, str]] = set()
+        self._loops = 0
+        self.table = [self._argument("ptr", "%table", k) for k in range(table)]
+        self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
+
+    def _argument(self, kind: str, source: str, position: int) -> str:
+        at = self.assign(f"getelementptr i64, ptr {source}, i64 {position}")
+        return self.assign(f"load {kind}, ptr {at}, align 8")
+
+    def function(self) -> str:
+        """Return the text of the module. Nothing can be added after it."""
+        arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end"
+        functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self._called)]
+        first = [*sorted(self.declared), *functions, f"define void @kernel({arguments}) {{", "entry:"]
+        return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])
+
+    def variable(self, start: Vector) -> str:
+        """Return the address of a new variable that is set to a vector, for `get` and `set`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca {self.type(start.dtype)}")
+        self.set(name, start)
+        return name
+
+    def get(self, variable: str, dtype: str) -> Vector:
+        """Return the value of a variable."""
+        return Vector(self.assign(f"load {self.type(dtype)}, ptr {variable}"), dtype)
+
+    def set(self, variable: str, x: Vector) -> None:
+        """Change a variable."""
+        self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
+
+    def count(self, start: str) -> str:
+        """Return the address of a new 64-bit int that is set to ``start``, for `number` and `set_number`."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca i64")
+        self.set_number(name, start)
+        return name
+
+    def set_number(self, pointer: str, x: str) -> None:
+        """Store a 64-bit int."""
+        self.write(f"store i64 {x}, ptr {pointer}")
+
+    def number(self, pointer: str, index: str | int) -> str:
+        """Load one of an array of 64-bit ints."""
+        return self.assign(f"load i64, ptr {self.element(pointer, str(index), 'int64')}, align 8")
+
+    def times(self, x: str, y: str | int) -> str:
+        """Multiply 64-bit ints."""
+        return self.assign(f"mul i64 {x}, {y}")
+
+    def plus(self, x: str, y: str | int) -> str:
+        """Add 64-bit ints."""
+        return self.assign(f"add i64 {x}, {y}")
+
+    def minus(self, x: str, y: str) -> str:
+        """Subtract 64-bit ints."""
+        return self.assign(f"sub i64 {x}, {y}")
+
+    def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
+        """Return one of two addresses, or of two scalars of another kind, by a bit."""
+        return self.assign(f"select i1 {condition}, {kind} {x}, {kind} {y}")
+
+    def smaller(self, x: str, y: str) -> str:
+        """Return the smaller of two 64-bit ints."""
+        return self.either(self.assign(f"icmp slt i64 {x}, {y}"), x, y, "i64")
+
+    def program(self, program: Program, xs: list[Vector]) -> list[Vector]:
+        """Write an elementwise program without numbers, and return its outputs."""
+        values: list[Vector] = []
+        for op, args, _, dtype, value in program.instructions:
+            if op == "input":
+                values.append(xs[int(str(value))])
+            elif op == "constant":
+                values.append(self.constant(float.fromhex(str(value)), dtype))
+            elif op in FUNCTIONS:
+                values.append(self.function_of(op, values[args[0]]))
+            else:
+                values.append(applied(self, op, [values[a] for a in args], dtype))
+        return [values[k] for k in program.outputs]
+
+    def function_of(self, name: str, x: Vector) -> Vector:
+        """Call one of `FUNCTIONS`."""
+        self._called.add((name, x.dtype))
+        return applied(self, name, [x], x.dtype)
+
+    @contextmanager
+    def of_width(self, width: int) -> Generator[None]:
+        """Write what is written meanwhile for vectors of another width."""
+        self.width, before = width, self.width
+        yield
+        self.width = before
+
+    def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
+        """Return the addresses of places in an array: one of a vector, or one for each element."""
+        return [self.element(pointer, place, dtype) for place in places]
+
+    def load_lanes(self, lanes: list[str], index: str, dtype: str) -> Vector:
+        """Load a vector that lies together at one address, or apart at one for each element."""
+        at = [self.element(lane, index, dtype) for lane in lanes]
+        if len(at) == 1:
+            return self.load(at[0], dtype, None)
+        kind, scalar, text = self.type(dtype), self.scalar(dtype), "poison"
+        for k, place in enumerate(at):
+            one = self.assign(f"load {scalar}, ptr {place}")
+            text = self.assign(f"insertelement {kind} {text}, {scalar} {one}, i32 {k}")
+        return Vector(text, dtype)
+
+    def store_lanes(self, x: Vector, lanes: list[str], index: str) -> None:
+        """Store a vector as `load_lanes` loads one."""
+        at = [self.element(lane, index, x.dtype) for lane in lanes]
+        if len(at) == 1:
+            self.store(x, at[0], None)
+            return
+        kind, scalar = self.type(x.dtype), self.scalar(x.dtype)
+        for k, place in enumerate(at):
+            one = self.assign(f"extractelement {kind} {x.text}, i32 {k}")
+            self.write(f"store {scalar} {one}, ptr {place}")
+
+    def load_tile(self, lanes: list[str], index: str, dtype: str) -> list[Vector]:
+        """Load as many neighbours at each address as there are addresses: the first of each as a vector, and so on."""
+        return self.transposed([self.load(self.element(lane, index, dtype), dtype, None) for lane in lanes])
+
+    def store_tile(self, xs: list[Vector], lanes: list[str], index: str) -> None:
+        """Store vectors as `load_tile` loads them."""
+        for x, lane in zip(self.transposed(xs), lanes, strict=True):
+            self.store(x, self.element(lane, index, x.dtype), None)
+
+    def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
+        """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width.
+
+        Each step moves the second half of the rows between those of the first half.
+        """
+        half, rows = len(xs) // 2, [*xs]
+        for _ in range(len(xs).bit_length() - 1):
+            pairs = zip(rows[:half], rows[half:], strict=True)
+            rows = [merged for x, y in pairs for merged in (self.merged(x, y, 0), self.merged(x, y, self.width // 2))]
+        return rows
+
+    def merged(self, x: Vector, y: Vector, start: int) -> Vector:
+        """Return the elements of two vectors from ``start`` on, in turns."""
+        turns = ", ".join(f"i32 {start + k // 2 + k % 2 * self.width}" for k in range(self.width))
+        kind = self.type(x.dtype)
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{turns}>"
+        return Vector(self.assign(text), x.dtype)
+
+    @contextmanager
+    def loop(self, start: str, stop: str) -> Generator[str]:
+        """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
+        self._loops += 1
+        tag = f"loop{self._loops}"
+        counter = f"%{tag}_at"
+        self._variables.append(f"  {counter} = alloca i64")
+        self.write(f"store i64 {start}, ptr {counter}")
+        self.write(f"br label %{tag}_head")
+        self.label(f"{tag}_head")
+        now = self.assign(f"load i64, ptr {counter}")
+        self.write(f"br i1 {self.assign(f'icmp slt i64 {now}, {stop}')}, label %{tag}_body, label %{tag}_end")
+        self.label(f"{tag}_body")
+        yield now
+        self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
+        self.write(f"br label %{tag}_head")
+        self.label(f"{tag}_end")
+
+    @contextmanager
+    def when(self, comparison: str) -> Generator[None]:
+        """Execute what is written meanwhile if ints compare, as in ``eq i64 %x, 0``."""
+        self._loops += 1
+        tag = f"when{self._loops}"
+        self.write(f"br i1 {self.assign(f'icmp {comparison}')}, label %{tag}_body, label %{tag}_end")
+        self.label(f"{tag}_body")
+        yield
+        self.write(f"br label %{tag}_end")
+        self.label(f"{tag}_end")
+
+    @contextmanager
+    def inside(self, position: int, count: str | None) -> Generator[None]:
+        """Execute what is written meanwhile if a position is below a count; always if that is None."""
+        if count is None:
+            yield
+            return
+        with self.loop(self.smaller(str(position), count), self.smaller(str(position + 1), count)):
+            yield

@@ -1,0 +1,290 @@
+"""exp, expm1, log, log1p, tanh, sigmoid, sin and cos of float32 and float64 vectors, to 2 units in the last place.
+
+Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time
+and vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun
+(fdlibm), which has the polynomials of log, sin and cos; the polynomials of exp and tanh are from Cephes (S. L.
+Moshier).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, Writer, bits_of
+
+
+class _Format(NamedTuple):
+    """The numbers that the functions need of a float dtype."""
+
+    mantissa: int  #: bits
+    bias: int
+    magic: float  #: 1.5 · 2^mantissa: adding it rounds to an integer, which is then in the lowest bits
+    least: float  #: exp of less is 0
+    most: float  #: exp of more is infinite
+    ln2: tuple[float, float]  #: log(2) in two parts; the first has zeros at its end
+    exp: tuple[float, ...]  #: (exp(r) - 1 - r) / r² for |r| <= log(2) / 2
+    log: tuple[float, ...]  #: (log((1 + s) / (1 - s)) / s - 2) / s², of s²
+    tiny: float  #: the smallest normal number
+    lift: int  #: the power of 2 that makes every subnormal number normal
+
+
+_FORMATS = {
+    "float32": _Format(
+        23,
+        127,
+        12582912.0,
+        -104.0,
+        89.0,
+        (6.9313812256e-01, 9.0580006145e-06),
+        (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
+        (0.24279078841, 0.28498786688, 0.40000972152, 0.66666662693),
+        2.0**-126,
+        25,
+    ),
+    "float64": _Format(
+        52,
+        1023,
+        6755399441055744.0,
+        -746.0,
+        710.0,
+        (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+        tuple(1.0 / math.factorial(k) for k in range(13, 1, -1)),
+        (
+            *(1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01),
+            *(2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01),
+        ),
+        2.0**-1022,
+        54,
+    ),
+}
+_TANH32 = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+_TANH64 = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3)
+_TANH64_UNDER = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
+_SIN = (
+    *(1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06),
+    *(-1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01),
+)
+_COS = (
+    *(-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07),
+    *(2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02),
+)
+_HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
+"""π/2 in three parts."""
+_FAR = 2.0**28
+"""Sine and cosine of larger numbers are left to the C library."""
+
+
+def exp(w: Writer, x: Vector) -> Vector:
+    """eˣ."""
+    f = _FORMATS[x.dtype]
+    most, least = w.constant(f.most, x.dtype), w.constant(f.least, x.dtype)
+    x = w.select(w.compare("ogt", x, most), most, x)  # NaN stays
+    x = w.select(w.compare("olt", x, least), least, x)
+    y, n = exp_parts(w, x)
+    return scaled(w, w.add(y, w.constant(1.0, x.dtype)), n)
+
+
+def scaled(w: Writer, y: Vector, n: Vector) -> Vector:
+    """y · 2ⁿ, in two steps, as 2ⁿ may be out of range where the result is not."""
+    half = w.binary("ashr", n, w.constant(1, n.dtype))
+    return w.mul(w.mul(y, power(w, half, y.dtype)), power(w, w.binary("sub", n, half), y.dtype))
+
+
+def exp_parts(w: Writer, x: Vector) -> tuple[Vector, Vector]:
+    """Return expm1(r) and the int n, with x = n · log(2) + r and |r| <= log(2) / 2."""
+    f = _FORMATS[x.dtype]
+    magic = w.constant(f.magic, x.dtype)
+    k = w.fma(x, w.constant(1 / math.log(2), x.dtype), magic)
+    n = w.sub(k, magic)
+    r = w.fma(n, w.constant(-f.ln2[0], x.dtype), x)
+    r = w.fma(n, w.constant(-f.ln2[1], x.dtype), r)
+    y = w.fma(w.mul(w.polynomial(r, f.exp), r), r, r)
+    ints = INTS[x.dtype]
+    return y, w.binary("sub", w.bits(k, ints), w.constant(bits_of(f.magic, x.dtype), ints))
+
+
+def power(w: Writer, n: Vector, dtype: str) -> Vector:
+    """2ⁿ of an int n that is the exponent of a normal number."""
+    f = _FORMATS[dtype]
+    biased = w.binary("add", n, w.constant(f.bias, n.dtype))
+    return w.bits(w.binary("shl", biased, w.constant(f.mantissa, n.dtype)), dtype)
+
+
+def expm1(w: Writer, x: Vector) -> Vector:
+    """eˣ - 1."""
+    dtype = x.dtype
+    most, least = w.constant(_FORMATS[dtype].most, dtype), w.constant(-50.0, dtype)
+    given = x
+    x = w.select(w.compare("ogt", x, most), most, x)
+    x = w.select(w.compare("olt", x, least), least, x)
+    y, n = exp_parts(w, x)
+    half = power(w, w.binary("sub", n, w.constant(1, n.dtype)), dtype)  # half of 2ⁿ, which may be out of range
+    y = w.fma(half, y, w.sub(half, w.constant(0.5, dtype)))
+    y = w.add(y, y)
+    return w.select(w.compare("olt", w.call("fabs", given), w.constant(_FORMATS[dtype].tiny, dtype)), given, y)
+
+
+def log(w: Writer, x: Vector) -> Vector:
+    """Return the natural logarithm."""
+    dtype, f = x.dtype, _FORMATS[x.dtype]
+    zero = w.constant(0.0, dtype)
+    small = w.compare("olt", x, w.constant(f.tiny, dtype))
+    lifted = w.select(small, w.mul(x, w.constant(2.0**f.lift, dtype)), x)
+    m, e = _parts(w, lifted)
+    e = w.sub(e, w.select(small, w.constant(f.lift, dtype), zero))
+    y = _log_sum(w, w.sub(m, w.constant(1.0, dtype)), e, None)
+    return _log_edges(w, x, zero, y)
+
+
+def log1p(w: Writer, x: Vector) -> Vector:
+    """log(1 + x)."""
+    dtype = x.dtype
+    one, zero = w.constant(1.0, dtype), w.constant(0.0, dtype)
+    u = w.add(x, one)
+    m, e = _parts(w, u)
+    exact = w.compare("oeq", e, zero)  # then 1 + x needs no rounding in what follows
+    lost = w.select(
+        w.compare("ogt", x, one), w.sub(one, w.sub(u, x)), w.sub(x, w.sub(u, one))
+    )  # what 1 + x lost in rounding
+    correction = w.select(exact, zero, w.div(lost, u))
+    y = _log_sum(w, w.select(exact, x, w.sub(m, one)), e, correction)
+    y = w.select(w.compare("oeq", x, zero), x, y)
+    return _log_edges(w, x, w.constant(-1.0, dtype), y)
+
+
+def _parts(w: Writer, x: Vector) -> tuple[Vector, Vector]:
+    """Return m in [√½, √2) and a whole number e, as floats, with x = m · 2ᵉ, for a normal x > 0."""
+    f, ints = _FORMATS[x.dtype], INTS[x.dtype]
+    low = w.constant(bits_of(math.sqrt(0.5), x.dtype), ints)
+    offset = w.binary("sub", w.bits(x, ints), low)
+    e = w.binary("ashr", offset, w.constant(f.mantissa, ints))
+    m = w.bits(w.binary("add", w.binary("and", offset, w.constant((1 << f.mantissa) - 1, ints)), low), x.dtype)
+    magic = w.binary("add", e, w.constant(bits_of(f.magic, x.dtype), ints))
+    return m, w.sub(w.bits(magic, x.dtype), w.constant(f.magic, x.dtype))
+
+
+def _log_sum(w: Writer, f: Vector, e: Vector, correction: Vector | None) -> Vector:
+    """log(1 + f) + e · log(2) + correction, as fdlibm adds it up."""
+    dtype = f.dtype
+    form = _FORMATS[dtype]
+    s = w.div(f, w.add(f, w.constant(2.0, dtype)))
+    z = w.mul(s, s)
+    r = w.mul(w.polynomial(z, form.log), z)
+    half = w.mul(w.mul(f, f), w.constant(0.5, dtype))
+    low = w.mul(e, w.constant(form.ln2[1], dtype))
+    low = low if correction is None else w.add(low, correction)
+    inner = w.fma(s, w.add(half, r), low)
+    return w.fma(e, w.constant(form.ln2[0], dtype), w.sub(f, w.sub(half, inner)))
+
+
+def _log_edges(w: Writer, x: Vector, pole: Vector, y: Vector) -> Vector:
+    """Return -∞ at the pole, NaN below it and for NaN, ∞ for ∞, and else y."""
+    infinity = w.constant(math.inf, x.dtype)
+    y = w.select(w.compare("oeq", x, infinity), infinity, y)
+    y = w.select(w.compare("oeq", x, pole), w.constant(-math.inf, x.dtype), y)
+    return w.select(w.compare("uge", x, pole), w.select(w.compare("ord", x, x), y, x), w.constant(math.nan, x.dtype))
+
+
+def tanh(w: Writer, x: Vector) -> Vector:
+    """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e²ˣ + 1)."""
+    dtype = x.dtype
+    size = w.call("fabs", x)
+    one, two = w.constant(1.0, dtype), w.constant(2.0, dtype)
+    z = w.mul(x, x)
+    if dtype == "float32":
+        slope = w.polynomial(z, _TANH32)
+    else:
+        slope = w.div(w.polynomial(z, _TANH64), w.polynomial(z, _TANH64_UNDER))
+    near = w.fma(w.mul(slope, z), size, size)
+    top = w.constant(10.0 if dtype == "float32" else 20.0, dtype)  # from where on the result is 1
+    clipped = w.select(w.compare("ogt", size, top), top, size)
+    y, n = exp_parts(w, w.add(clipped, clipped))
+    e = w.mul(w.add(y, one), power(w, n, dtype))
+    far = w.sub(one, w.div(two, w.add(e, one)))
+    return w.call("copysign", w.select(w.compare("olt", size, w.constant(0.625, dtype)), near, far), x)
+
+
+def sigmoid(w: Writer, x: Vector) -> Vector:
+    """1 / (1 + e⁻ˣ), of negative x as eˣ / (1 + eˣ), which does not overflow."""
+    one = w.constant(1.0, x.dtype)
+    e = exp(w, w.neg(w.call("fabs", x)))
+    top = w.select(w.compare("olt", x, w.constant(0.0, x.dtype)), e, one)
+    return w.div(top, w.add(one, e))
+
+
+def sin(w: Writer, x: Vector) -> Vector:
+    """Return the sine."""
+    return _trigonometric(w, x, "sin", 0)
+
+
+def cos(w: Writer, x: Vector) -> Vector:
+    """Return the cosine."""
+    return _trigonometric(w, x, "cos", 1)
+
+
+def _trigonometric(w: Writer, x: Vector, name: str, quarter: int) -> Vector:
+    """Sine shifted by quarters of a turn. float32 is computed in float64."""
+    wide = x if x.dtype == "float64" else w.convert("fpext", x, "float64")
+    dtype, ints = "float64", "int64"
+    magic = w.constant(_FORMATS[dtype].magic, dtype)
+    k = w.fma(wide, w.constant(2 / math.pi, dtype), magic)
+    n = w.neg(w.sub(k, magic))
+    t = w.fma(n, w.constant(_HALF_PI[0], dtype), wide)  # exact
+    p = w.mul(n, w.constant(_HALF_PI[1], dtype))
+    rest = w.fma(n, w.constant(_HALF_PI[1], dtype), w.neg(p))
+    r = w.add(t, p)
+    low = w.add(w.add(w.sub(t, r), p), rest)
+    low = w.fma(n, w.constant(_HALF_PI[2], dtype), low)
+    z = w.mul(r, r)
+    half = w.constant(0.5, dtype)
+    v = w.mul(z, r)
+    inner = w.sub(w.mul(z, w.sub(w.mul(half, low), w.mul(v, w.polynomial(z, _SIN[:-1])))), low)
+    sine = w.sub(r, w.sub(inner, w.mul(v, w.constant(_SIN[-1], dtype))))
+    hz = w.mul(half, z)
+    one = w.constant(1.0, dtype)
+    head = w.sub(one, hz)
+    tail = w.sub(w.mul(z, w.mul(z, w.polynomial(z, _COS))), w.mul(r, low))
+    cosine = w.add(head, w.add(w.sub(w.sub(one, head), hz), tail))
+    turn = w.binary("add", w.bits(k, ints), w.constant(quarter, ints))
+    odd = _tested(w, turn, 1)
+    y = w.select(odd, cosine, sine)
+    y = w.select(_tested(w, turn, 2), w.neg(y), y)
+    if quarter == 0:
+        y = w.select(w.compare("oeq", wide, w.constant(0.0, dtype)), wide, y)  # -0.0 stays
+    y = _far(w, name, wide, y)
+    return y if x.dtype == "float64" else w.convert("fptrunc", y, x.dtype)
+
+
+def _tested(w: Writer, x: Vector, bit: int) -> Vector:
+    """Return whether a bit is set."""
+    masked = w.binary("and", x, w.constant(bit, x.dtype))
+    return Vector(w.assign(f"icmp ne {w.type(x.dtype)} {masked.text}, zeroinitializer"), "bool")
+
+
+def _far(w: Writer, name: str, x: Vector, y: Vector) -> Vector:
+    """y, but for elements of x beyond `_FAR`, which the C library computes one by one."""
+    kind, masks = w.type("float64"), w.type("bool")
+    w.declared.add(f"declare double @burnpy_{name}(double)")
+    w.declared.add(f"declare i1 @llvm.vector.reduce.or.v{w.width}i1({masks})")
+    far = w.compare("ogt", w.call("fabs", x), w.constant(_FAR, "float64"))
+    some = w.assign(f"call i1 @llvm.vector.reduce.or.v{w.width}i1({masks} {far.text})")
+    tag = w.name()[1:]
+    w.write(f"br label %begin{tag}")
+    w.label(f"begin{tag}")
+    w.write(f"br i1 {some}, label %loop{tag}, label %end{tag}")
+    w.label(f"loop{tag}")
+    w.write(f"%i{tag} = phi i32 [0, %begin{tag}], [%next{tag}, %loop{tag}]")
+    w.write(f"%all{tag} = phi {kind} [{y.text}, %begin{tag}], [%more{tag}, %loop{tag}]")
+    one = w.assign(f"extractelement {kind} {x.text}, i32 %i{tag}")
+    own = w.assign(f"extractelement {kind} {y.text}, i32 %i{tag}")
+    called = w.assign(f"call double @burnpy_{name}(double {one})")
+    is_far = w.assign(f"extractelement {masks} {far.text}, i32 %i{tag}")
+    chosen = w.assign(f"select i1 {is_far}, double {called}, double {own}")
+    w.write(f"%more{tag} = insertelement {kind} %all{tag}, double {chosen}, i32 %i{tag}")
+    w.write(f"%next{tag} = add i32 %i{tag}, 1")
+    done = w.assign(f"icmp eq i32 %next{tag}, {w.width}")
+    w.write(f"br i1 {done}, label %end{tag}, label %loop{tag}")
+    w.label(f"end{tag}")
+    out = w.assign(f"phi {kind} [{y.text}, %begin{tag}], [%more{tag}, %loop{tag}]")
+    return Vector(out, "float64")

@@ -1,0 +1,269 @@
+"""Writing LLVM's intermediate representation as text, one instruction at a time, on vectors of one width."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
+_SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
+INTS = {"float32": "int32", "float64": "int64"}
+"""The int dtype as wide as a float dtype, for work on its bits."""
+
+
+class Vector(NamedTuple):
+    """A value of the text: its name or a constant, and the dtype of its elements."""
+
+    text: str
+    dtype: str
+
+
+class Writer:
+    """The lines of one function, and what it declares.
+
+    No instruction has a flag that allows another result than IEEE 754's. Only the last step of a sum, from one vector
+    to one number, may be ordered as LLVM likes; what it chooses depends on nothing but the program and the machine.
+    """
+
+    def __init__(self, width: int, declared: set[str], prefix: str = "v") -> None:
+        self.width, self.declared, self.prefix = width, declared, prefix
+        self.lines: list[str] = []
+        self._count = 0
+
+    def type(self, dtype: str) -> str:
+        """Return the text of the type of a vector."""
+        return f"<{self.width} x {_SCALARS[dtype]}>"
+
+    def scalar(self, dtype: str) -> str:
+        """Return the text of the type of an element."""
+        return _SCALARS[dtype]
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        self.lines.append(f"  {line}")
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name}:")
+
+    def name(self) -> str:
+        """Return a new name."""
+        self._count += 1
+        return f"%{self.prefix}{self._count}"
+
+    def assign(self, text: str) -> str:
+        """Add an instruction that has a result, and return the result's name."""
+        name = self.name()
+        self.write(f"{name} = {text}")
+        return name
+
+    def constant(self, value: float, dtype: str) -> Vector:
+        """Return a vector with one number in all elements, rounded to the dtype."""
+        return Vector(f"splat ({_SCALARS[dtype]} {literal(value, dtype)})", dtype)
+
+    def splat(self, text: str, dtype: str) -> Vector:
+        """Repeat a scalar in all elements."""
+        one = self.assign(f"insertelement {self.type(dtype)} poison, {_SCALARS[dtype]} {text}, i32 0")
+        kind = self.type(dtype)
+        return Vector(
+            self.assign(f"shufflevector {kind} {one}, {kind} poison, <{self.width} x i32> zeroinitializer"), dtype
+        )
+
+    def first(self, x: Vector) -> str:
+        """Return the first element as a scalar."""
+        return self.assign(f"extractelement {self.type(x.dtype)} {x.text}, i32 0")
+
+    def binary(self, op: str, x: Vector, y: Vector) -> Vector:
+        """Add an instruction of two vectors: fadd, fmul, add, and, …"""
+        return Vector(self.assign(f"{op} {self.type(x.dtype)} {x.text}, {y.text}"), x.dtype)
+
+    def add(self, x: Vector, y: Vector) -> Vector:
+        """x + y."""
+        return self.binary("fadd", x, y)
+
+    def sub(self, x: Vector, y: Vector) -> Vector:
+        """x - y."""
+        return self.binary("fsub", x, y)
+
+    def mul(self, x: Vector, y: Vector) -> Vector:
+        """x · y."""
+        return self.binary("fmul", x, y)
+
+    def div(self, x: Vector, y: Vector) -> Vector:
+        """x / y."""
+        return self.binary("fdiv", x, y)
+
+    def neg(self, x: Vector) -> Vector:
+        """-x."""
+        return Vector(self.assign(f"fneg {self.type(x.dtype)} {x.text}"), x.dtype)
+
+    def compare(self, how: str, x: Vector, y: Vector) -> Vector:
+        """Compare floats: oeq, olt, une, …"""
+        return Vector(self.assign(f"fcmp {how} {self.type(x.dtype)} {x.text}, {y.text}"), "bool")
+
+    def select(self, condition: Vector, x: Vector, y: Vector) -> Vector:
+        """x where the condition is true, y elsewhere."""
+        kind = self.type(x.dtype)
+        return Vector(
+            self.assign(f"select {self.type('bool')} {condition.text}, {kind} {x.text}, {kind} {y.text}"), x.dtype
+        )
+
+    def bits(self, x: Vector, dtype: str) -> Vector:
+        """Return the same bits as another dtype."""
+        return Vector(self.assign(f"bitcast {self.type(x.dtype)} {x.text} to {self.type(dtype)}"), dtype)
+
+    def convert(self, op: str, x: Vector, dtype: str) -> Vector:
+        """Convert: fpext, fptrunc, uitofp, …"""
+        return Vector(self.assign(f"{op} {self.type(x.dtype)} {x.text} to {self.type(dtype)}"), dtype)
+
+    def call(self, function: str, *xs: Vector) -> Vector:
+        """Call one of LLVM's functions of floats: fma, sqrt, floor, …"""
+        kind, full = self.type(xs[0].dtype), f"@llvm.{function}.v{self.width}{_SUFFIXES[xs[0].dtype]}"
+        self.declared.add(f"declare {kind} {full}({', '.join([kind] * len(xs))})")
+        return Vector(self.assign(f"call {kind} {full}({', '.join(f'{kind} {x.text}' for x in xs)})"), xs[0].dtype)
+
+    def extreme(self, name: str, x: Vector, y: Vector) -> Vector:
+        """Return the "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's.
+
+        Most processors have it as one instruction but for x that is NaN. LLVM's own functions are six.
+        """
+        chosen = self.select(self.compare({"maximum": "ogt", "minimum": "olt"}[name], x, y), x, y)
+        return self.select(self.compare("uno", x, x), x, chosen)
+
+    def fma(self, x: Vector, y: Vector, z: Vector) -> Vector:
+        """x · y + z, rounded once."""
+        return self.call("fma", x, y, z)
+
+    def polynomial(self, x: Vector, coefficients: tuple[float, ...]) -> Vector:
+        """Return a polynomial by Horner's scheme; the coefficient of the highest power is first."""
+        total = self.constant(coefficients[0], x.dtype)
+        for c in coefficients[1:]:
+            total = self.fma(total, x, self.constant(c, x.dtype))
+        return total
+
+    def load(self, pointer: str, dtype: str, mask: str | None) -> Vector:
+        """Load a vector; elements that a mask excludes are not read, and are 0."""
+        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], _size(dtype))
+        kind = f"<{self.width} x {stored}>"
+        if mask is None:
+            text = self.assign(f"load {kind}, ptr {pointer}, align {size}")
+        else:
+            suffix = f"v{self.width}{'i8' if dtype == 'bool' else _SUFFIXES[dtype]}"
+            full, masks = f"@llvm.masked.load.{suffix}.p0", self.type("bool")
+            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
+            text = self.assign(f"call {kind} {full}(ptr {pointer}, i32 {size}, {masks} {mask}, {kind} zeroinitializer)")
+        if dtype == "bool":
+            text = self.assign(f"icmp ne {kind} {text}, zeroinitializer")
+        return Vector(text, dtype)
+
+    def load_one(self, pointer: str, dtype: str) -> Vector:
+        """Load one element and repeat it in all elements."""
+        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], _size(dtype))
+        text = self.assign(f"load {stored}, ptr {pointer}, align {size}")
+        if dtype == "bool":
+            text = self.assign(f"icmp ne i8 {text}, 0")
+        return self.splat(text, dtype)
+
+    def store(self, x: Vector, pointer: str, mask: str | None) -> None:
+        """Store a vector, but for the elements that a mask excludes."""
+        text, kind, suffix, size = x.text, self.type(x.dtype), _SUFFIXES[x.dtype], _size(x.dtype)
+        if x.dtype == "bool":
+            text, kind, suffix = self.assign(f"zext {kind} {text} to <{self.width} x i8>"), f"<{self.width} x i8>", "i8"
+        if mask is None:
+            self.write(f"store {kind} {text}, ptr {pointer}, align {size}")
+            return
+        full, masks = f"@llvm.masked.store.v{self.width}{suffix}.p0", self.type("bool")
+        self.declared.add(f"declare void {full}({kind}, ptr, i32, {masks})")
+        self.write(f"call void {full}({kind} {text}, ptr {pointer}, i32 {size}, {masks} {mask})")
+
+    def store_one(self, x: Vector, pointer: str) -> None:
+        """Store the first element."""
+        text, kind = self.first(x), _SCALARS[x.dtype]
+        if x.dtype == "bool":
+            text, kind = self.assign(f"zext i1 {text} to i8"), "i8"
+        self.write(f"store {kind} {text}, ptr {pointer}, align {_size(x.dtype)}")
+
+    def total(self, x: Vector) -> Vector:
+        """Return the sum of the elements, repeated in all elements."""
+        return self._combined("fadd", -0.0, x)
+
+    def product(self, x: Vector) -> Vector:
+        """Return the product of the elements, repeated in all elements."""
+        return self._combined("fmul", 1.0, x)
+
+    def _combined(self, op: str, start: float, x: Vector) -> Vector:
+        scalar, full = _SCALARS[x.dtype], f"@llvm.vector.reduce.{op}.v{self.width}{_SUFFIXES[x.dtype]}"
+        self.declared.add(f"declare {scalar} {full}({scalar}, {self.type(x.dtype)})")
+        first = literal(start, x.dtype)
+        return self.splat(
+            self.assign(f"call reassoc {scalar} {full}({scalar} {first}, {self.type(x.dtype)} {x.text})"), x.dtype
+        )
+
+    def largest(self, x: Vector) -> Vector:
+        """Return the maximum of the elements, NaN if one is NaN, repeated in all elements.
+
+        The instruction may assume that there is no NaN, which is looked for apart: it takes half of the time.
+        """
+        scalar, kind, bits = _SCALARS[x.dtype], self.type(x.dtype), self.type("bool")
+        full, some = (
+            f"@llvm.vector.reduce.fmax.v{self.width}{_SUFFIXES[x.dtype]}",
+            f"@llvm.vector.reduce.or.v{self.width}i1",
+        )
+        self.declared |= {f"declare {scalar} {full}({kind})", f"declare i1 {some}({bits})"}
+        undefined = self.assign(f"call i1 {some}({bits} {self.compare('uno', x, x).text})")
+        most = self.assign(f"call nnan {scalar} {full}({kind} {x.text})")
+        nan = literal(float("nan"), x.dtype)
+        return self.splat(self.assign(f"select i1 {undefined}, {scalar} {nan}, {scalar} {most}"), x.dtype)
+
+    def prefetch(self, pointer: str) -> None:
+        """Have the processor load a cache line soon; the address may lie outside of all arrays."""
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
+    def pointer(self, array: str, index: str | int) -> str:
+        """Load one of an array of addresses."""
+        return self.assign(f"load ptr, ptr {self.assign(f'getelementptr ptr, ptr {array}, i64 {index}')}")
+
+    def field(self, base: str, offset: int, kind: str) -> str:
+        """Load a value at an offset in bytes."""
+        return self.assign(f"load {kind}, ptr {self.assign(f'getelementptr i8, ptr {base}, i64 {offset}')}")
+
+    def element(self, pointer: str, index: str, dtype: str) -> str:
+        """Return the address of an element."""
+        stored = "i8" if dtype == "bool" else _SCALARS[dtype]
+        return self.assign(f"getelementptr {stored}, ptr {pointer}, i64 {index}")
+
+
+def literal(value: float, dtype: str) -> str:
+    """Return a number as LLVM writes it, rounded to the dtype: floats as the bits of a double, exactly.
+
+    >>> literal(0.1, "float32")
+    '0x3FB99999A0000000'
+    """
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype.startswith("int"):
+        return str(int(value))
+    if dtype == "float32":
+        value = rounded(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def rounded(value: float) -> float:
+    """Return a number rounded to float32; infinity above its range."""
+    try:
+        result: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return result
+
+
+def bits_of(value: float, dtype: str) -> int:
+    """Return the bits of a float as an int."""
+    form = ("<f", "<i") if dtype == "float32" else ("<d", "<q")
+    result: int = struct.unpack(form[1], struct.pack(form[0], value))[0]
+    return result
+
+
+def _size(dtype: str) -> int:
+    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "int32": 4, "int64": 8}[dtype]

@@ -1,0 +1,294 @@
+"""Convolution of many channels and its gradients as kernels on blocks of channels, for vectors of channels.
+
+`channel_blocks` reorders a part of the batch into a buffer, and the result out of one, so that all other arrays have
+the channels first. `blocked_convolution` computes a tile of several pixels times one or two vectors of channels of the
+result in registers, in one loop over the pairs of `tiles` and the channels of the source; with a gradient as
+its source and the weight packed the other way, it computes the gradient by the input. `blocked_weight_gradient`
+computes a block of channels of the gradient times vectors of channels of x, in one loop over pixels. Padding is not
+multiplied.
+
+Source: Georganas et al., Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018.
+
+Each number is a sum of sums of about `CHAIN` products, which depend on shapes alone. So the result for a member does
+not depend on the rest of the batch or on threads, and the error is as small as for short sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy_numpy.cpu_threads import COUNT, Work, shared
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.convolution.channel_blocks import (
+    CHAIN,
+    PRODUCTS,
+    Planes,
+    Template,
+    Uncompiled,
+    add_products,
+    block_kernels,
+    distances_of,
+    from_blocks,
+    load_vectors,
+    pair_of,
+    planes_of,
+    to_blocks,
+    vector_width,
+)
+from burnpy_numpy.kernels.convolution.epilogues import Epilogue, parameters_of
+from burnpy_numpy.kernels.convolution.packed_weights import packed_weights
+from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
+
+_PART = 4 << 20
+"""The most bytes of the source and the result of a part of the batch."""
+_PANEL = 512 << 10
+"""The most bytes of weight that are packed before they are used."""
+_FEW = 1 << 11
+"""The number of pixels of the result below which packing the weight takes a noticeable share of the time."""
+_MEMBERS = 8
+"""The number of members of the batch that threads do not divide, as a tile has about as many."""
+
+
+def convolve_blocks(
+    x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None = None
+) -> bool:
+    """Compute a convolution, or its gradient by the input, into ``out``; return False if the weight is not finite.
+
+    Products with padding are left out or not, as tiles are chosen: only products of finite numbers with 0 are nothing.
+
+    Args:
+        x: the input (N, C, H, W), or the gradient by the result (N, O, …).
+        weight: the weight (O, C, height, width).
+        bias: the bias of the result's channels, or None.
+        out: C-contiguous memory for the result.
+        where: stride, padding and dilation.
+        backward: whether to compute the gradient by the input.
+        epilogue: what follows.
+    """
+    try:
+        return BlockedConvolution(x, weight, bias, out, where, backward, epilogue).run()
+    except Uncompiled:
+        return False
+
+
+class BlockedConvolution:
+    """One convolution whose channels are lanes; the arguments are those of `convolve_blocks`."""
+
+    def __init__(
+        self, x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None
+    ) -> None:
+        self.x, self.weight, self.out, self.where, self.backward = x, weight, out, where, backward
+        self.epilogue = epilogue
+        self.dtype, self.width = x.dtype, vector_width(x.dtype)
+        self.members, self.depth, *source = x.shape
+        _, self.channels, *result = out.shape
+        self.source, self.result, self.window = pair_of(source), pair_of(result), pair_of(weight.shape[2:])
+        self.taps = math.prod(self.window)
+        self.vectors = 2 if self.channels > self.width else 1
+        self.lanes = self.vectors * self.width
+        self.blocks = -(-self.channels // self.lanes)
+        self.template, self.source_lanes, summed = self._described()
+        self.panel = self.taps * summed * self.lanes  #: the elements of the packed weight for a block
+        self.bias = np.zeros(self.blocks * self.lanes, self.dtype)
+        if bias is not None:
+            self.bias[: self.channels] = bias
+        self.finite = True
+        each = (math.prod(x.shape[1:]) + math.prod(out.shape[1:])) * x.itemsize
+        self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
+        self.pack, self.to, self.back, _ = block_kernels(
+            self.dtype,
+            (to_blocks, self.lanes),
+            (to_blocks, self.source_lanes),
+            (from_blocks, self.lanes, *parameters_of(epilogue)),
+            (self.template, self._tiles(min(self.step, self.members)).rows, self.vectors),
+        )
+
+    def _described(self) -> tuple[Template, int, int]:
+        """Return the kernel's template, the lanes of the source, and the channels that are added up for each result."""
+        return blocked_convolution, 2 * self.width, self.depth
+
+    def _tiles(self, members: int) -> Tiles:
+        """Return the tiles of a part of the batch."""
+        wide = self.vectors > 1
+        return tiles(members, self.source, self.result, self.window, self.where, self.backward, wide)
+
+    def run(self) -> bool:
+        """Compute all; return whether the weight is finite."""
+        pixels = math.prod(self.result)
+        each = pixels * self.panel / PRODUCTS
+        groups = -(-self.members // _MEMBERS)
+        by_members = COUNT > 1 and self.blocks < 2 * COUNT <= 2 * groups
+        packed = self._packed(self.members * pixels < _FEW, by_members)
+        if not self.finite:
+            return False
+        if by_members:
+
+            def work(first: int, last: int) -> None:
+                self._parts(first * _MEMBERS, min(last * _MEMBERS, self.members), packed, 0)
+
+            shared(work, groups, each * self.blocks * _MEMBERS)
+        else:
+            self._parts(0, self.members, packed, each)
+        return self.finite
+
+    def _packed(self, few: bool, whole: bool) -> Any:
+        """Return the packed weight if it is kept, from now on or already, or if all of it is needed; else None.
+
+        Args:
+            few: whether there are few pixels, so that packing takes a noticeable share of the time.
+            whole: whether all of it is needed.
+        """
+        how = (self.backward, self.lanes)
+        packed = packed_weights.find(self.weight, how)
+        keeps = packed is None and few and packed_weights.keeps(self.weight, how)
+        if packed is None and (keeps or whole):
+            packed = np.empty((self.blocks, self.panel), self.dtype)
+            shared(lambda first, last: self._pack(first, last, packed[first:]), self.blocks, self.panel)
+            if keeps and self.finite:
+                packed_weights.add(self.weight, how, packed)
+        return packed
+
+    def _pack(self, first: int, last: int, panels: Any) -> None:
+        """Pack the weight for some blocks: its input channels, or else its output channels, are members."""
+        taps, row = self.taps, self.lanes * self.depth
+        far = self.depth * taps, taps
+        channel, member = far if not self.backward else (taps, self.channels * taps)
+        planes = Planes(self.depth, self.channels - first * self.lanes, 1, taps, member, channel, 0)
+        source = self.weight.reshape(-1)[first * self.lanes * channel :]
+        self._reorder_weight(source, panels, (*planes, self.panel, self.lanes, 0, row, 0, 0), last - first)
+
+    def _reorder_weight(self, source: Any, panels: Any, sizes: tuple[int, ...], blocks: int) -> None:
+        """Run the kernel `to_blocks` on a part of the weight, and note whether it is finite."""
+        finite = np.zeros(self.width, self.dtype)
+        self.pack((source, panels, finite), sizes, 0, blocks)
+        if finite.any():
+            self.finite = False
+
+    def _parts(self, begin: int, end: int, packed: Any, each: float) -> None:
+        """Compute the result for some members by parts whose buffers are not too large.
+
+        Args:
+            begin: the first member.
+            end: the member after the last.
+            packed: the packed weight, or None.
+            each: the work of a block for a member, if threads divide the blocks; else 0.
+        """
+        for start in range(begin, end, self.step):
+            self._part(start, min(start + self.step, end), packed, each)
+
+    def _part(self, begin: int, end: int, packed: Any, each: float) -> None:
+        """Compute the result for some members: see `_parts`."""
+        members = end - begin
+        found = self._tiles(members)
+        (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
+        x = self._source(begin, end, found, each)
+        room = (found.members, self.result[0], found.result_row, self.lanes)
+        pixels = math.prod(room[:3])
+        counts = (x[0].size // self.source_lanes, pixels, self.taps, len(found.tables[0]))
+        sizes = (*counts, found.source_step, found.result_step, *self._depths())
+        planes = planes_of(self.out, members, found.result_row)
+        step = max(1, _PANEL // (self.panel * self.dtype.itemsize))
+
+        def work(first: int, last: int) -> None:
+            memory = np.empty((min(step, last - first), *room), self.dtype)
+            panels = np.empty((len(memory), self.panel), self.dtype) if packed is None else packed
+            for start in range(first, last, step):
+                count, channel = min(step, last - start), start * self.lanes
+                if packed is None:
+                    self._pack(start, start + count, panels)
+                else:
+                    panels = packed[start:]
+                source = self._source_of(x, start)
+                kernel((source, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
+                there = planes._replace(channels=self.channels - channel)
+                target = self.out[begin:, channel:]
+                others = () if self.epilogue is None else self.epilogue.part(begin, channel).arrays
+                self.back((memory, target, *others), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
+
+        divided = shared if each else _alone
+        divided(work, self.blocks, each * members)
+        kernel.note()
+
+    def _depths(self) -> tuple[int, ...]:
+        """Return the sizes of sums over channels: all, and those added up at a time."""
+        lanes = self.source_lanes
+        return self.depth, max(1, CHAIN // self.taps // lanes) * lanes
+
+    def _source_of(self, x: Any, block: int) -> Any:
+        """Return the blocks of the source for the blocks of the result from some block on."""
+        return x
+
+    def _source(self, begin: int, end: int, found: Tiles, each: float) -> Any:
+        """Return some members of x as blocks of channels."""
+        members, lanes = end - begin, self.source_lanes
+        x = np.empty((-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes), self.dtype)
+        x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
+        sizes = (*planes_of(self.x, members, found.source_row), x[0].size, *distances_of(x), *found.zeros)
+        checked = np.zeros((len(x), self.width), self.dtype)
+
+        def work(first: int, last: int) -> None:
+            self.to((self.x[begin:], x, checked[first:]), sizes, first, last)
+
+        divided = shared if each else _alone
+        divided(work, len(x), members * lanes * math.prod(self.source))
+        return x
+
+
+def _alone(work: Work, size: int, _: float) -> None:
+    """Do all work in this thread, as `shared` does it in several."""
+    work(0, size)
+
+
+def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
+    """Return the text of the kernel of convolution on blocks of channels.
+
+    The table: the source [blocks][pixels][2 · width], the packed weight [blocks][taps][channels][vectors · width], the
+    result [blocks][pixels][vectors · width], the bias, and the arrays of `Tiles`. The sizes: the pixels of the source
+    and of the result, taps, tiles, the steps of pixels of a tile in the source and in the result, the channels of the
+    source, and those in a chunk, whole blocks. ``begin`` and ``end`` are blocks of the result.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        rows: the number of pixels of a tile.
+        vectors: the number of vectors of channels of a tile.
+    """
+    w = Loops(width, 10, 8)
+    x, weight, out, bias, sources, results, lists, limits, taps, places = w.table
+    x_pixels, out_pixels, count, number, x_step, out_step, depth, chunk = w.sizes
+    lanes, channels = 2 * width, vectors * width
+    block = str(lanes)
+    x_row, out_row = w.times(x_step, lanes), w.times(out_step, channels)
+    chunks = w.assign(f"sdiv i64 {w.plus(depth, w.plus(chunk, -1))}, {chunk}")
+    with w.loop("%begin", "%end") as b, w.loop("0", chunks) as part, w.loop("0", number) as t:
+        first, stop = w.times(part, chunk), w.smaller(w.times(w.plus(part, 1), chunk), depth)
+        begin = w.assign(f"sdiv i64 {first}, {lanes}")
+        end = w.assign(f"sdiv i64 {w.plus(stop, lanes - 1)}, {lanes}")
+        source, which = w.number(sources, t), w.number(lists, t)
+        totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(vectors)] for _ in range(rows)]
+        with w.loop(w.number(limits, which), w.number(limits, w.plus(which, 1))) as pair:
+            place = w.plus(source, w.number(places, pair))
+            panel = w.times(w.plus(w.times(b, count), w.number(taps, pair)), depth)
+            with w.loop(begin, end) as c:
+                pixel = w.element(x, w.times(w.plus(w.times(c, x_pixels), place), lanes), dtype)
+                pixels = [w.element(pixel, w.times(x_row, i), dtype) for i in range(rows)]
+                done = w.times(c, lanes)
+                factors = w.element(weight, w.times(w.plus(panel, done), channels), dtype)
+                with w.loop("0", w.smaller(block, w.minus(stop, done))) as k:
+                    line = w.element(factors, w.times(k, channels), dtype)
+                    ys = load_vectors(w, line, vectors, dtype)
+                    for sums, start in zip(totals, pixels, strict=True):
+                        add_products(w, sums, w.load_one(w.element(start, k, dtype), dtype), ys)
+        # the bias is added to the first chunk, and each other chunk to the sum of those before
+        target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), channels), dtype)
+        is_first = w.assign(f"icmp eq i64 {part}, 0")
+        added = w.element(bias, w.times(b, channels), dtype)
+        for i, sums in enumerate(totals):
+            to = w.element(target, w.times(out_row, i), dtype)
+            before = load_vectors(w, w.either(is_first, added, to), vectors, dtype)
+            for j, (total, y) in enumerate(zip(sums, before, strict=True)):
+                w.store(w.add(w.get(total, dtype), y), w.element(to, str(j * width), dtype), None)
+    return w.function()

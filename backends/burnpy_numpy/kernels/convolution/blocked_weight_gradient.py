@@ -1,0 +1,218 @@
+"""The gradient of a convolution by its weight as a kernel on blocks of channels: see `blocked`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.convolution.channel_blocks import (
+    CHAIN,
+    PRODUCTS,
+    Planes,
+    Template,
+    Uncompiled,
+    add_products,
+    block_kernels,
+    distances_of,
+    from_blocks,
+    load_vectors,
+    pair_of,
+    planes_of,
+    to_blocks,
+    vector_width,
+)
+from burnpy_numpy.kernels.convolution.tiles import Where, ranges
+from burnpy_numpy.kernels.launch import TemplateKernel
+
+_PART = 16 << 20
+"""The most bytes of x and of the gradient in a part of the batch."""
+
+
+def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool:
+    """Compute the gradient of a convolution by the weight into ``out``; return False if kernels cannot be compiled.
+
+    Args:
+        grad: the gradient by the result, C-contiguous.
+        x: the input, C-contiguous.
+        out: C-contiguous memory for the result.
+        where: stride, padding and dilation.
+    """
+    try:
+        BlockedWeightGradient(grad, x, out, where).run()
+    except Uncompiled:
+        return False
+    return True
+
+
+class BlockedWeightGradient:
+    """The gradient by the weight of one convolution; the arguments are those of `weight_gradient_of_blocks`."""
+
+    def __init__(self, grad: Any, x: Any, out: Any, where: Where) -> None:
+        self.grad, self.x, self.out = grad, x, out
+        self.dtype, self.width, self.members = x.dtype, vector_width(x.dtype), len(x)
+        self.depth, *source = x.shape[1:]
+        self.source, self.result = pair_of(source), pair_of(grad.shape[2:])
+        window = pair_of(out.shape[2:])
+        self.taps = math.prod(window)
+        self.ranges = ranges(self.source, self.result, window, where)
+        self.vectors = 2 if self.depth > self.width else 1
+        self.lanes = self.vectors * self.width
+        self.blocks = -(-self.depth // self.lanes)
+        self.template, rows, grad_lanes, self.channels = self._described()
+        self.columns = -(-self.channels // rows)  #: blocks of the gradient
+        self.cell = self.columns * rows * self.lanes  #: the sums for an element of the window
+        high, wide = self.result
+        self.step = max(1, min(self.members, CHAIN // (high * wide)))  #: members that are added up at a time
+        chunk = max(1, CHAIN // (self.step * wide))  # rows that are added up at a time
+        steps = (where[0][0] * self.source[1], where[0][1], high * wide, wide)
+        self.sizes = (chunk, self.taps, self.columns), (math.prod(self.source), *steps)
+        self.kernel, self.to_x, self.to_grad, self.back = block_kernels(
+            self.dtype,
+            (self.template, rows, self.vectors),
+            (to_blocks, self.lanes),
+            (to_blocks, grad_lanes),
+            (from_blocks, self.lanes),
+        )
+        self.grad_lanes = grad_lanes
+
+    def _described(self) -> tuple[Template, int, int, int]:
+        """Return the kernel's template, its rows, the gradient's lanes, and the channels multiplied by each of x."""
+        rows = 8 if target().registers >= 32 else 4
+        return blocked_weight_gradient, rows, rows, self.out.shape[0]
+
+    def run(self) -> None:
+        """Compute all, by parts of the batch whose buffers are not too large."""
+        each = (math.prod(self.x.shape[1:]) + math.prod(self.grad.shape[1:])) * self.dtype.itemsize
+        step = max(self.step, _PART // max(1, each) // self.step * self.step)
+        if step >= self.members and self.blocks >= COUNT:
+            self._whole()
+            return
+        sums = np.empty((self.blocks * self.taps, self.cell), self.dtype)
+        work = math.prod(self.result) * self.cell / PRODUCTS
+        for begin in range(0, self.members, step):
+            end = min(begin + step, self.members)
+            x, grad = self._reordered(begin, end)
+
+            def add(first: int, last: int, begin: int = begin, x: Any = x, grad: Any = grad) -> None:
+                for block in range(first // self.taps, -(-last // self.taps)):
+                    limits = max(first - block * self.taps, 0), min(last - block * self.taps, self.taps)
+                    self._add(x[block], self._gradient_of(grad, block), sums[block * self.taps :], not begin, *limits)
+
+            shared(add, len(sums), work * (end - begin))
+        shared(
+            lambda first, last: self._finish(sums[first * self.taps :], first, last), self.blocks, self.taps * self.cell
+        )
+        self.kernel.note()
+
+    def _whole(self) -> None:
+        """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
+        x, grad = self._reordered(0, self.members)
+
+        def work(first: int, last: int) -> None:
+            sums = np.empty((self.taps, self.cell), self.dtype)
+            for block in range(first, last):
+                self._add(x[block], self._gradient_of(grad, block), sums, True, 0, self.taps)
+                self._finish(sums, block, block + 1)
+
+        shared(work, self.blocks, self.taps * self.cell * math.prod(self.result) * self.members / PRODUCTS)
+        self.kernel.note()
+
+    def _gradient_of(self, grad: Any, block: int) -> Any:
+        """Return the blocks of the gradient that a block of x is multiplied by."""
+        return grad[0]
+
+    def _add(self, x: Any, grad: Any, sums: Any, begins: bool, first: int, last: int) -> None:
+        """Add the products of some members to the sums of a block, for elements of the window from first to last."""
+        counts, distances = self.sizes
+        pixels = x.size // self.lanes, math.prod(grad.shape[:-1])
+        for start in range(0, len(x), self.step):
+            members = min(self.step, len(x) - start)
+            sizes = (members, *counts, *pixels, *distances, int(begins and not start))
+            self.kernel((x[start:], grad[start:], sums, self.ranges), sizes, first, last)
+
+    def _finish(self, sums: Any, first: int, last: int) -> None:
+        """Reorder the sums of some blocks into the result, with the channels of the gradient as members."""
+        start, taps = first * self.lanes, self.taps
+        planes = Planes(self.channels, self.depth - start, 1, taps, self.depth * taps, taps, 0)
+        distances = (self.cell * taps, self.lanes, 0, self.cell)
+        self.back((sums, self.out.reshape(-1)[start * taps :]), (*planes, *distances), 0, last - first)
+
+    def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
+        """Return some members of x and of the gradient as blocks of channels."""
+        found = []
+        for array, lanes, kernel in (
+            (self.x, self.lanes, self.to_x),
+            (self.grad, self.grad_lanes, self.to_grad),
+        ):
+            _, channels, high, wide = array.shape
+            blocks = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype)
+            self._reorder(kernel, array[begin:], blocks)
+            found.append(blocks)
+        return found[0], found[1]
+
+    def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any) -> None:
+        """Reorder the first members of an array to blocks of channels."""
+        sizes = (*planes_of(x, blocks.shape[1], x.shape[3]), blocks[0].size, *distances_of(blocks), 0, 0)
+
+        def work(first: int, last: int) -> None:
+            kernel((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)
+
+        shared(work, len(blocks), blocks[0].size)
+
+
+def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:
+    """Return the text of the kernel of the gradient by the weight on blocks of channels.
+
+    The table: x [blocks][pixels][vectors · width], the gradient by the result [blocks][pixels][rows], the sums
+    [blocks of x][taps][blocks of the gradient][rows][vectors · width], and int64: for each tap, the first row and
+    column of the result whose source is inside x, those after the last, and the distance of x from the result. The
+    sizes: members, rows in a chunk, taps, blocks of the gradient; the pixels of a block of x and of the gradient; the
+    distances in x of members, rows and columns of the result, and in the gradient of members and rows; and whether
+    sums begin, and are not continued. ``begin`` and ``end`` are pairs of a block of x and a tap.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        rows: the number of channels of a block of the gradient.
+        vectors: the number of vectors of a block of x.
+    """
+    w = Loops(width, 4, 12)
+    x, grad, out, ranges = w.table
+    members, chunk, count, blocks, x_pixels, grad_pixels, x_member, x_row, x_step, grad_member, grad_row, begins = (
+        w.sizes
+    )
+    lanes = vectors * width
+    zero = w.constant(0.0, dtype)
+    with w.loop("%begin", "%end") as unit:
+        c, tap = w.assign(f"sdiv i64 {unit}, {count}"), w.assign(f"srem i64 {unit}, {count}")
+        top, left, bottom, right, distance = (w.number(ranges, w.plus(w.times(tap, 5), k)) for k in range(5))
+        pixels = w.element(x, w.times(w.plus(w.times(c, x_pixels), distance), lanes), dtype)
+        chunks = w.assign(f"sdiv i64 {w.plus(w.minus(bottom, top), w.plus(chunk, -1))}, {chunk}")
+        with w.loop("0", blocks) as b:
+            cell = w.element(out, w.times(w.plus(w.times(unit, blocks), b), rows * lanes), dtype)
+            with w.inside(0, begins):
+                for k in range(rows * vectors):
+                    w.store(zero, w.element(cell, str(k * width), dtype), None)
+            with w.loop("0", chunks) as part:
+                totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(rows)]
+                first = w.plus(top, w.times(part, chunk))
+                last = w.smaller(w.plus(first, chunk), bottom)
+                with w.loop("0", members) as n, w.loop(first, last) as row:
+                    source = w.plus(w.times(n, x_member), w.times(row, x_row))
+                    place = w.plus(w.times(b, grad_pixels), w.plus(w.times(n, grad_member), w.times(row, grad_row)))
+                    with w.loop(left, right) as column:
+                        at = w.plus(source, w.times(column, x_step))
+                        xs = load_vectors(w, w.element(pixels, w.times(at, lanes), dtype), vectors, dtype)
+                        factors = w.element(grad, w.times(w.plus(place, column), rows), dtype)
+                        for i, sums in enumerate(totals):
+                            add_products(w, sums, w.load_one(w.element(factors, str(i), dtype), dtype), xs)
+                for i, sums in enumerate(totals):
+                    for j, total in enumerate(sums):
+                        to = w.element(cell, str((i * vectors + j) * width), dtype)
+                        w.store(w.add(w.get(total, dtype), w.load(to, dtype, None)), to, None)
+    return w.function()

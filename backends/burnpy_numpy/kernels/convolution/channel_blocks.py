@@ -1,0 +1,215 @@
+"""Arrays with blocks of channels last, and kernels that reorder to them and back.
+
+The kernels of `blocked` multiply vectors of neighbouring channels. An array (members, channels, pixels) lies as
+[channels / lanes][members][pixels][lanes] in a buffer: `to_blocks` writes it and `from_blocks` reads it, by transposing
+squares in registers. A weight (O, C, taps) is packed in the same way, with its input channels as the members and its
+taps as the pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations.windows import Pair
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.convolution.epilogues import computed, others_of
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
+
+Template: TypeAlias = Callable[..., str]
+"""A function that writes the text of a kernel, for a dtype, the elements of a vector, rows, and vectors."""
+
+CHAIN = 600
+"""The number of products that are added up before the sum is added to the result."""
+PRODUCTS = 8
+"""The number of products that take as long as an operation of one element elsewhere."""
+
+
+class Planes(NamedTuple):
+    """Sizes and distances, in elements, of an array whose planes have rows of neighbouring pixels."""
+
+    members: int
+    channels: int
+    rows: int  #: of a plane; 1 where whole planes lie together
+    columns: int
+    member: int  #: the distance of members
+    channel: int  #: the distance of channels
+    row: int  #: the distance of rows
+
+
+def vector_width(dtype: Any) -> int:
+    """Return the number of elements of a register."""
+    return target().vector // int(dtype.itemsize)
+
+
+def block_kernels(dtype: Any, *requests: tuple[Any, ...]) -> list[TemplateKernel]:
+    """Return the kernels of templates for a dtype and vectors of a register.
+
+    Args:
+        dtype: float32 or float64.
+        requests: for each kernel, its template, and the parameters after the dtype and the width.
+
+    Raises:
+        Uncompiled: one cannot be compiled.
+    """
+    name, width = "float32" if dtype is float32 else "float64", vector_width(dtype)
+    found = [template_kernel(template, name, width, *parameters) for template, *parameters in requests]
+    kernels = [kernel for kernel in found if kernel is not None]
+    if len(kernels) < len(found):
+        raise Uncompiled
+    return kernels
+
+
+def pair_of(sizes: Any) -> Pair:
+    """Return height and width as a pair of ints."""
+    high, wide = sizes
+    return int(high), int(wide)
+
+
+def planes_of(x: Any, members: int, row: int) -> Planes:
+    """Return the sizes of some members of an array, whose rows are at some distance in blocks.
+
+    The array is C-contiguous, or some channels of one.
+    """
+    _, channels, high, wide = x.shape
+    rows, columns = (1, high * wide) if row == wide else (high, wide)
+    return Planes(members, channels, rows, columns, x.strides[0] // x.itemsize, high * wide, wide)
+
+
+def distances_of(blocks: Any) -> tuple[int, int, int]:
+    """Return the distances of members, rows and pixels in blocks of channels."""
+    (*_, rows, columns, lanes) = blocks.shape
+    return rows * columns * lanes, columns * lanes, lanes
+
+
+class Uncompiled(Exception):
+    """A kernel cannot be compiled."""
+
+
+def to_blocks(dtype: str, width: int, lanes: int) -> str:
+    """Return the text of the kernel that reorders an array to blocks of channels.
+
+    The table: the array, the blocks, and a vector to which 0 · x is added for each element x, so that it tells whether
+    all are finite. The sizes: those of `Planes`, the distances of blocks, their members, rows and pixels, and the
+    numbers of zeros before and after each row. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are
+    those of the last channel.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, a power of 2.
+        lanes: the number of channels in a block: a multiple of the width, or a power of 2 below it.
+    """
+    w = _Squares(dtype, width, lanes, table=3, sizes=13)
+    (x, blocks, finite), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
+    block, member, row, pixel, before, after = w.sizes[7:]
+    size, last = min(lanes, width), w.plus(channels, -1)
+    zero = w.constant(0.0, dtype)
+    checked = w.variable(w.load(finite, dtype, None))
+    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // size)) as group:
+        first = w.plus(w.times(b, lanes), w.times(group, size))
+        lines = [w.times(w.smaller(w.plus(first, k), last), x_channel) for k in range(size)]
+        target = w.plus(w.times(b, block), w.times(group, size))
+        with w.loop("0", members) as n, w.loop("0", rows) as h:
+            source = w.plus(w.times(n, x_member), w.times(h, x_row))
+            start = w.plus(target, w.plus(w.times(n, member), w.times(h, row)))
+            if lanes >= width:  # narrower blocks have no zeros
+                inside = w.plus(start, w.times(before, pixel))
+                beyond = w.plus(inside, w.times(columns, pixel))
+                for place, count in ((start, before), (beyond, after)):
+                    with w.loop("0", count) as k:
+                        w.store(zero, w.element(blocks, w.plus(place, w.times(k, pixel)), dtype), None)
+                start = inside
+            for column, left in w.squares(columns):
+                at = w.plus(source, column)
+                mask = None if left is None else w.below(left).text
+                xs = [w.load(w.element(x, w.plus(line, at), dtype), dtype, mask) for line in lines]
+                for v in xs:
+                    w.set(checked, w.fma(v, zero, w.get(checked, dtype)))
+                out = w.plus(start, w.times(column, pixel))
+                for number, v in enumerate(w.transposed(xs)):
+                    if size == width:
+                        with w.inside(number, left):
+                            w.store(v, w.element(blocks, w.plus(out, w.times(pixel, number)), dtype), None)
+                    else:
+                        rest = None if left is None else w.below(w.plus(w.times(left, size), -number * width)).text
+                        w.store(v, w.element(blocks, w.plus(out, number * width), dtype), rest)
+    w.store(w.get(checked, dtype), finite, None)
+    return w.function()
+
+
+def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
+    """Return the text of the kernel that reorders blocks of channels to an array.
+
+    The table: the blocks, the array, and the arrays of an epilogue. The sizes: those of `Planes`, and the distances of
+    blocks, their members, rows and pixels. ``begin`` and ``end`` are blocks. Lanes beyond the last channel are not
+    read.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, a power of 2.
+        lanes: the number of channels in a block, a multiple of the width.
+        epilogue: the parameters of an `Epilogue`, if there is one.
+    """
+    w = _Squares(dtype, width, lanes, table=2 + others_of(epilogue), sizes=11)
+    (blocks, x, *others), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
+    block, member, row, pixel = w.sizes[7:]
+    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
+        first = w.plus(w.times(b, lanes), w.times(group, width))
+        source = w.plus(w.times(b, block), w.times(group, width))
+        target = w.times(first, x_channel)
+        there = w.minus(channels, first)
+        with w.loop("0", members) as n, w.loop("0", rows) as h:
+            start = w.plus(source, w.plus(w.times(n, member), w.times(h, row)))
+            line = w.plus(target, w.plus(w.times(n, x_member), w.times(h, x_row)))
+            for column, left in w.squares(columns):
+                at = [w.plus(column, k) for k in range(width)]
+                if left is not None:
+                    at = [w.smaller(place, w.plus(columns, -1)) for place in at]
+                xs = [
+                    w.load(w.element(blocks, w.plus(start, w.times(place, pixel)), dtype), dtype, None) for place in at
+                ]
+                mask = None if left is None else w.below(left).text
+                for k, v in enumerate(w.transposed(xs)):
+                    with w.inside(k, there):
+                        place = w.plus(w.plus(line, column), w.times(x_channel, k))
+                        out = computed(w, v, epilogue, others, place, w.plus(first, k), mask)
+                        w.store(out, w.element(x, place, dtype), mask)
+    return w.function()
+
+
+class _Squares(Loops):
+    """The lines of a kernel that transposes squares of a matrix in registers."""
+
+    def __init__(self, dtype: str, width: int, lanes: int, table: int, sizes: int) -> None:
+        super().__init__(width, table, sizes)
+        self._indices = ", ".join(f"i64 {k}" for k in range(width))
+
+    def squares(self, columns: str) -> Generator[tuple[str, str | None]]:
+        """Write loops over the columns by vectors; gives the first column, and how many are left in the last vector."""
+        whole = self.assign(f"sdiv i64 {columns}, {self.width}")
+        with self.loop("0", whole) as k:
+            yield self.times(k, self.width), None
+        done = self.times(whole, self.width)
+        left = self.minus(columns, done)
+        with self.inside(0, left):
+            yield done, left
+
+    def below(self, count: str) -> Vector:
+        """Return the mask of the elements before a count."""
+        limit = self.splat(count, "int64")
+        return Vector(self.assign(f"icmp slt <{self.width} x i64> <{self._indices}>, {limit.text}"), "bool")
+
+
+def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:
+    """Load neighbouring vectors."""
+    return [w.load(w.element(pointer, str(j * w.width), dtype), dtype, None) for j in range(vectors)]
+
+
+def add_products(w: Loops, totals: list[str], factor: Vector, xs: Sequence[Vector]) -> None:
+    """Add the products of a factor and several vectors to as many variables."""
+    for total, x in zip(totals, xs, strict=True):
+        w.set(total, w.fma(factor, x, w.get(total, x.dtype)))

@@ -1,0 +1,380 @@
+"""Convolution and its gradients as kernels on arrays with the channels first, for vectors of neighbours in a row.
+
+With the channels first, neighbours of the result are sums of products of neighbours of x, each with one weight. So
+nothing is transposed: `convolution` computes a block of several channels times several vectors in registers, in one
+loop over the elements of a window, and `weight_gradient` a block of several channels times several elements of a
+window in one loop over the vectors of the result. Where these elements and vectors lie is listed in tables, so that
+one kernel serves every size of window, stride, dilation and number of groups. Where vectors of channels take less time,
+`channel_lanes` computes instead.
+
+Source of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008; of
+convolution without a matrix of windows: Zhang, Franchetti and Low, High Performance Zero-Memory Overhead Direct
+Convolutions, 2018.
+
+Each number is summed in an order that depends on shapes and the machine alone, however work is divided among threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.convolution.channel_blocks import add_products
+from burnpy_numpy.kernels.convolution.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
+from burnpy_numpy.kernels.convolution.epilogues import Epilogue, computed, others_of, parameters_of
+from burnpy_numpy.kernels.convolution.tiles import Where
+from burnpy_numpy.kernels.convolution.windows import Tables, Windows, windows
+from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
+
+if TYPE_CHECKING:
+    from burnpy_array import ArrayBackend
+    from burnpy_numpy.convolution import NumPyConvolution
+
+
+MIN_PRODUCTS = 1 << 16
+"""The number of products from which kernels are used."""
+NARROW = 4
+"""The length of rows of the result from which vectors are neighbours in a row: none reaches into the next row."""
+PRODUCTS_PER_ELEMENT = 8
+"""The number of products that take as long as an operation of one element elsewhere."""
+GRADIENT_ROWS = 1 << 14
+"""The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
+
+
+def convolve(
+    b: ArrayBackend,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    where: Where,
+    groups: int,
+    out: Any = None,
+    epilogue: Epilogue | None = None,
+) -> Any:
+    """Return a convolution; None without a kernel for it.
+
+    Args:
+        b: the device.
+        x: the input, (N, C, H, W).
+        weight: the weight, (O, C / groups, height, width).
+        bias: the bias, (O,), or None.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        out: C-contiguous memory for the result; new memory if None.
+        epilogue: what follows.
+    """
+    shape = weight.shape
+    counts = window_counts(x.shape, (shape[2], shape[3]), *where)
+    if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
+        return None
+    result = (len(x), shape[0], *counts)
+    by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
+    if by_lanes is not None or counts[1] < NARROW:
+        return by_lanes
+    tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    kernel = kernel_of(convolution, tables.forward, x.dtype, *parameters_of(epilogue))
+    if kernel is None:
+        return None
+    if out is None:
+        out = np.empty(result, x.dtype)
+    return b._call(_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
+
+
+def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
+    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
+    counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
+    shape = (len(x), weight.shape[0], *counts)
+    suits = _suits(x, weight, weight.shape, counts)
+    return suits and (counts[1] >= NARROW or uses_lanes(x, shape, where, groups, False))
+
+
+def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
+    """Return the gradient by the weight, of a shape; None without a kernel for it.
+
+    Args:
+        b: the device.
+        grad: the gradient by the result.
+        x: the input.
+        shape: the shape of the weight.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+    """
+    if not _suits(grad, x, shape, grad.shape[2:]):
+        return None
+    out = weight_gradient_lanes(b, grad, x, shape, where, groups)
+    if out is not None or grad.shape[3] < NARROW:
+        return out
+    tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    kernel = kernel_of(weight_gradient, tables.backward, x.dtype)
+    return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
+
+
+def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
+    """Return the gradient by the input; None without a kernel for it.
+
+    By neighbours in a row it is a convolution with the flipped weight. With a stride, the elements that have the same
+    rest are a convolution with a part of the weight.
+
+    Args:
+        b: the device, which computes a part that has no kernel.
+        grad: the gradient by the result.
+        weight: the weight.
+        shape: the shape of the input.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+    """
+    if not _suits(grad, weight, weight.shape, grad.shape[2:]):
+        return None
+    out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
+    if out is not None or grad.shape[3] < NARROW or not np.isfinite(weight).all():
+        return out
+    flipped, whole = turned(weight, groups), where[0] == (1, 1)
+    total: Any = None if whole else np.zeros(shape, grad.dtype)
+    for (a, k), key, padding, dilation, inside in phases_of(shape, grad.shape, weight.shape, where):
+        selected, one = flipped[:, :, key[0], key[1]], ((1, 1), padding, dilation)
+        part = convolve(b, grad, selected, None, one, groups)
+        if part is None:
+            if whole or not kernels_enabled():
+                return None
+            part = b._conv2d_by_products(grad, selected, *one, groups)
+        part = part[:, :, inside[0], inside[1]]
+        if whole:
+            return part
+        total[:, :, a :: where[0][0], k :: where[0][1]] = part
+    return total
+
+
+def turned(weight: Any, groups: int) -> Any:
+    """Return the weight of the transposed convolution: input and output channels of each group are exchanged."""
+    o, c, *kernel = weight.shape
+    return weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
+
+
+def phases_of(shape: Shape, result: Shape, weight: Shape, where: tuple[Shape, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the convolutions of a gradient that give the gradient by the input, for each rest of its places.
+
+    Args:
+        shape: the shape of the input.
+        result: the shape of the gradient.
+        weight: the shape of the weight.
+        where: stride, padding and dilation.
+
+    Yields:
+        The rests, the elements of the weight in the order in which they are used, padding and dilation, and the
+        elements of the convolution's result that belong to the input; each for all dimensions.
+    """
+    sizes = zip(shape[2:], result[2:], weight[2:], *where, strict=True)
+    for phases in product(*[_phases(*size).items() for size in sizes]):
+        rests, each = zip(*phases, strict=True)
+        yield rests, *zip(*each, strict=True)
+
+
+class _Phase(NamedTuple):
+    """The elements of an input along a dimension that have the same rest, as a convolution of the gradient."""
+
+    part: slice  #: the elements of the weight, turned round
+    padding: int
+    dilation: int
+    inside: slice  #: the elements of the convolution's result
+
+
+def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: int) -> dict[int, _Phase]:
+    """Return the phases of an input of length n by rest, without those that no window reaches.
+
+    Args:
+        n: the length of the input.
+        count: the number of windows.
+        size: the length of a window.
+        stride: the distance of windows.
+        padding: the zeros before and after the input.
+        dilation: the distance of elements of a window.
+    """
+    phases: dict[int, _Phase] = {}
+    common = math.gcd(stride, dilation)
+    for rest in range(min(stride, n)):
+        taken = [k for k in range(size) if (rest + padding - k * dilation) % stride == 0]
+        if taken:
+            part = slice(taken[-1], taken[0] - 1 if taken[0] else None, -(stride // common))
+            start, length = (rest + padding - taken[-1] * dilation) // stride, -(-(n - rest) // stride)
+            reach = dilation // common * (len(taken) - 1)
+            zeros = max(0, -start, start + length + reach - count)
+            inside = slice(start + zeros, start + zeros + length)
+            phases[rest] = _Phase(part, zeros, dilation // common, inside)
+    return phases
+
+
+def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
+    """Return whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
+    members, area = x.shape[0], weight[2] * weight[3]
+    return (
+        area > 1  # without windows it is a matrix product
+        and min(counts) > 0
+        and members * counts[0] * counts[1] * math.prod(weight) >= MIN_PRODUCTS
+        and (x.dtype is float32 or x.dtype is float64)
+        and y.dtype is x.dtype
+    )
+
+
+def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any, *rest: Any) -> TemplateKernel | None:
+    """Return the kernel of a template, whose last parameters are given; None if it cannot be compiled."""
+    return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block, *rest)
+
+
+def _forward(
+    kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any, out: Any, others: Sequence[Any]
+) -> Any:
+    tables, members, o = windows.forward, x.shape[0], weight.shape[0]
+    weight = np.ascontiguousarray(weight)
+    added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    far, tiles = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1]
+    blocks = len(tables.channels)
+
+    def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
+        for start, stop, source in windows.parts(x, begin, end):
+            rest = [other[start:] if other.ndim > 1 else other for other in others]
+            table = (source, weight, out[start:], added, *windows.forward_tables, *rest)
+            sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
+            kernel(table, sizes, first, last)
+
+    each = far * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
+    if members >= COUNT:
+        shared(work, members, each)
+    else:
+        shared(lambda first, last: work(0, members, first, last), blocks, each * members / blocks)
+    kernel.note()
+    return out
+
+
+def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    tables, members, o = windows.backward, x.shape[0], grad.shape[1]
+    grad = np.ascontiguousarray(grad)
+    far = windows.counts[0] * windows.counts[1]
+    (size, wide), blocks = tables.block, len(tables.channels)
+    columns, vectors = len(tables.elements) // wide, len(tables.places)
+    sums = np.zeros((blocks, columns, size, wide), x.dtype)
+    rows = np.ascontiguousarray(tables.channels * far)
+    most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
+    several = max(1, most // vectors)
+
+    def work(first: int, last: int) -> None:
+        for start, stop, source in windows.parts(x, 0, members):
+            for begin in range(0, vectors, most):
+                end = min(begin + most, vectors)
+                places, targets = tables.places[begin:], tables.targets[begin:]
+                table = (source, grad[start:], sums, tables.elements, places, targets, rows, tables.sources)
+                whole = min(max(tables.whole - begin, 0), end - begin)
+                sizes = (stop - start, several, columns, whole, end - begin, windows.member, o * far, tables.left)
+                kernel(table, sizes, first, last)
+
+    shared(work, blocks, members * far * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
+    kernel.note()
+    out = np.empty((o, windows.length), x.dtype)
+    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
+    return out.reshape(windows.weight)
+
+
+def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: Any) -> str:
+    """Return the text of the kernel of convolution: out = bias + Σ weight · x over the elements of each window.
+
+    The table: x, weight, out, bias, and int64: the place of each element of the window;
+    the places in x and in out of each vector; the first channel of each block, and where its x begins; and the arrays
+    of an epilogue. The sizes: the
+    numbers of members, elements, and tiles of vectors; the distances of members of x and of out, and of channels of
+    out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        channels: the number of channels in a block.
+        vectors: the number of vectors in a tile.
+        epilogue: the parameters of an `Epilogue`, if there is one.
+    """
+    w = Loops(width, 9 + others_of(epilogue), 6)
+    x, weight, out, bias, elements, places, targets, firsts, sources, *others = w.table
+    members, length, tiles, x_member, out_member, out_channel = w.sizes
+    with w.loop("0", members) as n, w.loop("%begin", "%end") as b:
+        first = w.number(firsts, b)
+        source = w.element(w.element(x, w.times(n, x_member), dtype), w.number(sources, b), dtype)
+        target = w.plus(w.times(n, out_member), w.times(first, out_channel))
+        rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
+        with w.loop("0", tiles) as t:
+            at = [w.plus(w.times(t, vectors), v) for v in range(vectors)]
+            starts = [w.element(source, w.number(places, v), dtype) for v in at]
+            totals = [[w.variable(w.constant(0.0, dtype)) for _ in at] for _ in range(channels)]
+            with w.loop("0", length) as k:
+                place = w.number(elements, k)
+                xs = [w.load(w.element(start, place, dtype), dtype, None) for start in starts]
+                for sums, row in zip(totals, rows, strict=True):
+                    add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
+            for c in range(channels):
+                added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
+                channel = w.plus(target, w.times(out_channel, c))
+                for total, v in zip(totals[c], at, strict=True):
+                    result, place = w.add(w.get(total, dtype), added), w.plus(channel, w.number(targets, v))
+                    result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
+                    w.store(result, w.element(out, place, dtype), None)
+    return w.function()
+
+
+def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
+    """Return the text of the kernel of the gradient by the weight: out += Σ grad · x over all windows.
+
+    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
+    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
+    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
+    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
+    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        channels: the number of channels of grad in a block.
+        elements: the number of elements of the window in a column.
+    """
+    w = Loops(width, 8, 8)
+    x, grad, out, taps, places, targets, rows, sources = w.table
+    members, several, columns, whole, count, x_member, grad_member, left = w.sizes
+    counts = ", ".join(f"i64 {k}" for k in range(width))
+    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
+    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
+    rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
+    with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
+        totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
+        source = w.element(x, w.number(sources, b), dtype)
+        start = w.times(column, elements)
+        xs = [w.element(source, w.number(taps, w.plus(start, k)), dtype) for k in range(elements)]
+        start = w.times(b, channels)
+        grads = [w.element(grad, w.number(rows, w.plus(start, c)), dtype) for c in range(channels)]
+        with w.loop(w.times(r, several), w.smaller(w.times(w.plus(r, 1), several), members)) as n:
+            far_x, far_grad = w.times(n, x_member), w.times(n, grad_member)
+            for begin, end, where in (("0", whole, None), (whole, count, mask)):
+                with w.loop(begin, end) as v:
+                    at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
+                    right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
+                    for c in range(channels):
+                        factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
+                        add_products(w, totals[c], factor, right)
+        cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
+        for c in range(channels):
+            for k in range(elements):
+                place = w.element(out, w.plus(cell, c * elements + k), dtype)
+                added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
+                w.store_one(added, place)
+    return w.function()
+
+
+def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask excludes."""
+    x = w.load(pointer, dtype, None)
+    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))

@@ -1,0 +1,1 @@
+"""Max and average pooling: `windows` chooses the kernel; `tiled` and `overlapping` are kinds of windows."""

@@ -1,0 +1,271 @@
+"""The gradient of max pooling over windows of any kind, which may overlap and reach beyond x.
+
+A kernel first stores the number of the chosen element of each window. Each element of x then gathers the gradients of
+the windows that chose it. A vector holds neighbouring windows in both steps: with a stride of s, they have elements
+that lie s apart in x.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from burnpy.backend.operations.windows import Pair
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel, block_width
+
+_BYTES = 64
+"""The size of a vector of windows in a row."""
+_FAR = 8
+"""The distance of windows up to which there are kernels."""
+_BLOCKS = 16
+"""The number of blocks of planes, at most. Each has memory for a plane of windows."""
+_NONE = 255
+"""The number that stands for no element of a window."""
+
+
+class Windows(NamedTuple):
+    """The windows of a plane."""
+
+    kernel: Pair  #: their size
+    stride: Pair  #: their distance
+    padding: Pair  #: the padding of x
+    dilation: Pair  #: the distance of the elements of a window
+
+    def shifts(self) -> list[list[tuple[int, int]]]:
+        """Return, for each residue of columns of x modulo the stride, the elements of windows that they are.
+
+        Column s · q + residue is element ``c`` of window q + shift: a list of (c, shift), the first window first.
+        """
+        (_, columns), (_, stride), (_, before), (_, step) = self
+        places = [[divmod(m + before - c * step, stride) for c in range(columns)] for m in range(stride)]
+        return [[(c, q) for c, (q, rest) in reversed([*enumerate(found)]) if not rest] for found in places]
+
+
+class Gradient:
+    """The kernel of the gradient of max pooling for images of a shape, and its memory.
+
+    Args:
+        windows: the windows of a plane.
+        shape: the shape of x, (N, C, H, W).
+        dtype: the dtype of x: float32 or float64.
+        counts: the numbers of windows in a column and in a row.
+        padded: whether windows may reach beyond x.
+    """
+
+    def __init__(self, windows: Windows, shape: Shape, dtype: Any, counts: Pair, padded: bool) -> None:
+        self._windows, self._shape, self._dtype, self._counts, self._padded = windows, shape, dtype, counts, padded
+        self._width = block_width(counts[1], _BYTES // dtype.itemsize)
+        shifts = [q for found in windows.shifts() for _, q in found]
+        self._lead = max(0, -min(shifts, default=0))
+        columns = -(-shape[3] // (windows.stride[1] * self._width)) * self._width + max(0, max(shifts, default=0))
+        self._length = self._lead + max(columns, counts[1])
+
+    def kernel(self) -> TemplateKernel | None:
+        """Return the kernel; None if windows lie far apart, or kernels are off."""
+        if max(self._windows.stride) > _FAR:
+            return None
+        flat = [n for pair in self._windows for n in pair]
+        return template_kernel(max_pool_backward, self._dtype, *flat, self._padded, self._width)
+
+    def run(self, kernel: TemplateKernel, grad: Any, out: Any, x: Any) -> Any:
+        """Return the gradient by x, from the gradients and maxima by window."""
+        planes, (high, wide) = self._shape[0] * self._shape[1], self._counts
+        some = -(-planes // _BLOCKS)
+        blocks = -(-planes // some)
+        chosen = np.full((blocks, high + 1, self._length), _NONE, np.uint8)
+        grads = np.zeros((blocks, high + 1, self._length), self._dtype)
+        total = np.empty(self._shape, self._dtype)
+        sizes = (*self._shape[2:], high, wide, self._lead, self._length, planes, some)
+        arrays = [*map(np.ascontiguousarray, (grad, out, x)), total, chosen, grads]
+        kernel.run(arrays, sizes, blocks, some * float(self._shape[2] * self._shape[3]))
+        return total
+
+
+def max_pool_backward(dtype: str, *numbers: int) -> str:
+    """Return the text of the kernel that gives the gradient of each window to its first NaN or else first maximum.
+
+    The table: the gradients and the maxima by window, x, the gradient by x, and memory for the chosen elements (bytes,
+    all `_NONE`) and the gradients (zeros) of a plane of windows for each block. That memory has one line more than rows
+    of windows, and in each line so many places before the first window and after the last that each element of x has
+    one in place of a window beyond them. Where no element of a window is as large as its maximum, none has its
+    gradient.
+
+    The sizes: height and width of x, numbers of windows in a column and in a row, the number of places before a line's
+    first window, the length of a line, the numbers of planes in all and in a block. ``begin`` and ``end`` are blocks.
+
+    Args:
+        dtype: float32 or float64.
+        numbers: those of `Windows`, whether windows may reach beyond x, and the number of windows in a vector.
+    """
+    pairs = zip(numbers[:8:2], numbers[1:8:2], strict=True)
+    return _MaxPoolBackward(dtype, Windows(*pairs), bool(numbers[8]), numbers[9]).text()
+
+
+class _MaxPoolBackward(Loops):
+    """The kernel. The arguments are those of `max_pool_backward`."""
+
+    def __init__(self, dtype: str, windows: Windows, padded: bool, width: int) -> None:
+        super().__init__(width, 6, 8)
+        self._dtype, self._windows, self._padded = dtype, windows, padded
+        self._byte = f"<{width} x i8>"
+
+    def text(self) -> str:
+        """Return the text of the module."""
+        planes, some = self.sizes[6:]
+        start, stop = "%begin", "%end"
+        with self.loop(start, stop) as block:
+            last = self.smaller(self.times(self.plus(block, 1), some), planes)
+            with self.loop(self.times(block, some), last) as plane:
+                self._choose(block, plane)
+                self._gather(block, plane)
+        return self.function()
+
+    def _line(self, block: str, i: str) -> str:
+        """Return the place of the first window of a row of windows in the memory of a block."""
+        high, _, lead, length = self.sizes[2:6]
+        return self.plus(self.times(self.plus(self.times(block, self.plus(high, 1)), i), length), lead)
+
+    def _choose(self, block: str, plane: str) -> None:
+        """Store the chosen elements and the gradients of the windows of a plane."""
+        height, wide_x, high, wide = self.sizes[:4]
+        (rows, _), (down, across), (above, before), (step, _) = self._windows
+        count = self.assign(f"sdiv i64 {self.plus(wide, self.width - 1)}, {self.width}")
+        last = self.plus(wide, -self.width)
+        with self.loop("0", high) as i:
+            first = self.times(plane, self.times(height, wide_x))
+            places = [self.plus(self.times(i, down), r * step - above) for r in range(rows)]
+            bits = [self.assign(f"icmp ult i64 {place}, {height}") for place in places]  # negative ones are large
+            pairs = zip(places, bits, strict=True)
+            starts = [self.plus(first, self.times(self.either(bit, place, "0", "i64"), wide_x)) for place, bit in pairs]
+            row = self.times(self.plus(self.times(plane, high), i), wide)
+            line = self._line(block, i)
+            for begin, end, masked in self._tiles(count):
+                with self.loop(begin, end) as tile:
+                    j = self.smaller(self.times(tile, self.width), last)
+                    grads, top = (self._load(array, self.plus(row, j)) for array in self.table[:2])
+                    column = self.plus(self.times(j, across), -before)
+                    self._chosen(starts, bits, column, masked, top, self.plus(line, j))
+                    self.store(grads, self.element(self.table[5], self.plus(line, j), self._dtype), None)
+
+    def _load(self, array: str, place: str) -> Vector:
+        return self.load(self.element(array, place, self._dtype), self._dtype, None)
+
+    def _tiles(self, count: str) -> list[tuple[str, str, bool]]:
+        """Return ranges of the vectors of a row of windows, and whether elements may be read beyond the row of x.
+
+        The last vector may overlap with the one before, and is one of these.
+        """
+        (_, columns), (_, across), (_, before), (_, apart) = self._windows
+        size = self.width * across
+        begin = self.smaller(str(-(-before // size)), count)
+        reach = (columns - 1) * apart // across * across + size
+        room = self.plus(self.sizes[1], before - reach)
+        end = self.smaller(self.assign(f"sdiv i64 {self.plus(room, size)}, {size}"), self.plus(count, -1))
+        end = self.either(self.assign(f"icmp slt i64 {end}, {begin}"), begin, end, "i64")
+        return [("0", begin, True), (begin, end, False), (end, count, True)]
+
+    def _chosen(self, starts: list[str], bits: list[str], column: str, masked: bool, top: Vector, place: str) -> None:
+        """Store the numbers of the chosen elements of neighbouring windows, whose first one begins at a column."""
+        (rows, columns), (_, across), _, (_, apart) = self._windows
+        taps = [divmod(c * apart, across) for c in range(columns)]
+        beyond = masked and self._padded
+        inside = [self._inside(self.plus(column, c * apart), across) for c in range(columns)] if beyond else []
+        kind = self.type("int32")
+        chosen = f"splat (i32 {_NONE})"
+        for r in reversed(range(rows)):
+            loaded = {q: self._apart(starts[r], self.plus(column, q * across), masked) for q, _ in taps}
+            for c, (shift, residue) in reversed([*enumerate(taps)]):
+                x = loaded[shift][residue]
+                fits = self.binary("or", self.compare("oge", x, top), self.compare("uno", x, x))
+                if self._padded:
+                    fits = self.binary("and", fits, self.splat(bits[r], "bool"))
+                if beyond:
+                    fits = self.binary("and", fits, Vector(inside[c], "bool"))
+                number = f"splat (i32 {r * columns + c})"
+                chosen = self.assign(f"select {self.type('bool')} {fits.text}, {kind} {number}, {kind} {chosen}")
+        small = self.assign(f"trunc {kind} {chosen} to {self._byte}")
+        self.write(f"store {self._byte} {small}, ptr {self.element(self.table[4], place, 'bool')}, align 1")
+
+    def _apart(self, row: str, column: str, masked: bool) -> list[Vector]:
+        """Load neighbours in a row of x, as vectors of elements that lie as far apart as windows."""
+        across = self._windows.stride[1]
+        columns = [self.plus(column, k * self.width) for k in range(across)]
+        masks = [self._inside(c, 1) if masked else None for c in columns]
+        source = self.element(self.table[2], row, self._dtype)
+        pairs = zip(columns, masks, strict=True)
+        xs = [self.load(self.element(source, c, self._dtype), self._dtype, mask) for c, mask in pairs]
+        return [self._picked(xs, [m + across * k for k in range(self.width)]) for m in range(across)]
+
+    def _inside(self, column: str, step: int) -> str:
+        """Return a mask: whether the columns from one on, at distances of ``step``, are in x."""
+        kind, lanes = self.type("int64"), ", ".join(f"i64 {k * step}" for k in range(self.width))
+        places = self.assign(f"add {kind} {self.splat(column, 'int64').text}, <{lanes}>")
+        return self.assign(f"icmp ult {kind} {places}, {self.splat(self.sizes[1], 'int64').text}")
+
+    def _picked(self, xs: list[Vector], places: list[int]) -> Vector:
+        """Return elements of several vectors, counted through all of them."""
+        if len(xs) == 1:
+            return xs[0]
+        kind, result = self.type(self._dtype), "poison"
+        for n, x in enumerate(xs):
+            lanes = [k % self.width + self.width if k // self.width == n else j for j, k in enumerate(places)]
+            mask = f"<{self.width} x i32> <{', '.join(f'i32 {k}' for k in lanes)}>"
+            result = self.assign(f"shufflevector {kind} {result}, {kind} {x.text}, {mask}")
+        return Vector(result, self._dtype)
+
+    def _gather(self, block: str, plane: str) -> None:
+        """Write the gradients of a plane of x: for each row and column modulo the stride other elements of windows."""
+        height = self.sizes[0]
+        (rows, columns), (down, _), (above, _), (step, _) = self._windows
+        groups = self.assign(f"sdiv i64 {self.plus(height, above + down - 1)}, {down}")
+        with self.loop(str(above // down), groups) as t:
+            for m in range(down):
+                y = self.plus(self.times(t, down), m - above)
+                found = [(r * columns, r * step // down) for r in reversed(range(rows)) if r * step % down == m]
+                bit = self.assign(f"icmp ult i64 {y}, {height}")
+                with self.loop("0", self.assign(f"zext i1 {bit} to i64")):
+                    lines = [(first, self._line_above(block, t, shift)) for first, shift in found]
+                    self._write_row(self.times(self.plus(self.times(plane, height), y), self.sizes[1]), lines)
+
+    def _line_above(self, block: str, t: str, shift: int) -> str:
+        """Return the place of the first window of row t - shift; of the line after the last if there is none."""
+        high, i = self.sizes[2], self.plus(t, -shift)
+        return self._line(block, self.either(self.assign(f"icmp ult i64 {i}, {high}"), i, high, "i64"))
+
+    def _write_row(self, start: str, lines: list[tuple[int, str]]) -> None:
+        """Write the gradients of a row of x, from lines of windows and the numbers of the first elements in it."""
+        across, size = self._windows.stride[1], self._windows.stride[1] * self.width
+        wide_x = self.sizes[1]
+        whole = self.assign(f"sdiv i64 {wide_x}, {size}")
+        blocks = self.assign(f"sdiv i64 {self.plus(wide_x, size - 1)}, {size}")
+        for begin, end, masked in (("0", whole, False), (whole, blocks, True)):
+            with self.loop(begin, end) as k:
+                q, column = self.times(k, self.width), self.times(k, size)
+                sums = [
+                    [
+                        self._part(self.plus(line, self.plus(q, shift)), first + c)
+                        for first, line in lines
+                        for c, shift in found
+                    ]
+                    for found in self._windows.shifts()
+                ]
+                totals = [reduce(self.add, parts) if parts else self.constant(0.0, self._dtype) for parts in sums]
+                for n in range(across):
+                    elements = range(n * self.width, (n + 1) * self.width)
+                    x = self._picked(totals, [e % across * self.width + e // across for e in elements])
+                    at = self.plus(column, n * self.width)
+                    mask = self._inside(at, 1) if masked else None
+                    self.store(x, self.element(self.table[3], self.plus(start, at), self._dtype), mask)
+
+    def _part(self, place: str, number: int) -> Vector:
+        """Return the gradients of neighbouring windows that chose the element with a number; 0 for others."""
+        at = self.element(self.table[4], place, "bool")
+        chosen = self.assign(f"load {self._byte}, ptr {at}, align 1")
+        fits = Vector(self.assign(f"icmp eq {self._byte} {chosen}, splat (i8 {number})"), "bool")
+        return self.select(fits, self._load(self.table[5], place), self.constant(0.0, self._dtype))

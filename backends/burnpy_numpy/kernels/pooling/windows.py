@@ -1,0 +1,393 @@
+"""Max and average pooling, adaptive max pooling and their gradients, by kernels for windows of any kind.
+
+Windows that touch and do not overlap have templates in `tiled`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.operations.pooling import adaptive_windows, window_shares
+from burnpy.backend.operations.windows import Pair, padded_shape
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
+from burnpy_numpy.kernels.pooling.indices import max_pool_indices
+from burnpy_numpy.kernels.pooling.overlapping import Gradient, Windows
+from burnpy_numpy.kernels.pooling.tiled import (
+    tiled_avg_pool,
+    tiled_avg_pool_backward,
+    tiled_max_pool,
+    tiled_max_pool_backward,
+)
+
+_MOST = 64
+"""The number of elements of a window up to which a kernel is made for it."""
+_BYTES = 64
+"""The size of a vector of windows side by side."""
+_SIDE_BY_SIDE = 8
+"""The number of windows whose maxima are found at a time."""
+_TILED_COST = 0.125
+"""The time for an element of windows side by side, computed as vectors, relative to other windows."""
+Template: TypeAlias = Callable[..., str]
+
+
+def run_max_pool(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
+    """Return the maxima of ``counts`` windows; None without a kernel for them."""
+    pool = pool_of(x.shape, x.dtype, counts, kernel, stride, padding, dilation)
+    compiled = pool.max_kernel(backward=False)
+    if compiled is None:
+        return None
+    out = pool.new_windows()
+    pool.run(compiled, x, out)
+    return out
+
+
+def run_max_pool_indices(x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> Any:
+    """Return the indices, within their planes, of the maxima of windows; None without a kernel for them."""
+    return pool_of(x.shape, x.dtype, counts, kernel, stride, padding, dilation).max_pool_indices(x)
+
+
+def run_max_pool_backward(
+    grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> Any:
+    """Return the gradient of max pooling; None without a kernel for such windows."""
+    if not grad.dtype is out.dtype is x.dtype:
+        return None
+    pool = pool_of(x.shape, x.dtype, out.shape[2:], kernel, stride, padding, dilation)
+    if not pool.tiled:
+        return pool.max_pool_backward(grad, out, x)
+    compiled = pool.max_kernel(backward=True)
+    if compiled is None:
+        return None
+    total = pool.new_gradient()
+    pool.run(compiled, grad, out, x, total)
+    return total
+
+
+def run_avg_pool(
+    x: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
+) -> Any:
+    """Return the averages of ``counts`` windows; None without a kernel for them."""
+    pool = pool_of(x.shape, x.dtype, counts, kernel, stride, padding, (1, 1))
+    compiled = pool.kernel(avg_pool, tiled_avg_pool)
+    if compiled is None:
+        return None
+    out = pool.new_windows()
+    pool.run(compiled, x, pool.shares(count_include_pad, divisor), out)
+    return out
+
+
+def run_avg_pool_backward(
+    grad: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, divisor: int | None
+) -> Any:
+    """Return the gradient of average pooling; None without a kernel for such windows."""
+    pool = pool_of(shape, grad.dtype, grad.shape[2:], kernel, stride, padding, (1, 1))
+    compiled = pool.kernel(avg_pool_backward, tiled_avg_pool_backward)
+    if compiled is None:
+        return None
+    total = pool.new_gradient()
+    pool.run(compiled, grad, pool.shares(count_include_pad, divisor), total)
+    return total
+
+
+class Pool:
+    """The windows of a pooling operation, and how its kernels are called.
+
+    Args:
+        shape: the shape of x, (N, C, H, W).
+        dtype: the dtype of x.
+        counts: the numbers of windows in a column and in a row.
+        kernel: the size of a window.
+        stride: the distance of windows.
+        padding: the padding of x.
+        dilation: the distance of the elements of a window.
+    """
+
+    def __init__(
+        self, shape: Shape, dtype: Any, counts: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+    ) -> None:
+        self._shape, self._dtype, self._counts = shape, dtype, counts
+        self._windows, self._dilation = (kernel, stride, padding), dilation
+        self._suits = math.prod(counts) > 0 and math.prod(kernel) <= _MOST and (dtype is float32 or dtype is float64)
+        covered = (counts[0] * kernel[0], counts[1] * kernel[1])
+        # windows that touch, do not overlap, and lie within x
+        inside = covered[0] <= shape[2] and covered[1] <= shape[3]
+        self.tiled = stride == kernel and padding == (0, 0) and dilation == (1, 1) and inside
+        self.covers = self.tiled and covered == shape[2:]  #: whether each element of x is in one of them
+        self.planes, self.elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
+        self._padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
+        self._places = (*shape[2:], *counts, *stride, *padding, *dilation)
+        if self.tiled:
+            width = block_width(counts[1], _BYTES // dtype.itemsize)
+            self._parameters = (dtype.name, *kernel, width)
+            self.sizes = (*shape[2:], *counts)
+            self.elements *= _TILED_COST
+        else:
+            self._parameters = (dtype.name, *kernel, self._padded)
+            self.sizes = self._places
+
+    def kernel(self, template: Template | None, tiled: Template) -> TemplateKernel | None:
+        """Return the kernel of an operation.
+
+        None if x is of another dtype, windows are large, there is no template, or kernels are off.
+
+        Args:
+            template: the template for windows of any kind.
+            tiled: the template for windows that touch and do not overlap.
+        """
+        chosen = tiled if self.tiled else template
+        return template_kernel(chosen, *self._parameters) if chosen is not None and self._suits else None
+
+    def max_kernel(self, backward: bool) -> TemplateKernel | None:
+        """Return the kernel of the maxima of windows that touch, or of their gradient; None if there is none.
+
+        Its table is x and the result, or the gradient by the maxima, the maxima, x, and the result.
+        """
+        return self.kernel(None, tiled_max_pool_backward if backward else tiled_max_pool)
+
+    def run(self, kernel: TemplateKernel, *arrays: Any) -> None:
+        """Run a kernel for all planes; the last array is the result."""
+        kernel.run([*map(np.ascontiguousarray, arrays)], self.sizes, self.planes, self.elements)
+
+    def max_pool_indices(self, x: Any) -> Any:
+        """Return the indices of maxima, within their planes; None without a kernel for them."""
+        width = block_width(self._counts[1], _SIDE_BY_SIDE)
+        parameters = (self._dtype.name, *self._windows[0], self._padded, width)
+        kernel = template_kernel(max_pool_indices, *parameters) if self._suits else None
+        if kernel is None:
+            return None
+        out, blocks = np.empty((*self._shape[:2], *self._counts), int64), -(-self._counts[1] // width)
+        sizes = (*self._places, blocks)
+        kernel.run([np.ascontiguousarray(x), out], sizes, self.planes, float(math.prod(self._shape[2:])))
+        return out
+
+    def max_pool_backward(self, grad: Any, out: Any, x: Any) -> Any:
+        """Return the gradient of max pooling with windows of any kind; None without a kernel for them."""
+        if not self._suits:
+            return None
+        windows = Windows(*self._windows, self._dilation)
+        gradient = Gradient(windows, self._shape, self._dtype, self._counts, self._padded)
+        compiled = gradient.kernel()
+        return None if compiled is None else gradient.run(compiled, grad, out, x)
+
+    def new_windows(self) -> Any:
+        """Return memory for a number for each window."""
+        return np.empty((*self._shape[:2], *self._counts), self._dtype)
+
+    def new_gradient(self) -> Any:
+        """Return memory for the gradient by x: zeros, unless a kernel writes all of it."""
+        return (np.empty if self.covers else np.zeros)(self._shape, self._dtype)
+
+    def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
+        """Return the factors of the windows of a plane in average pooling."""
+        out = np.empty(self._counts, self._dtype)
+        out[...] = window_shares(self._shape, *self._windows, self._counts, count_include_pad, divisor)
+        return out
+
+
+pool_of = lru_cache(256)(Pool)
+
+
+class _Window(NamedTuple):
+    """One window, while its part of a kernel is written."""
+
+    number: str  #: its number among those of all planes
+    in_plane: str  #: its number among those of its plane
+    elements: list[tuple[str, str]]  #: the places of its elements, and bits that say whether they are within x
+
+
+class _Windows(Loops):
+    """A kernel on the windows of planes.
+
+    The sizes: height and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each
+    for both. ``begin`` and ``end`` are planes.
+
+    Args:
+        dtype: float32 or float64.
+        rows: the number of rows of a window.
+        columns: the number of columns of a window.
+        padded: whether windows may reach beyond x. Elements beyond x are read from the place of another element.
+        table: the number of addresses in the kernel's table.
+    """
+
+    def __init__(self, dtype: str, rows: int, columns: int, padded: bool, table: int) -> None:
+        super().__init__(1, table, 10)
+        self.dtype, self._rows, self._columns, self._padded = dtype, rows, columns, padded
+
+    @contextmanager
+    def windows(self) -> Generator[_Window]:
+        """Write loops over all windows."""
+        height, width, high, wide, down, across, above, before, row_step, column_step = self.sizes
+        with self.loop("%begin", "%end") as plane, self.loop("0", high) as i:
+            first = self.times(plane, self.times(height, width))
+            rows = self._places(self.minus(self.times(i, down), above), row_step, self._rows, height)
+            lines = [(self.plus(first, self.times(row, width)), inside) for row, inside in rows]
+            row_start = self.times(i, wide)
+            plane_start = self.times(plane, self.times(high, wide))
+            with self.loop("0", wide) as j:
+                columns = self._places(self.minus(self.times(j, across), before), column_step, self._columns, width)
+                elements = [
+                    (self.plus(line, column), self.assign(f"and i1 {row_inside}, {inside}") if self._padded else "true")
+                    for line, row_inside in lines
+                    for column, inside in columns
+                ]
+                in_plane = self.plus(row_start, j)
+                yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
+
+    def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
+        """Return the rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
+        positions = []
+        for k in range(count):
+            place, inside = self.plus(start, self.times(step, k)), "true"
+            if self._padded:
+                inside = self.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
+                place = self.either(inside, place, "0", "i64")
+            positions.append((place, inside))
+        return positions
+
+    def one(self, array: str, index: str) -> Vector:
+        """Load one number of an array."""
+        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+
+    def kept(self, inside: str, x: Vector) -> Vector:
+        """Write x, or 0 where a bit is not set."""
+        return self.select(self.splat(inside, "bool"), x, self.constant(0.0, self.dtype))
+
+    def add_at(self, array: str, index: str, x: Vector) -> None:
+        """Add to one number of an array."""
+        self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
+
+
+def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of average pooling.
+
+    The table: x, the factor of each window of a plane, and the result. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    x, shares, out = w.table
+    with w.windows() as window:
+        values = [w.one(x, place) for place, _ in window.elements]
+        if padded:
+            values = [w.kept(inside, x) for x, (_, inside) in zip(values, window.elements, strict=True)]
+        total = reduce(w.add, values)
+        w.store_one(w.mul(total, w.one(shares, window.in_plane)), w.element(out, window.number, dtype))
+    return w.function()
+
+
+def avg_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of the gradient of average pooling.
+
+    The table: the gradients by window, the factor of each window of a plane, and the gradient by x, which is 0 at
+    first. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 3)
+    grads, shares, out = w.table
+    with w.windows() as window:
+        grad = w.mul(w.one(grads, window.number), w.one(shares, window.in_plane))
+        for place, inside in window.elements:
+            w.add_at(out, place, w.kept(inside, grad) if padded else grad)
+    return w.function()
+
+
+_COLUMNS = 16
+"""The number of columns whose maxima are found at a time."""
+
+
+def run_adaptive_maxima(x: Any, size: Pair) -> Any:
+    """Return the indices of the maxima of adaptive windows; None without a kernel for it."""
+    n, channels, high, wide = x.shape
+    width = block_width(wide, _COLUMNS)
+    usual = x.dtype is float32 or x.dtype is float64
+    kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
+    if kernel is None:
+        return None
+    bounds = [np.array(adaptive_windows(k, count), int64).T.copy() for k, count in zip((high, wide), size, strict=True)]
+    out, starts = np.empty((n, channels, *size), int64), block_starts(wide, width)
+    memory = np.empty((n * channels, wide), x.dtype), np.empty((n * channels, wide), int64)
+    arrays = [np.ascontiguousarray(x), out, *memory, *bounds[0], *bounds[1], starts]
+    kernel.run(arrays, (high, wide, *size, len(starts)), n * channels, high * wide)
+    return out
+
+
+def adaptive_maxima(dtype: str, width: int) -> str:
+    """Return the text of the kernel of the index, within a plane, of the first maximum or NaN of each window.
+
+    For each row of windows, the maxima of its columns are found by vectors, and then those of the windows among them.
+
+    The table: x, (planes, height, width), indices (int64, (planes, rows, columns)), memory of a row of a plane for each
+    plane, of x and of int64, and int64: the first elements of windows along the height, the ends, the first ones along
+    the width, the ends, and the first column of each vector. The sizes: height, width, rows and columns of windows, and
+    vectors. ``begin`` and ``end`` are planes.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of columns of a vector.
+    """
+    w = Loops(width, 9, 5)
+    x, out, values, places, tops, bottoms, lefts, rights, starts = w.table
+    high, wide, rows, columns, vectors = w.sizes
+    with w.loop("%begin", "%end") as plane:
+        source = w.element(x, w.times(plane, w.times(high, wide)), dtype)
+        best = w.element(values, w.times(plane, wide), dtype)
+        best_row = w.element(places, w.times(plane, wide), "int64")
+        with w.loop("0", rows) as i:
+            top, bottom = w.number(tops, i), w.number(bottoms, i)
+            with w.loop("0", vectors) as v:
+                _column_maxima(w, dtype, source, wide, top, bottom, w.number(starts, v), best, best_row)
+            target = w.plus(w.times(plane, w.times(rows, columns)), w.times(i, columns))
+            with w.of_width(1), w.loop("0", columns) as j:
+                left = w.number(lefts, j)
+                index = _maximum(w, dtype, best, best_row, wide, left, w.number(rights, j))
+                w.set_number(w.element(out, w.plus(target, j), "int64"), index)
+    return w.function()
+
+
+def _column_maxima(
+    w: Loops, dtype: str, source: str, wide: str, top: str, bottom: str, column: str, best: str, best_row: str
+) -> None:
+    """Store the maxima of neighbouring columns between two rows, and their rows."""
+    first = w.load(w.element(source, w.plus(w.times(top, wide), column), dtype), dtype, None)
+    most, row = w.variable(first), w.variable(w.splat(top, "int64"))
+    with w.loop(w.plus(top, 1), bottom) as r:
+        value = w.load(w.element(source, w.plus(w.times(r, wide), column), dtype), dtype, None)
+        above = _above(w, value, w.get(most, dtype))
+        w.set(row, w.select(above, w.splat(r, "int64"), w.get(row, "int64")))
+        w.set(most, w.select(above, value, w.get(most, dtype)))
+    w.store(w.get(most, dtype), w.element(best, column, dtype), None)
+    w.store(w.get(row, "int64"), w.element(best_row, column, "int64"), None)
+
+
+def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: str, right: str) -> str:
+    """Return the index in the plane of the maximum of several columns; among equal ones, the first row's."""
+    most = w.variable(w.load(w.element(best, left, dtype), dtype, None))
+    row, column = w.count(w.number(best_row, left)), w.count(left)
+    with w.loop(w.plus(left, 1), right) as c:
+        value, at = w.load(w.element(best, c, dtype), dtype, None), w.number(best_row, c)
+        before = w.get(most, dtype)
+        below = _above(w, before, value)
+        earlier = w.assign(f"icmp slt i64 {at}, {w.number(row, '0')}")
+        above = w.first(_above(w, value, before))
+        level = w.assign(f"xor i1 {w.first(below)}, true")
+        chosen = w.assign(f"or i1 {above}, {w.assign(f'and i1 {level}, {earlier}')}")
+        w.set_number(row, w.assign(f"select i1 {chosen}, i64 {at}, i64 {w.number(row, '0')}"))
+        w.set_number(column, w.assign(f"select i1 {chosen}, i64 {c}, i64 {w.number(column, '0')}"))
+        w.set(
+            most,
+            Vector(w.assign(f"select i1 {chosen}, {w.type(dtype)} {value.text}, {w.type(dtype)} {before.text}"), dtype),
+        )
+    return w.plus(w.times(w.number(row, "0"), wide), w.number(column, "0"))
+
+
+def _above(w: Loops, x: Vector, y: Vector) -> Vector:
+    """Compare numbers in the order in which NaN is above all others."""
+    return w.binary("and", w.compare("ugt", x, y), w.compare("ord", y, y))

@@ -1,0 +1,270 @@
+"""`NumPyExecutor`: programs and products of plans, by kernels and OpenBLAS into memory of the plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch, as_formula
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.signature import Signature
+from burnpy.backend.plans.unrolling import Place
+from burnpy.backend.primitives import DType, Key, Shape
+from burnpy.backend.programs import Program
+from burnpy_numpy.allocator import return_freed_memory
+from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
+from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
+from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.plans.convolution_launch import CONVOLUTIONS, finished_convolution
+from burnpy_numpy.plans.launches import (
+    LinearLaunch,
+    ListsLaunch,
+    MaxPoolLaunch,
+    PlanesLaunch,
+    ProductLaunch,
+    ProgramLaunch,
+    RowsLaunch,
+)
+from burnpy_numpy.plans.unrolled_launch import UnrolledLaunch
+
+_contiguous: Any = np.ascontiguousarray
+_array: Any = np.asarray
+_ndarray = np.ndarray
+_LARGE = 1 << 20
+"""The size in bytes of a large block."""
+_OWN = 0x1 | 0x4 | 0x400
+"""NumPy's flags C_CONTIGUOUS, OWNDATA and WRITEABLE."""
+
+
+_PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
+_INDEXED = {
+    "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),
+    "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
+}
+"""Operations with an index for each row, and their programs."""
+
+
+def _product(node: Node) -> NodeLaunch | None:
+    """Return the launch of a product with a matrix; None for another one, or one that OpenBLAS would share."""
+    x, y = node.args[:2]
+    dtype, shapes = x.dtype, (x.shape, y.shape)
+    usual = all(ref.dtype == dtype for ref in refs_in(node.args)) and dtype in (float32, float64)
+    if not usual or 0 in (*x.shape, *y.shape) or not _with_matrix(node.name, *shapes):
+        return None
+    rows, columns = math.prod(node.results.shape[:-1]), node.results.shape[-1:]
+    large = math.prod(x.shape) * math.prod(columns) > MAX_SINGLE_THREADED and shares_products()
+    if node.name != "linear":
+        return ProductLaunch(node, large)
+    kernel = None if large and rows < math.prod(columns) else linear_kernel(dtype)
+    return None if kernel is None else LinearLaunch(node, large, kernel)
+
+
+def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+    """Return the launch of an operation with an index for each row, if the index was checked."""
+    refs = [*refs_in(node.args)]
+    x, index = refs[-2 if node.name == "cross_entropy" else 1], refs[-1]
+    if not x.shape or node.args[-1] != len(x.shape) - 1 or 0 in x.shape or x.shape[-1] > LONGEST:
+        return None
+    low, high = bounds.get(index.number, (-1, 0))
+    floats = {ref.dtype for ref in (*refs[:-1], *refs_in(node.results))}
+    if low < 0 or high >= x.shape[-1] or floats not in ({float32}, {float64}) or math.prod(x.shape) < 2:
+        return None
+    name, extents, rest = _INDEXED[node.name]
+    kernel = operation_kernel(name, extents, x.dtype, rest)
+    if kernel is None:
+        return None
+    return RowsLaunch(kernel, math.prod(x.shape[:-1]), x.shape[-1], refs)
+
+
+_NORMS = ("normalize", "normalize_relu", "normalize_backward", "normalize_relu_backward")
+
+
+def _planes(node: Node) -> NodeLaunch | None:
+    """Return the launch of a normalization of planes, or of its gradients; None for another one."""
+    kernels = family_kernels("normalization")
+    refs, backward = [*refs_in(node.args)], "backward" in node.name
+    x, weight, bias = refs[1:3] + refs[2:3] if backward else refs[:3]
+    dims, eps = node.args[5:7] if backward else node.args[3:5]
+    alike = all(ref.dtype == x.dtype for ref in refs) and x.dtype in (float32, float64) and bias.shape == weight.shape
+    full = not backward or refs[0].shape == x.shape
+    groups = kernels.plane_groups(x.shape, weight.shape, dims) if kernels is not None and alike and full else None
+    if kernels is None or groups is None:
+        return None
+    kernel = kernels.planes_kernel(dtype_of(x.dtype.name), eps, backward, "relu" in node.name)
+    return None if kernel is None else PlanesLaunch(node, kernel, groups)
+
+
+_POOLING = ("max_pool2d", "max_pool2d_backward")
+
+
+def _pooling(node: Node) -> NodeLaunch | None:
+    """Return the launch of max pooling, or of its gradient, over windows that cover all elements; None for others."""
+    kernels, backward = family_kernels("pooling.windows"), node.name == "max_pool2d_backward"
+    x, out, *windows = [*node.args[1:]] if backward else [node.args[0], node.results, *node.args[1:5]]
+    if kernels is None or any(ref.dtype != x.dtype for ref in refs_in(node.args)) or 0 in x.shape:
+        return None
+    pool = kernels.pool_of(x.shape, dtype_of(x.dtype.name), out.shape[2:], *windows)
+    kernel = pool.max_kernel(backward) if pool.covers else None
+    return None if kernel is None else MaxPoolLaunch(node, kernel, pool)
+
+
+def _lists(node: Node) -> NodeLaunch | None:
+    """Return the launch of a formula of lists of one dtype."""
+    formula, lists, numbers, flags, _, skipped = node.args
+    members = [ref for refs in lists for ref in refs]
+    dtypes = {ref.dtype for ref in members}
+    alike = all([ref.shape for ref in refs] == [ref.shape for ref in lists[0]] for refs in lists)
+    plain = all(
+        math.prod(x.shape) == 1 and x.dtype in (float32, float64) if x.__class__ is Ref else isinstance(x, (int, float))
+        for x in numbers
+    )
+    empty = any(0 in ref.shape for ref in members)
+    kernels = None if skipped is not None or not members or empty else family_kernels("foreach")
+    if kernels is None or not alike or not plain or len(dtypes) > 1:
+        return None
+    kernel = kernels.foreach_kernel(formula, len(lists), len(numbers), members[0].dtype, flags)
+    return None if kernel is None else ListsLaunch(node, kernel)
+
+
+def _with_matrix(name: str, x: Shape, y: Shape) -> bool:
+    """Return whether an operation is a product with one matrix, and none for each of many."""
+    if name == "matmul" and len(x) + len(y) == 3:
+        return True
+    return len(y) == 2 <= len(x) and not (name == "matmul_tn" and len(x) != 2)
+
+
+def _index(key: Key) -> str:
+    """Return a key as it is written in brackets, with dots so that one element is a 0-d array."""
+    parts = [
+        ":".join("" if part is None else str(part) for part in (item.start, item.stop, item.step))
+        if isinstance(item, slice)
+        else str(item)
+        for item in key
+    ]
+    return ", ".join([*parts, "..."])
+
+
+def copied(x: Any, out: Any) -> None:
+    """Write an array into memory."""
+    out[...] = x
+
+
+class NumPyExecutor:
+    """The computations of NumPy that plans give memory."""
+
+    adds_bias = True
+    copy = staticmethod(copied)
+    fill = staticmethod(np.ndarray.fill)
+
+    def program(self, program: Program, rows: int, columns: int) -> Launch | None:
+        """Return the launch of a program's kernel; None if kernels are off."""
+        kernel = program_kernel(program)
+        return None if kernel is None else ProgramLaunch(kernel, rows, columns)
+
+    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+        """Return the launch of a node for which there is a kernel that writes into given memory; None for others."""
+        if node.name in _PRODUCTS:
+            return _product(node)
+        if node.name in _INDEXED:
+            return _rows(node, bounds)
+        if node.name in _NORMS:
+            return _planes(node)
+        if node.name in _POOLING:
+            return _pooling(node)
+        node = as_formula(node)
+        return _lists(node) if node.name == "foreach" else None
+
+    def unrolled(
+        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Place], outputs: Sequence[Place]
+    ) -> NodeLaunch | None:
+        """Return the launch of a program of numbers; None if kernels are off."""
+        kernels = family_kernels("plans.unrolled")
+        if kernels is None:
+            return None
+        arrays = len(operands), outputs[-1].array + 1 if outputs else 0
+        function = kernels.unrolled_kernel(program, inputs, outputs, arrays)
+        return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
+
+    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+        """Return the launch of a convolution and the group that follows it; None for others."""
+        return finished_convolution(node, signature) if node.name in CONVOLUTIONS else None
+
+    def activates(self, node: Node) -> bool:
+        """Return whether a normalization is one of planes, by a kernel."""
+        return _planes(node) is not None
+
+    def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
+        """Return calls of launches as one; None if kernels are off."""
+        from burnpy_numpy.kernels.plans.sequence import CallSequence
+        from burnpy_numpy.kernels.plans.sequence_text import sequence_entry
+
+        entry = sequence_entry()
+        return None if entry is None else CallSequence(entry, calls, given)
+
+    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        """Return the function itself."""
+        return function
+
+    def memory(self, size: int) -> Any:
+        """Return memory that begins at a multiple of 64 bytes.
+
+        A large block does not fit in what a recording has freed, which is returned to the system first.
+        """
+        if size >= _LARGE:
+            return_freed_memory()
+        block = np.empty(size + 64, np.uint8)
+        start = -block.ctypes.data % 64
+        return block[start : start + size]
+
+    def array(self, memory: Any, start: int, shape: Shape, dtype: DType) -> Any:
+        """Return the array in a part of the memory."""
+        return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+    def is_contiguous(self, x: Any) -> bool:
+        """Return whether an array is C-contiguous."""
+        return bool(x.flags.c_contiguous)
+
+    def contiguous(self, x: Any) -> Any:
+        """Return an array, or a copy of it, that is C-contiguous."""
+        return _contiguous(x)
+
+    def number(self, x: Any) -> Any:
+        """Return an array of one element, or a scalar of NumPy, as an array."""
+        return _array(x)
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """Return new memory."""
+        return np.empty(shape, dtype)
+
+    def add(self, x: Any, y: Any, out: Any) -> None:
+        """Write a sum into memory, without warnings."""
+        try:
+            run(np.add, x, y, out)
+        except RuntimeError:
+            quietly(np.add, x, y, out)
+
+    def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
+        """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
+        out = x if owned else np.array(x, order="C")
+        out[(*(slice(None),) * dim, index)] = src
+        return out
+
+    def part(self, x: Any, key: Key) -> Any:
+        """Return the part of an array that a key selects, as a view: also of one element."""
+        return x[(*key, ...)]
+
+    def view(self, node: Node, name: str) -> str | None:
+        """Return the expression of a slice, a permutation or a reshaped array."""
+        if node.name == "slice":
+            return f"{name}[{_index(node.args[1])}]"
+        if node.name == "permute":
+            return f"{name}.transpose({tuple(node.args[1])})"
+        return f"{name}.reshape({tuple(node.args[1])})" if node.name == "reshape" else None
+
+    def may_overwrite(self, x: Any) -> bool:
+        """Return whether an array is C-contiguous memory of its own that can be written to."""
+        return type(x) is _ndarray and x.flags.num & _OWN == _OWN

@@ -1,0 +1,352 @@
+"""The launches of plans on NumPy: programs, products, norms, pooling and formulas of lists into given memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import burnpy_numpy.cpu_threads as threads
+from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.source import Source
+from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.programs import Extent
+from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT, product_into
+from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.openblas import cblas
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.foreach import ForeachKernel
+    from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+    from burnpy_numpy.kernels.normalization import PlaneGroups
+    from burnpy_numpy.kernels.plans.sequence import KernelCall
+    from burnpy_numpy.kernels.pooling.windows import Pool
+
+_SHARED = 1 << 18
+"""The number of elements from which a kernel runs on several threads."""
+_PADDING = 64
+
+
+class ProgramLaunch:
+    """A kernel of a program, for fixed numbers of rows and columns."""
+
+    def __init__(self, kernel: Kernel, rows: int, columns: int) -> None:
+        self._kernel, self._rows, self._columns = kernel, rows, columns
+        outputs = [kernel.program.instructions[k] for k in kernel.program.outputs]
+        self._partial = [
+            ((-(-rows // 128), columns if step.extent is Extent.ROW else 1), np.dtype(step.dtype)) if partial else None
+            for step, partial in zip(outputs, kernel.layout.partial, strict=True)
+        ]
+
+    @property
+    def scratch(self) -> Sequence[tuple[Shape, DType]]:
+        """Memory for the sums of each chunk of rows, and for a row of values that are kept."""
+        memory: list[tuple[Shape, DType]] = [part for part in self._partial if part is not None]
+        kept = self._kernel.layout.scratch
+        return [*memory, ((kept * (self._columns + _PADDING),), float64)] if kept else memory
+
+    @property
+    def in_place(self) -> bool:
+        """True, as a row of an input is read before the same row of a result is written."""
+        return True
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel, with the sums over rows before and after it; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import program_call, sum_call, zeros_call
+
+        rows, columns = self._rows, self._columns
+        if rows * columns >= _SHARED and threads.COUNT > 1:
+            return None
+        given, added, room = self._given(arrays, scratch)
+        size = rows * columns
+        sizes = (0, size, 1, size) if self._kernel.layout.flat else (0, rows, rows, columns)
+        zeros = [zeros_call(name, math.prod(shape) * dtype.itemsize) for name, _, (shape, dtype) in added]
+        sums = [sum_call(name, out, dtype, (shape[0], shape[1])) for name, out, (shape, dtype) in added]
+        return [*zeros, program_call(self._kernel.function, [*given, *room], numbers, sizes), *sums]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the kernel on several threads, with the sums over rows before and after it."""
+        given, added, _ = self._given(arrays, scratch)
+        for name, _, _ in added:
+            source.write(f"{name}.fill(0.0)")
+        call, values = source.bind(self._kernel.into, "f"), "".join(f"{number.name}.item(), " for number in numbers)
+        source.write(f"{call}(({', '.join(given)},), ({values}), {self._rows}, {self._columns})")
+        for name, out, (shape, _) in added:
+            source.write(f"{source.bind(add_up, 'f')}({name}, {out}.reshape({shape[1]}))")
+
+    def _given(
+        self, arrays: Sequence[str], scratch: Sequence[str]
+    ) -> tuple[list[str], list[tuple[str, str, tuple[Shape, DType]]], list[str]]:
+        """Return the arrays of the kernel; for each sum over rows its memory and its result; and further memory."""
+        count, parts = len(arrays) - len(self._partial), iter(scratch)
+        given, added = [*arrays[:count]], list[tuple[str, str, tuple[Shape, DType]]]()
+        for result, part in zip(arrays[count:], self._partial, strict=True):
+            if part is None:
+                given.append(result)
+                continue
+            given.append(next(parts))
+            added.append((given[-1], result, part))
+        return given, added, [*parts]
+
+
+class RowsLaunch(ProgramLaunch):
+    """An operation of rows as one program."""
+
+    numbers: Sequence[Ref] = ()
+
+    def __init__(self, kernel: Kernel, rows: int, columns: int, operands: Sequence[Ref]) -> None:
+        super().__init__(kernel, rows, columns)
+        self.operands = operands
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+
+class _NodeLaunch:
+    """The computation of a node by arrays of its own."""
+
+    scratch: Sequence[tuple[Shape, DType]] = ()
+    in_place = False
+    numbers: Sequence[Ref] = ()
+
+    def __init__(self, node: Node) -> None:
+        self.operands: Sequence[Ref] = [*refs_in(node.args)]
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+
+class ListsLaunch(_NodeLaunch):
+    """A formula of lists, such as the update of all parameters."""
+
+    def __init__(self, node: Node, kernel: ForeachKernel) -> None:
+        super().__init__(node)
+        _, lists, numbers, *_ = node.args
+        self._kernel, self._lists, self._given = kernel, lists, numbers
+        self.operands = [ref for members in lists for ref in members]
+        self.numbers = [*refs_in(numbers)]
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return the parameter, or the state, that a result replaces."""
+        column, position = divmod(number, len(self._lists[0]))
+        old = self._lists[column + 1 if column else 0]
+        return old[position] if column + 1 < len(self._lists) else None
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import template_call
+
+        parts, which, starts, stops, _ = self._kernel.parts(self._sizes)
+        work = float(sum(self._sizes))
+        if threads.COUNT > 1 and work >= _SHARED:
+            return None
+        count = len(self._lists[0])
+        table = tuple([name for k in range(count) for name in arrays[k::count]])
+        named = iter(numbers)
+        values = [next(named) if x.__class__ is Ref else (float(x), float64) for x in self._given]
+        sizes = (len(arrays) // count, 0)
+        return [template_call(self._kernel.function, [table, which, starts, stops], sizes, 0, parts, work, values)]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the threads that share it."""
+        named = iter(numbers)
+        values = "".join(f"{next(named).name if x.__class__ is Ref else source.bind(float(x))}, " for x in self._given)
+        source.write(f"{source.bind(self._run, 'f')}(({', '.join(arrays)},), ({values}))")
+
+    def _run(self, arrays: Sequence[Any], numbers: tuple[Any, ...]) -> None:
+        """Run the kernel for arrays, the operands and the memory for the results."""
+        count = len(self._lists[0])
+        ids = np.array([id(x) for k in range(count) for x in arrays[k::count]], np.int64)
+        self._kernel(ids, len(arrays) // count, self._sizes, tuple([float(x) for x in numbers]))
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """The number of elements at each position."""
+        return tuple([math.prod(ref.shape) for ref in self._lists[0]])
+
+
+class PlanesLaunch(_NodeLaunch):
+    """A normalization of planes, or its gradients, with relu where it is part of it."""
+
+    def __init__(self, node: Node, kernel: TemplateKernel, groups: PlaneGroups) -> None:
+        super().__init__(node)
+        self._kernel, self._groups, self._backward = kernel, groups, "backward" in node.name
+        x, weight = self.operands[1:3] if self._backward else self.operands[:2]
+        self._dtype, self._parts = x.dtype, (x.shape[0], math.prod(weight.shape))
+        self.scratch = [(self._parts, x.dtype)] * (2 if self._backward else 0)
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel, and the sums over the members; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import sum_call, template_call
+
+        groups = self._groups
+        work = float(groups.count * groups.elements)
+        if threads.COUNT > 1 and work >= _SHARED:
+            return None
+        table = [*self._table(arrays, scratch), *groups.tables]
+        sums = [sum_call(x, out, self._dtype, self._parts) for x, out in self._sums(arrays, scratch)]
+        return [template_call(self._kernel.function, table, groups.sizes, 0, groups.count, work), *sums]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the kernel on several threads, and the sums."""
+        source.write(f"{source.bind(self._run, 'f')}(({', '.join(self._table(arrays, scratch))}))")
+        for x, out in self._sums(arrays, scratch):
+            source.write(f"{source.bind(add_up, 'f')}({x}, {out}.reshape({self._parts[1]}))")
+
+    def _table(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[str]:
+        """Return the arrays in the order of the kernel: with relu, the last operand is the last one."""
+        if not self._backward:
+            return [*arrays]
+        return [*arrays[:5], arrays[len(self.operands)], *scratch, *arrays[5 : len(self.operands)]]
+
+    def _sums(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the memory of the gradients by weight and bias of each member, and the memory of their sums."""
+        return [*zip(scratch, arrays[-2:], strict=True)] if self._backward else []
+
+    def _run(self, arrays: tuple[Any, ...]) -> None:
+        self._groups.run(self._kernel, arrays)
+
+
+class MaxPoolLaunch(_NodeLaunch):
+    """Max pooling over windows that cover all elements, each once, or its gradient."""
+
+    def __init__(self, node: Node, kernel: TemplateKernel, pool: Pool) -> None:
+        super().__init__(node)
+        self._kernel, self._pool = kernel, pool
+        if len(self.operands) == 3:  # as the kernel takes them
+            grad, x, out = self.operands
+            self.operands = [grad, out, x]
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import template_call
+
+        pool = self._pool
+        work = pool.planes * pool.elements
+        if threads.COUNT > 1 and work >= _SHARED:
+            return None
+        return [template_call(self._kernel.function, arrays, pool.sizes, 0, pool.planes, work)]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the kernel on several threads."""
+        run, kernel = source.bind(self._pool.run, "f"), source.bind(self._kernel)
+        source.write(f"{run}({kernel}, {', '.join(arrays)})")
+
+
+class _ProductLaunch(_NodeLaunch):
+    """A product of C-contiguous arrays, into memory."""
+
+    def __init__(self, node: Node, large: bool) -> None:
+        super().__init__(node)
+        x, y = node.args[:2]
+        self._name, self._dtype, self._large = node.name, node.results.dtype, large
+        self._inner, self._columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)
+        if node.name == "matmul_nt":
+            self._inner, self._columns = self._columns, self._inner
+        self._rows = math.prod(node.results.shape) // self._columns
+        self._vectors = len(x.shape) == 1 or len(y.shape) == 1
+
+
+class ProductLaunch(_ProductLaunch):
+    """A product of matrices, or of a matrix and a vector."""
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of OpenBLAS; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import gemm_call, gemv_call
+
+        rows, columns, inner = self._rows, self._columns, self._inner
+        left, right = self._name == "matmul_tn", self._name == "matmul_nt"
+        single, (x, y, out) = self._dtype == float32, arrays
+        if self._large:
+            return None
+        vector = columns == 1 or rows == 1
+        blas = cblas("gemv" if vector else "gemm", single)
+        if blas is None:
+            return None
+        if columns == 1:
+            sizes = (inner, rows) if left else (rows, inner)
+            return [gemv_call(blas, self._dtype, (x, y, out), sizes, left)]
+        if rows == 1:
+            sizes = (columns, inner) if right else (inner, columns)
+            return [gemv_call(blas, self._dtype, (y, x, out), sizes, not right)]
+        return [gemm_call(blas, self._dtype, arrays, (rows, columns, inner), (left, right))]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of NumPy's product, or of the threads that share it."""
+        rows, columns, inner = self._rows, self._columns, self._inner
+        left, right, out = arrays
+        left = f"{left}.reshape({inner}, {rows}).T" if self._name == "matmul_tn" else f"{left}.reshape({rows}, {inner})"
+        if self._name == "matmul_nt":
+            right = f"{right}.T"
+        elif self._vectors:
+            right = f"{right}.reshape({inner}, {columns})"
+        function = source.bind(product_into if self._large else dot, "f")
+        source.write(f"{function}({left}, {right}, {out}.reshape({rows}, {columns}))")
+
+
+class LinearLaunch(_ProductLaunch):
+    """A linear layer, by a kernel."""
+
+    def __init__(self, node: Node, large: bool, kernel: TemplateKernel) -> None:
+        super().__init__(node, large)
+        self._kernel = kernel
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the call of the kernel; None on several threads."""
+        from burnpy_numpy.kernels.plans.sequence import template_call
+
+        if self._large:
+            return None
+        rows, columns, inner = self._rows, self._columns, self._inner
+        return [template_call(self._kernel.function, arrays, (inner, columns), 0, rows, rows * columns * inner / 16)]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the threads that share it."""
+        function, given = source.bind(self._kernel.function, "f"), ", ".join(arrays)
+        sizes = f"{self._rows}, {self._inner}, {self._columns}"
+        source.write(f"{source.bind(shared_linear, 'f')}({function}, {sizes}, {given})")
+
+
+def shared_linear(
+    function: Callable[..., Any], rows: int, inner: int, columns: int, x: Any, weight: Any, bias: Any, out: Any
+) -> None:
+    """Write a linear layer into memory, on several threads."""
+
+    def work(start: int, stop: int) -> None:
+        function(start, stop, 4, x, weight, bias, out, inner, columns)
+
+    threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)
+
+
+def dot(x: Any, y: Any, out: Any) -> None:
+    """Write the product of two matrices into memory, without warnings."""
+    try:
+        run(np.dot, x, y, out)
+    except RuntimeError:
+        quietly(np.dot, x, y, out)
+
+
+def add_up(x: Any, out: Any) -> None:
+    """Write the sum of the rows of a matrix into memory, without warnings."""
+    try:
+        run(np.add.reduce, x, 0, None, out)
+    except RuntimeError:
+        quietly(np.add.reduce, x, 0, None, out)

@@ -1,0 +1,1 @@
+"""`compiled`: recording a function's call, what its plan depends on, and replaying the plan."""

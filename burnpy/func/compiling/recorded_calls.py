@@ -1,0 +1,337 @@
+"""Calls of compiled functions: their arguments as inputs of a recording, and its outputs as the function's result."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from burnpy.autodiff.graph import Leaf
+from burnpy.backend.backend import Backend
+from burnpy.backend.call_origin import format_lines, lines_of
+from burnpy.backend.decorators.recorded import RecordedDevices, Traced
+from burnpy.backend.errors import KindError, RecordingError, a
+from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.backend.plans.plan import Plan
+from burnpy.backend.plans.recording import DefaultGenerator, alike
+from burnpy.func.compiling.call_guards import guard
+from burnpy.func.compiling.captured import Captured
+from burnpy.func.compiling.donation import Donated, unshared
+from burnpy.func.derivative_levels import levels_of, lifted_to
+from burnpy.func.pytree import Structure, flatten, leaves_like
+from burnpy.tensor.generator import Generator, default_generator, recorders
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+_STATIC = (int, bool, str, bytes, type(None))
+_RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
+"""The classes of constants that a result may hold."""
+
+
+class Call:
+    """The arguments of one call: the leaves of their trees, and what distinguishes plans."""
+
+    __slots__ = ("args", "donated", "inline", "key", "kwargs", "leaves", "structure")
+
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self.args, self.kwargs = args, kwargs
+        self.leaves, self.structure = flatten((args, kwargs), whole=True)
+        self.inline = False
+        self.key = tuple([self._key(leaf) for leaf in self.leaves])
+        self.donated = donated  #: the names and positions of the parameters whose arguments are donated
+
+    def values(self, inputs: Sequence[int], device: Any) -> list[Any]:
+        """Return the primitives of the plain device in the leaves that are inputs."""
+        return [primitive_of(self.leaves[k], device) for k in inputs]
+
+    def _key(self, leaf: Any) -> Any:
+        """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
+        if isinstance(leaf, TensorBase):
+            device: Any = leaf._device
+            if device.level or device.stands_for is not None:
+                self.inline = True
+            primitive = leaf._primitive
+            tracked = False
+            if leaf.kind == "float" and device.differentiates:
+                tracked = device.is_require_grad(primitive)
+            return (leaf.__class__, device, primitive.shape, primitive.dtype, tracked)
+        kind = leaf.__class__
+        if kind is float or kind is Generator:
+            return kind
+        if isinstance(leaf, np.ndarray):
+            raise KindError(
+                f"a compiled function got a NumPy array of shape {leaf.shape}, which would be a constant of its plan; "
+                "pass a tensor, as with Tensor.from_data(array, device=...)"
+            )
+        if isinstance(leaf, _STATIC):
+            return (kind, leaf)
+        return (kind, id(leaf))
+
+
+class OutputLeaf:
+    """One leaf of a function's result, as it is made of an output of the plan."""
+
+    __slots__ = ("cls", "device", "input", "leaf", "levels", "position")
+
+    def __init__(self, cls: type[Any], device: Any, leaf: bool, position: int, given: int | None) -> None:
+        self.cls, self.device, self.leaf, self.position = cls, device, leaf, position
+        self.input = given  #: the number of the argument that it is, if the function returned one
+        self.levels: list[Any] = levels_of(device)[::-1] if cls.kind == "float" else []
+
+    def tensor(self, primitive: Any) -> Any:
+        """Return the tensor that holds a primitive of the plain device."""
+        for level in self.levels:
+            primitive = level.lift(primitive)
+        if self.leaf:
+            primitive = self.device.require_grad(primitive)
+        return new_tensor(self.cls, self.device, primitive)
+
+
+class RecordedCall:
+    """A plan of a function, with the ways from its arguments to the plan and from there to its result."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        call: Call,
+        inputs: list[int],
+        results: list[Any],
+        structure: Structure,
+        donated: Set[int],
+    ) -> None:
+        self.plan, self.inputs = plan, inputs
+        self.structure = call.structure  #: of the arguments
+        self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
+        self.captured = Captured(())  #: what the function reads besides its arguments
+        self._results, self._gone = results, Donated(name)
+        self._result_structure = structure.sharing(self.structure)
+        kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
+        self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
+        self._free = [k for k, number in enumerate(inputs) if number in self._donated]
+        self._guard = guard(call.leaves, inputs, plan.device)
+
+    def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
+        """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
+        if self._guard is None:
+            return None
+        leaves = leaves_like(arguments, self.structure)
+        values = None if leaves is None else self._guard(leaves)
+        return None if leaves is None or values is None else (leaves, values)
+
+    def replay(self, leaves: list[Any], values: list[Any]) -> Any:
+        """Return the function's result for the leaves of a call's arguments, and the inputs among them."""
+        if self._donated:
+            for k in self._donated:
+                leaves[k]._primitive = self._gone
+            results = self.plan(values, [k for k in self._free if unshared(values, k)])
+        else:
+            results = self.plan(values)
+        made = [
+            leaf
+            if leaf.__class__ is not OutputLeaf
+            else leaves[leaf.input]
+            if leaf.input is not None
+            else leaf.tensor(results[leaf.position])
+            for leaf in self._results
+        ]
+        return self._result_structure.unflatten(made)
+
+    def explanation(self) -> PlanExplanation:
+        """Return what the plan does."""
+        return self.plan.explanation()
+
+
+def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[int]:
+    """Return the numbers of the leaves of donated arguments, which are passed by position or by name."""
+    by_position, by_name = structure.children
+    arguments = [*enumerate(by_position.children), *zip(by_name.rest, by_name.children, strict=True)]
+    chosen = {*donated, *donated.values()}
+    numbers: list[int] = []
+    start = 0
+    for key, child in arguments:
+        count = child.size
+        if key in chosen:
+            numbers += range(start, start + count)
+        start += count
+    return numbers
+
+
+def primitive_of(leaf: Any, device: Any) -> Any:
+    """Return the primitive of the plain device in an argument: of a tensor, or of a float."""
+    if leaf.__class__ is float:
+        return device.host_number(leaf)
+    if leaf.__class__ is Generator:
+        return leaf._numpy
+    device, primitive = leaf._device, leaf._primitive
+    if leaf.kind == "float":
+        while device.differentiates:
+            primitive = device.lower(primitive)
+            device = device.inner
+    return primitive
+
+
+def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
+    """Call a function on devices that record, and return its plan.
+
+    Raises:
+        RecordingError: its steps depend on values, or its result is still to be differentiated.
+        KindError: no argument is a tensor.
+    """
+    start = perf_counter()
+    name = f"{getattr(f, '__qualname__', type(f).__name__)}()"
+    recorder, inputs, results, structure = record_call(f, call, call.leaves, RecordedDevices())
+    given = _donated_leaves(call.structure, call.donated)
+    donated = {number for number in given if isinstance(call.leaves[number], TensorBase)}
+    free = {k for k, number in enumerate(inputs) if number in donated}
+    plan = Plan(recorder.recording, recorder.inner, donated=free)
+    plan.seconds = perf_counter() - start
+    return RecordedCall(plan, name, call, inputs, results, structure, donated)
+
+
+def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:
+    """Record a call again with other values, and compare the operations with the first ones.
+
+    Raises:
+        RecordingError: they differ, so the function depends on something else than its arguments.
+    """
+    first = plan.plan.recording
+    disturbed = [_disturbed(leaf) for leaf in call.leaves]
+    second = record_call(f, call, disturbed, RecordedDevices())[0].recording
+    for one, two in zip(first.nodes, second.nodes, strict=False):
+        if not alike(one, two, first, second):
+            lines = format_lines(lines_of(two.line))
+            raise RecordingError(
+                f"compiled(check=True) recorded {two.name}() with other arguments than before, although only values of "
+                "the function's arguments changed: it depends on something else, such as a counter, random numbers of "
+                f"Python or the time; pass that as an argument\n{lines}"
+            )
+    if len(first.nodes) != len(second.nodes):
+        raise RecordingError(
+            f"compiled(check=True) recorded {len(first.nodes)} operations and then {len(second.nodes)}, although only "
+            "values of the function's arguments changed: it depends on something else; pass that as an argument"
+        )
+
+
+def _disturbed(leaf: Any) -> Any:
+    """Return an argument with other values, if it has floats."""
+    if leaf.__class__ is float:
+        return leaf * 1.25 + 0.5
+    if not isinstance(leaf, Tensor):
+        return leaf
+    changed = leaf.detach() * 1.25 + 0.5
+    return changed.require_grad() if leaf.is_require_grad() else changed
+
+
+def record_call(
+    f: Callable[..., Any], call: Call, leaves: Sequence[Any], devices: RecordedDevices
+) -> tuple[Any, list[int], list[Any], Structure]:
+    """Call a function on devices that record.
+
+    Args:
+        f: the function.
+        call: its arguments.
+        leaves: the leaves of the arguments, which may have other values than those of the call.
+        devices: the devices of the recording, without any yet.
+
+    Returns:
+        The recorder, the numbers of the leaves that are inputs, the leaves of the result and its structure.
+    """
+    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
+    if not tensors:
+        raise KindError("a compiled function takes at least one tensor as an argument, which says where it computes")
+    for leaf in tensors:
+        devices.of(leaf._device)
+    recorder = devices.recorder
+    recorder.defaults = [DefaultGenerator(partial(_default_of, device)) for device in devices]
+    inputs: list[int] = []
+    traced: list[Any] = []
+    for number, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorBase) or leaf.__class__ is float:
+            inputs.append(number)
+            traced.append(_input(devices, leaf))
+        else:
+            traced.append(leaf)
+            if leaf.__class__ is Generator:
+                inputs.append(number)
+                recorder.generators[id(leaf._numpy)] = recorder.recording.generator()
+    args, kwargs = call.structure.unflatten(traced)
+    token = recorders.set((*recorders.get(), recorder))
+    try:
+        result = f(*args, **kwargs)
+    finally:
+        recorders.reset(token)
+        recorder.close()
+        recorder.undraw()
+    out, structure = flatten(result, whole=True)
+    by_id = {id(tensor): number for number, tensor in enumerate(traced)}
+    results = [_result(recorder, leaf, by_id) for leaf in out]
+    for leaf in results:
+        known = isinstance(leaf, (*_RETURNED, OutputLeaf, TensorBase)) or any(leaf is x for x in leaves)
+        if not known:
+            raise KindError(
+                f"a compiled function returned {a(type(leaf).__name__)}, which its replays cannot make; return "
+                "tensors, numbers and text in tuples, lists, dicts and modules, or register its class with "
+                "func.register_tree"
+            )
+    return recorder, inputs, results, structure
+
+
+def _default_of(device: Any) -> np.random.Generator:
+    return default_generator(device)._numpy
+
+
+def _input(devices: RecordedDevices, leaf: Any) -> Any:
+    """Return an argument as an input of the recording."""
+    recorder = devices.recorder
+    if leaf.__class__ is float:
+        numbers = recorder.numbers or recorder.with_numbers()
+        return new_tensor(Tensor, numbers, numbers.input(recorder.inner.host_number(leaf)))
+    device = devices.of(leaf._device)
+    primitive: Any = recorder.input(primitive_of(leaf, recorder.inner))
+    if leaf.kind == "float":
+        outer = leaf._device
+        if outer.differentiates and outer.is_require_grad(leaf._primitive):
+            if leaf._primitive.node.target.__class__ is not Leaf:
+                raise RecordingError(
+                    f"a compiled function got a tensor of shape {leaf.shape} that was computed from tracked ones, and "
+                    "no gradient would flow back through it; compute it inside, or pass x.detach()"
+                )
+            return new_tensor(type(leaf), device, device.require_grad(lifted_to(device, primitive)))
+        primitive = lifted_to(device, primitive)
+    return new_tensor(type(leaf), device, primitive)
+
+
+def _result(recorder: Any, leaf: Any, given: dict[int, int]) -> Any:
+    """Return how a leaf of the result is made; the leaf itself if it is no tensor of the recording."""
+    if not isinstance(leaf, TensorBase):
+        return leaf
+    device: Any = leaf._device
+    if device.stands_for is None:
+        return leaf
+    primitive, is_leaf = leaf._primitive, False
+    if leaf.kind == "float":
+        outer = device
+        while outer.differentiates:
+            node = getattr(primitive, "node", None)
+            if node is not None and outer is device:
+                is_leaf = node.target.__class__ is Leaf
+                if not is_leaf and hasattr(node, "alive"):
+                    raise RecordingError(
+                        f"a compiled function returned a tensor of shape {leaf.shape} that is still to be "
+                        "differentiated; call backward() inside and return the gradients, or return x.detach()"
+                    )
+            primitive = outer.lower(primitive)
+            outer = outer.inner
+    if primitive.__class__ is not Traced:
+        primitive = recorder._constant(primitive)
+    recorder.recording.outputs.append(primitive.ref)
+    position = len(recorder.recording.outputs) - 1
+    return OutputLeaf(type(leaf), device.stands_for, is_leaf, position, given.get(id(leaf)))

@@ -1,0 +1,249 @@
+"""Loops of compiled functions under `burnpy.func.vmap`: recorded once, on the device beneath, for all examples.
+
+The loop's function is called on a level of its own for each recording, which stands for the level outside. Levels of
+derivatives above a level of `vmap` are left in the same way, with tangents as further leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.forward import Forward
+from burnpy.backend.primitives import Value
+from burnpy.batching.batched import Batched
+from burnpy.batching.batched_value import BatchedValue
+from burnpy.func.batches.batch_dims import batch_at, batch_first
+from burnpy.func.derivative_levels import Level, base_for
+from burnpy.func.loops.batched_branches import any_example, next_leaves
+from burnpy.func.loops.recorded_scans import recorded_scan
+from burnpy.func.loops.recorded_while_loops import recorded_while
+from burnpy.tensor.levels import raised, working_on
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+
+def looped_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
+    """Record a `while_loop`, as `recorded_while`, on the device beneath the levels of `vmap` that are innermost."""
+    level: Any = base_for("while_loop", state)
+    if stays_beneath(level):
+        return while_beneath(level, condition, step, state)
+    if not level.lifts_discrete:
+        return recorded_while(condition, step, state)
+    batched = [True] * len(state)
+
+    def test(leaves: list[Any]) -> Any:
+        return _for_examples(level, leaves, batched, lambda own, xs: any_example(condition(xs), own))
+
+    def advance(leaves: list[Any]) -> list[Any]:
+        def all_examples(own: Any, xs: list[Any]) -> list[Any]:
+            return [_beneath(own, x) for x in next_leaves(condition(xs), step, xs)]
+
+        return _for_examples(level, leaves, batched, all_examples)  # type: ignore[no-any-return]  # as it returns
+
+    lowered = [_beneath(level, x) for x in state]
+    with working_on(level.inner):
+        results = looped_while(test, advance, lowered)
+    return [_on_level(level, x) for x in results]
+
+
+def looped_scan(
+    body: Any, carry: list[Any], xs: list[Any], length: int, reverse: bool, again: bool
+) -> tuple[list[Any], list[Any]] | None:
+    """Record a `scan`, as `recorded_scan`, on the device beneath the levels of `vmap` that are innermost."""
+    level: Any = base_for("scan", (*carry, *xs))
+    if stays_beneath(level):
+        return scan_beneath(level, body, carry, xs, length, reverse, again)
+    if not level.lifts_discrete:
+        return recorded_scan(body, carry, xs, length, reverse, again)
+    owned = [level.own(raised(x, level)._primitive) for x in xs]
+    batched = [True] * len(carry) + [x.batched for x in owned]
+
+    def all_examples(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+        def of(own: Any, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+            new, y = body(leaves[: len(carry)], leaves[len(carry) :])
+            return [_beneath(own, leaf) for leaf in new], [_beneath(own, leaf) for leaf in y]
+
+        return _for_examples(level, [*carry, *x], batched, of)  # type: ignore[no-any-return]  # as it returns
+
+    lowered = [new_tensor(type(x), level.inner, own.value) for x, own in zip(xs, owned, strict=True)]
+    slices = [
+        batch_at(x, level.inner, 1) if own.batched else x for x, own in zip(lowered, owned, strict=True)
+    ]  # the steps first, then the batch
+    with working_on(level.inner):
+        found = looped_scan(all_examples, [_beneath(level, x) for x in carry], slices, length, reverse, again)
+    if found is None:
+        return None
+    last, stacks = found
+    return [_on_level(level, x) for x in last], [_on_level(level, batch_first(y, level.inner, 1)) for y in stacks]
+
+
+def _for_examples(
+    level: Any, leaves: Sequence[Any], batched: Sequence[bool], f: Callable[[Any, list[Any]], Any]
+) -> Any:
+    """Call ``f`` with a level that stands for ``level`` in a nested recording, and with the leaves on it.
+
+    Args:
+        level: the level of `vmap` outside.
+        leaves: tensors of the device beneath it in the nested recording.
+        batched: whether each has the batch as its first dimension.
+        f: the function.
+    """
+    with Level(Batched, level.api, leaves[0]._device) as own:
+        own.size, own.randomness = level.size, level.randomness
+        own.stands_for, own.entry = level, partial(_enter, own)
+        return f(
+            own,
+            [
+                new_tensor(type(x), own, BatchedValue(own, x._primitive, has_batch))
+                for x, has_batch in zip(leaves, batched, strict=True)
+            ],
+        )
+
+
+def _enter(own: Any, level: Any, primitive: BatchedValue) -> BatchedValue:
+    """Return a primitive of the level outside, over which a function closes, on the level that stands for it."""
+    value: Value = primitive.value
+    if primitive.dtype.kind not in "iub":
+        value = raised(new_tensor(Tensor, level.inner, value), own.inner)._primitive
+    return BatchedValue(own, value, primitive.batched)
+
+
+def _beneath(level: Any, x: TensorBase[Any]) -> TensorBase[Any]:
+    """Return a tensor of the device beneath a level, with the batch as its first dimension."""
+    return new_tensor(type(x), level.inner, level.spread(level.own(raised(x, level)._primitive)))  # type: ignore[no-any-return]  # of x's class
+
+
+def _on_level(level: Any, x: TensorBase[Any]) -> TensorBase[Any]:
+    """Return a tensor of the device beneath a level, whose first dimension is the batch, as one of the level."""
+    return new_tensor(type(x), level, BatchedValue(level, x._primitive, True))  # type: ignore[no-any-return]  # of x's class
+
+
+def stays_beneath(level: Any) -> bool:
+    """Return whether a loop on a level of a derivative is one on the device beneath, over values and their tangents.
+
+    So it is in forward mode if there are further levels, and in reverse above a level of `vmap` if nothing is recorded.
+    """
+    if not isinstance(level, (Autodiff, Forward)) or not level.level:
+        return False
+    if isinstance(level, Forward):
+        return bool(level.inner.differentiates)
+    device: Any = level.inner
+    while device.differentiates and not device.lifts_discrete:
+        device = device.inner
+    return bool(device.differentiates) and _is_silent(level)
+
+
+def _is_silent(level: Any) -> bool:
+    mode = level.mode()
+    return mode is not None and bool(mode.silences(level.level))
+
+
+def while_beneath(
+    level: Any, condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]
+) -> list[Any]:
+    """Record a `while_loop` on the device beneath a level that differentiates, with the tangents as further state."""
+    split = _Tangents(level, state)
+
+    def test(leaves: list[Any]) -> Any:
+        return split.inside(leaves, lambda own, xs: _lowered(condition(xs), own)[0])
+
+    def advance(leaves: list[Any]) -> list[Any]:
+        return split.inside(leaves, lambda own, xs: split.apart(own, step(xs)))  # type: ignore[no-any-return]  # a list
+
+    with working_on(level.inner):
+        return split.joined(looped_while(test, advance, split.apart(level, state)))
+
+
+def scan_beneath(
+    level: Any, body: Any, carry: list[Any], xs: list[Any], length: int, reverse: bool, again: bool
+) -> tuple[list[Any], list[Any]] | None:
+    """Record a `scan` on the device beneath a level that differentiates, with the tangents beside the values."""
+    of_carry, of_xs = _Tangents(level, carry), _Tangents(level, xs)
+    of_ys: list[_Tangents] = []
+
+    def step(new: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+        def call(own: Any, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+            after, y = body(leaves[: len(carry)], leaves[len(carry) :])
+            of_ys[:] = [_Tangents(level, y)]
+            return of_carry.apart(own, after), of_ys[0].apart(own, y)
+
+        both = _Tangents(level, [*carry, *xs])
+        count = len(carry)
+        leaves = [*new[:count], *x[: len(xs)], *new[count:], *x[len(xs) :]]
+        return both.inside(leaves, call)  # type: ignore[no-any-return]  # as it returns
+
+    with working_on(level.inner):
+        found = looped_scan(step, of_carry.apart(level, carry), of_xs.apart(level, xs), length, reverse, again)
+    if found is None:
+        return None
+    return of_carry.joined(found[0]), of_ys[0].joined(found[1])
+
+
+class _Tangents:
+    """The leaves of a loop as values and tangents of the device beneath a level.
+
+    Args:
+        level: the level outside. In reverse mode it records nothing, and there are no tangents.
+        leaves: tensors like the leaves.
+    """
+
+    def __init__(self, level: Any, leaves: Sequence[Any]) -> None:
+        self.level, self.classes = level, [type(x) for x in leaves]
+        self.pushes = isinstance(level, Forward) and not _is_silent(level)
+        self.moved = [k for k, x in enumerate(leaves) if self.pushes and x.kind == "float"]
+
+    def apart(self, level: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Return the values, and then the tangents, of leaves on a level."""
+        pairs = [_lowered(x, level) for x in leaves]
+        zeros = [self._tangent(level, *pairs[k]) for k in self.moved]
+        return [value for value, _ in pairs] + zeros
+
+    def _tangent(self, level: Any, value: Any, tangent: Any) -> Any:
+        return value.zeros_like() if tangent is None else new_tensor(Tensor, level.inner, tangent)
+
+    def inside(self, leaves: Sequence[Any], f: Callable[[Any, list[Any]], Any]) -> Any:
+        """Call ``f`` with a level that stands for the one outside in a nested recording, and the leaves on it."""
+        kind: Any = Forward if isinstance(self.level, Forward) else Autodiff
+        count = len(self.classes)
+        with Level(kind, self.level.api, base_for("while_loop", leaves)) as own:
+            own.stands_for, own.entry = self.level, partial(_enter_derivative, own, self.pushes)
+            if not self.pushes:
+                own.level = self.level.level  # so that it records nothing, either
+            raised_leaves = [raised(x, own.inner) if x.kind == "float" else x for x in leaves]
+            return f(own, self._on(own, raised_leaves[:count], raised_leaves[count:]))
+
+    def joined(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return values and tangents of the device beneath as leaves on the level outside."""
+        return self._on(self.level, leaves[: len(self.classes)], leaves[len(self.classes) :])
+
+    def _on(self, level: Any, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        found = dict(zip(self.moved, tangents, strict=True))
+        return [
+            new_tensor(cls, level, x._primitive) if cls.kind != "float"
+            else new_tensor(cls, level, level.dual(x._primitive, found[k]._primitive)) if k in found
+            else new_tensor(cls, level, level.lift(x._primitive))
+            for k, (cls, x) in enumerate(zip(self.classes, values, strict=True))
+        ]  # fmt: skip
+
+
+def _lowered(x: Any, level: Any) -> tuple[Any, Any]:
+    """Return a tensor of the device beneath a level, and the primitive of its tangent, None if it has none."""
+    primitive = raised(x, level)._primitive
+    if x.kind != "float":
+        return new_tensor(type(x), level.inner, primitive), None
+    return new_tensor(Tensor, level.inner, primitive.value), getattr(primitive, "tangent", None)
+
+
+def _enter_derivative(own: Any, pushes: bool, level: Any, primitive: Any) -> Any:
+    """Return a primitive of the level outside, over which a function closes, on the level that stands for it."""
+
+    def beneath(value: Value) -> Value:
+        return raised(new_tensor(Tensor, level.inner, value), own.inner)._primitive
+
+    tangent = getattr(primitive, "tangent", None)
+    if pushes and tangent is not None:
+        return own.dual(beneath(primitive.value), beneath(tangent))
+    return own.lift(beneath(primitive.value))

@@ -1,0 +1,360 @@
+"""`NestedCall`: a function that is called once, on devices that record it as a loop's body or a branch.
+
+The function gets tensors of a device like the one outside, with the same levels; each differentiates by the same values
+as the level outside. Tensors that the function closes over become inputs of its recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.forward_methods import Dual
+from burnpy.autodiff.graph import Leaf
+from burnpy.autodiff.recording import new_level
+from burnpy.backend.decorators.recorded import Recorded, Traced
+from burnpy.backend.errors import RecordingError
+from burnpy.backend.plans.recording import DefaultGenerator, Ref, refs_in
+from burnpy.func.derivative_levels import levels_of, lifted_to
+from burnpy.tensor.generator import recorders
+from burnpy.tensor.levels import raised
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
+
+
+class UnsupportedLevelsError(Exception):
+    """A function is differentiated on several levels, or on one of another kind: its steps are recorded one by one."""
+
+
+class Entered:
+    """A value that entered a nested recording, and its derivative on the level that differentiates by it."""
+
+    __slots__ = ("inside", "leaf", "node", "outside", "tangent", "tangent_outside")
+
+    def __init__(self, outside: Traced, inside: Traced) -> None:
+        self.outside, self.inside = outside, inside
+        self.node: Any = None  #: the node outside, if it is tracked there
+        self.leaf: Any = None  #: the leaf in the nested recording, if a level differentiates by it in reverse
+        self.tangent_outside: Traced | None = None
+        self.tangent: Traced | None = None  #: the tangent, if a level differentiates by it in forward mode
+
+
+class Left:
+    """A result of a nested recording, and what the level that differentiates knows of it."""
+
+    __slots__ = ("cls", "ref", "root", "tangent")
+
+    def __init__(self, cls: type[TensorBase[Any]], ref: Ref) -> None:
+        self.cls, self.ref = cls, ref
+        self.root: Any = None  #: the tracked primitive, if it depends on a leaf
+        self.tangent: Ref | None = None
+
+
+class Step(Protocol):
+    """One recorded step of a loop."""
+
+    call: NestedCall
+    entered: list[Entered]  #: the carried values first
+
+    @property
+    def carry(self) -> list[Left]:
+        """The carried values after the step."""
+        ...
+
+
+S = TypeVar("S", bound=Step)
+
+
+def recorder_of(device: Any) -> Any:
+    """Return the device that records beneath some levels; None if there is none."""
+    while device is not None and device.__class__ is not Recorded:
+        device = getattr(device, "inner", None)
+    return device
+
+
+class NestedCall:
+    """A nested recording of one call of a function.
+
+    Args:
+        device: the device outside, on which the function's arguments are.
+        level: the level that differentiates, if it is known that one does.
+
+    Raises:
+        UnsupportedLevelsError: a level of the device cannot see the nested recording as one operation.
+    """
+
+    def __init__(self, device: Any, level: Any = None) -> None:
+        self.outside = device
+        self.outer: Any = recorder_of(device)  #: the recorder outside
+        self.recorder: Any = self.outer.body()
+        self.entered: list[Entered] = []
+        self.active: set[Any] = set() if level is None else {level}
+        self._inside: dict[Any, Any] = {}  # the device of the nested recording, by the one that it stands for
+        self._captured: dict[int, tuple[Any, Any]] = {}
+        self.device = self._nested(device)
+
+    @property
+    def level(self) -> Any:
+        """The level that differentiates; None if none does.
+
+        Raises:
+            UnsupportedLevelsError: several do.
+        """
+        if len(self.active) > 1:
+            raise UnsupportedLevelsError
+        return next(iter(self.active), None)
+
+    def inside(self, device: Any) -> Any:
+        """Return the device of the nested recording that stands for one outside."""
+        return self._inside[device]
+
+    def _nested(self, device: Any) -> Any:
+        if device is self.outer:
+            new = self.recorder
+        elif device.level and isinstance(device, (Autodiff, Forward)):
+            new = new_level(type(device), self._nested(device.inner))
+        elif isinstance(device, Autodiff) and device.computing is not device.inner:
+            raise UnsupportedLevelsError  # a strategy plans what each operation saves
+        elif device.differentiates and not isinstance(device, (Autodiff, Forward)):
+            raise UnsupportedLevelsError
+        else:
+            cls, arguments = device.__reduce__()
+            new = cls.unregistered(self._nested(arguments[0]), *arguments[1:])
+        new.stands_for, new.entry = device, self._enter
+        self._inside[device] = new
+        return new
+
+    def tensor(self, x: Any, sliced: bool = False, forced: bool = False) -> Any:
+        """Return an argument as a tensor of the nested recording.
+
+        Args:
+            x: the argument, on the device outside.
+            sliced: whether the function gets a slice of it, along the first dim.
+            forced: whether the level that differentiates does so by it although it does not depend on anything yet.
+        """
+
+        def enter(value: Traced) -> Traced:
+            sample = value.value
+            return self.recorder.input(self.recorder.inner.slice(sample, (0,)) if sliced else sample)  # type: ignore[no-any-return]  # as declared
+
+        if x.kind != "float":
+            self.entered.append(Entered(self._traced(x._primitive), inside := enter(self._traced(x._primitive))))
+            return new_tensor(type(x), self.device, inside)
+        primitive = self._lifted(self.outside, x._primitive, enter, forced)
+        return new_tensor(type(x), self.device, primitive)
+
+    def _enter(self, device: Any, primitive: Any) -> Any:
+        """Return a float primitive of a device outside, over which the function closes, on the nested one."""
+        known = self._captured.get(id(primitive))
+        if known is None or known[0] is not primitive:
+            known = self._captured[id(primitive)] = primitive, self._lifted(device, primitive, self.recorder.capture)
+        return known[1]
+
+    def _traced(self, primitive: Any) -> Traced:
+        """Return a primitive as one of the recorder outside."""
+        if primitive.__class__ is not Traced:
+            return self.outer._constant(primitive)  # type: ignore[no-any-return]  # as declared
+        if primitive.recording is not self.outer.recording:
+            return self.outer.capture(primitive)  # type: ignore[no-any-return]  # as declared
+        return primitive
+
+    def _lifted(self, device: Any, primitive: Any, enter: Callable[[Traced], Traced], forced: bool = False) -> Any:
+        """Return a primitive on the nested device, as a leaf or with a tangent where the level outside has one."""
+        chain: list[tuple[Any, Any]] = []
+        while device.differentiates:
+            chain.append((device, primitive))
+            primitive, device = device.lower(primitive), device.inner
+        outside = self._traced(primitive)
+        inside: Any = enter(outside)
+        entered = Entered(outside, inside)
+        self.entered.append(entered)
+        known = next(iter(self.active), None) if forced else None
+        for level, own in reversed(chain):
+            new = self._inside[level].lift(inside)
+            mode = level.mode()
+            silent = mode is not None and mode.silences(level.level)
+            if isinstance(level, Autodiff):
+                if level is known or (own.node is not None and not silent):
+                    self.active.add(level)
+                    entered.node = own.node
+                    entered.leaf = new.node = Leaf(new.value)
+            elif level is known or (own.tangent is not None and not silent):
+                self.active.add(level)
+                entered.tangent_outside = self._tangent(level, own)
+                entered.tangent = enter(entered.tangent_outside)
+                new = Dual(inside, lifted_to(self._inside[level].inner, entered.tangent))
+            inside = new
+        return inside
+
+    def _tangent(self, level: Any, dual: Any) -> Traced:
+        """Return the tangent of a dual as a primitive of the recorder outside."""
+        if dual.tangent is None:
+            return self.outer.full(dual.shape, 0.0, dual.dtype)  # type: ignore[no-any-return]  # as declared
+        return self._traced(self.lowered(level.inner, dual.tangent))
+
+    def lowered(self, device: Any, primitive: Any) -> Any:
+        """Return the primitive beneath all levels of a device; none may track it.
+
+        Raises:
+            UnsupportedLevelsError: one does.
+        """
+        while device.differentiates:
+            if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
+                raise UnsupportedLevelsError
+            primitive, device = device.lower(primitive), device.inner
+        return primitive
+
+    def call(self, f: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> list[Left]:
+        """Call the function, and return what it leaves.
+
+        Raises:
+            UnsupportedLevelsError: several levels differentiate by values that the function closes over.
+            RecordingError: a result is to be differentiated by a tensor that the function made.
+        """
+        token = recorders.set((*recorders.get(), self.recorder))
+        try:
+            results = f(*arguments)
+        finally:
+            recorders.reset(token)
+        left = [self._left(x) for x in results]
+        if self.level is None and any(out.root is not None for out in left):
+            raise RecordingError(
+                "a loop or branch returned a tensor that is still to be differentiated; call backward() inside of it "
+                "and return the gradients, or return x.detach()"
+            )
+        return left
+
+    def _left(self, x: Any) -> Left:
+        """Return a result as the recording and the level know it."""
+        primitive = raised(x, self.device)._primitive
+        root = tangent = None
+        if x.kind == "float":
+            device = self.device
+            while device.differentiates:
+                if isinstance(device, Autodiff):
+                    if primitive.node is not None:
+                        root = primitive
+                elif primitive.tangent is not None:
+                    tangent = self.lowered(device.inner, primitive.tangent)
+                primitive, device = device.lower(primitive), device.inner
+        left = Left(type(x), self.ref(primitive))
+        left.root = root
+        left.tangent = None if tangent is None else self.ref(tangent)
+        return left
+
+    def zeros(self, like: Ref | Traced) -> Ref:
+        """Return a value of the nested recording that is 0, of the shape and dtype of another."""
+        return self.recorder.full(tuple(like.shape), 0.0, like.dtype).ref  # type: ignore[no-any-return]  # a value
+
+    def ref(self, primitive: Any) -> Ref:
+        """Return the value of the nested recording that a primitive is."""
+        return self.recorder._split(primitive)[1]  # type: ignore[no-any-return]  # a value of the recording
+
+
+def beneath(inner: Any, x: Any, operation: str) -> Traced:
+    """Return a gradient or saved value of a device as a primitive of its recorder.
+
+    Raises:
+        RecordingError: a level differentiates by it.
+    """
+    device = inner
+    while x.__class__ is not Traced:
+        if getattr(x, "node", None) is not None or getattr(x, "tangent", None) is not None:
+            raise RecordingError(
+                f"a compiled function differentiates the gradient of a {operation}() again; differentiate the whole "
+                "function twice, as func.hessian does, or write the loop in Python"
+            )
+        x, device = device.lower(x), device.inner
+    return x
+
+
+def outputs_on(
+    device: Any, results: Sequence[Any], left: Sequence[Left], level: Any = None, on_level: Mapping[int, Any] = _NOTHING
+) -> list[TensorBase[Any]]:
+    """Return results of the recorder as tensors of the device outside.
+
+    Args:
+        device: the device.
+        results: a primitive of the recorder for each of ``left``.
+        left: what the nested recording left.
+        level: the level that differentiates, if one does.
+        on_level: by number, the tangents of results on it, in forward mode, or their tracked primitives.
+    """
+    levels = levels_of(device)
+
+    def lifted(k: int, x: Any) -> Any:
+        for each in reversed(levels):
+            if each is level and k in on_level:
+                x = Dual(x, on_level[k]) if isinstance(level, Forward) else on_level[k]
+            else:
+                x = each.lift(x)
+        return x
+
+    return [
+        new_tensor(out.cls, device, lifted(k, x) if out.cls.kind == "float" else x)
+        for k, (x, out) in enumerate(zip(results, left, strict=True))
+    ]
+
+
+def kept_on(level: Any, values: Iterable[Any]) -> list[Any]:
+    """Return values of the recorder as a node on a level keeps them: floats as constants of the device beneath."""
+    return [x if x.dtype.kind not in "fV" else lifted_to(level.inner, x) for x in values]
+
+
+def gradients_beneath(
+    inner: Any, grads: Sequence[Any], specs: Sequence[tuple[Any, Any]], operation: str
+) -> list[Traced]:
+    """Return gradients as primitives of the recorder beneath a device, with zeros of a shape and dtype for None."""
+    recorder = recorder_of(inner)
+    return [
+        recorder.full(tuple(shape), 0.0, dtype) if grad is None else beneath(inner, grad, operation)
+        for grad, (shape, dtype) in zip(grads, specs, strict=True)
+    ]
+
+
+def tangent_of(entered: Entered) -> Traced:
+    """Return the tangent of a value that has one."""
+    assert entered.tangent is not None
+    return entered.tangent
+
+
+def newly_active(call: NestedCall, entered: Iterable[Entered], left: Iterable[Left]) -> set[int]:
+    """Return the numbers of the carried values that depend on what is differentiated by after this step, not before."""
+    return {
+        k
+        for k, (e, out) in enumerate(zip(entered, left, strict=False))
+        if call.level is not None and (out.root is not None or out.tangent is not None)
+        and e.leaf is None and e.tangent is None
+    }  # fmt: skip
+
+
+def settled(record: Callable[[set[int], Any], S]) -> S:
+    """Record a step of a loop until it is known which carried values depend on what is differentiated by.
+
+    Args:
+        record: takes the numbers of those that are known to, and the level that differentiates by them, if any.
+    """
+    forced: set[int] = set()
+    level = None
+    while True:
+        step = record(forced, level)
+        more = newly_active(step.call, step.entered, step.carry) - forced
+        if not more:
+            return step
+        forced, level = forced | more, step.call.level
+
+
+def draws(args: Iterable[Any]) -> bool:
+    """Return whether a call draws random numbers."""
+    return any(x.__class__ is DefaultGenerator or (x.__class__ is Ref and x.dtype == np.dtype(object)) for x in args)
+
+
+def uses_of(nodes: Iterable[Any], outputs: Iterable[Ref]) -> set[int]:
+    """Return the numbers of the values that nodes use, or that are outputs."""
+    return {ref.number for node in nodes for ref in refs_in(node.args)} | {ref.number for ref in outputs}

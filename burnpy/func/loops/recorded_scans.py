@@ -1,0 +1,262 @@
+"""A `scan` inside of a compiled function: one operation of the recording, and another for its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from burnpy.autodiff.forward import Forward
+from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
+from burnpy.backend.decorators.recorded import Traced
+from burnpy.backend.plans.blocks import Loop
+from burnpy.backend.plans.recording import Ref
+from burnpy.backend.plans.splitting import part, split
+from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.loops.nested_calls import (
+    Entered,
+    Left,
+    NestedCall,
+    UnsupportedLevelsError,
+    beneath,
+    draws,
+    gradients_beneath,
+    kept_on,
+    outputs_on,
+    recorder_of,
+    settled,
+    tangent_of,
+    uses_of,
+)
+from burnpy.tensor.levels import raised
+from burnpy.tensor.tensor_base import TensorBase
+
+_KIND = opaque_class("scan")
+
+
+def is_recorded(tensors: Sequence[TensorBase[Any]]) -> bool:
+    """Return whether a loop over some tensors is inside of a compiled function."""
+    return recorder_of(base_for("scan", tensors)) is not None
+
+
+def recorded_scan(
+    body: Any, carry: list[Any], xs: list[Any], length: int, reverse: bool, again: bool
+) -> tuple[list[Any], list[Any]] | None:
+    """Record a scan as one operation; return the leaves of the last carry and of the stacked results.
+
+    Return None if several levels differentiate it, so that its steps must be recorded one by one.
+
+    Args:
+        body: takes the leaves of a carry and of a slice, and returns those of the new carry and of the result.
+        carry: the leaves of the first carry.
+        xs: the leaves with the slices.
+        length: the number of steps.
+        reverse: whether to begin with the last slice.
+        again: whether the gradient computes all again, and saves nothing but the carry before each step.
+    """
+    device = base_for("scan", (*carry, *xs))
+    operands = [raised(x, device) for x in (*carry, *xs)]
+    try:
+        step = settled(lambda forced, level: _Step(body, device, operands, len(carry), forced, level))
+        return step.loop(length, reverse, again)
+    except UnsupportedLevelsError:
+        return None
+
+
+class _Step:
+    """One step of a scan, recorded.
+
+    Args:
+        body: the function of leaves.
+        device: the device of the operands.
+        operands: the leaves of the carry and then those with slices.
+        carried: the number of leaves of the carry.
+        forced: the numbers of the leaves of the carry that depend on what is differentiated by after some steps.
+        level: the level that differentiates, if any are forced.
+    """
+
+    def __init__(self, body: Any, device: Any, operands: list[Any], carried: int, forced: set[int], level: Any) -> None:
+        call = self.call = NestedCall(device, level)
+        self.device, self.carried = device, carried
+        inside = [
+            call.tensor(x, sliced=k >= carried, forced=k in forced and x.kind == "float")
+            for k, x in enumerate(operands)
+        ]
+        self.entered = list(call.entered)
+
+        def flat(*leaves: Any) -> list[Any]:
+            new, y = body(list(leaves[:carried]), list(leaves[carried:]))
+            return [*new, *y]
+
+        self.left = call.call(flat, inside)
+        self.forward = list(call.recorder.recording.nodes)
+
+    @property
+    def carry(self) -> list[Left]:
+        """The leaves of the carry after the step."""
+        return self.left[: self.carried]
+
+    def loop(self, length: int, reverse: bool, again: bool) -> tuple[list[Any], list[Any]]:
+        """Record the loop in the recording outside, and return the leaves of its results."""
+        level = self.call.level
+        if isinstance(level, Forward):
+            tensors = self._pushed(level, length, reverse)
+        elif any(out.root is not None for out in self.left):
+            tensors = self._tracked(level, length, reverse, again)
+        else:
+            tensors = outputs_on(self.device, self._run(length, reverse), self.left)
+        return tensors[: self.carried], tensors[self.carried :]
+
+    def _run(self, length: int, reverse: bool, extra: Sequence[Ref] = ()) -> list[Traced]:
+        """Record the loop, with further results to stack, and return its results."""
+        recorder, carried = self.call.recorder, self.carried
+        before, slices = self.entered[:carried], self.entered[carried:]
+        carry_refs = [e.inside.ref for e in before]
+        x_refs = [e.inside.ref for e in slices]
+        new, ys = [out.ref for out in self.left[:carried]], [out.ref for out in self.left[carried:]]
+        whole = recorder.recording
+        captured = [own.ref for own in recorder.captured]
+        body = part(whole, self.forward, [*captured, *carry_refs, *x_refs], [*new, *ys, *extra])
+        loop = Loop(body, carried, len(slices), length, reverse)
+        values = [*recorder.captures, *[e.outside for e in self.entered]]
+        return list(self.call.outer.nested(loop, tuple(values)))
+
+    def _pushed(self, level: Any, length: int, reverse: bool) -> list[Any]:
+        """Record the loop with the tangents of everything, and return its results."""
+        call, carried = self.call, self.carried
+        recorder, inner = call.recorder, level.inner
+        moved = [[e for e in group if e.tangent is not None] for group in self._groups()]
+        carry_in = [e.inside.ref for e in self.entered[:carried]] + [tangent_of(e).ref for e in moved[0]]
+        x_in = [e.inside.ref for e in self.entered[carried:]] + [tangent_of(e).ref for e in moved[1]]
+        new: list[Ref] = []
+        for entered, out in zip(self.entered[:carried], self.left[:carried], strict=True):
+            if entered.tangent is not None:
+                new.append(out.tangent or call.zeros(out.ref))
+        pushed = [out for out in self.left[carried:] if out.tangent is not None]
+        outputs = [out.ref for out in self.left[:carried]] + new
+        outputs += [out.ref for out in self.left[carried:]] + [out.tangent for out in pushed if out.tangent is not None]
+        nodes = list(recorder.recording.nodes)
+        captured = [own.ref for own in recorder.captured]
+        body = part(recorder.recording, nodes, [*captured, *carry_in, *x_in], outputs)
+        loop = Loop(body, len(carry_in), len(x_in), length, reverse)
+        values = [*recorder.captures, *[e.outside for e in self.entered[:carried]]]
+        values += [e.tangent_outside for e in moved[0]] + [e.outside for e in self.entered[carried:]]
+        values += [e.tangent_outside for e in moved[1]]
+        results = iter(call.outer.nested(loop, tuple(values)))
+        primals = [next(results) for _ in range(carried)]
+        tangents = {k: next(results) for k, e in enumerate(self.entered[:carried]) if e.tangent is not None}
+        primals += [next(results) for _ in self.left[carried:]]
+        tangents |= {k: next(results) for k, out in enumerate(self.left) if k >= carried and out.tangent is not None}
+        on_level = {k: lifted_to(inner, t) for k, t in tangents.items()}
+        return outputs_on(self.device, primals, self.left, level, on_level)
+
+    def _groups(self) -> tuple[list[Entered], list[Entered]]:
+        return self.entered[: self.carried], self.entered[self.carried :]
+
+    def _tracked(self, level: Any, length: int, reverse: bool, again: bool) -> list[Any]:
+        """Record the loop and its node on the level, and return its results."""
+        call, carried = self.call, self.carried
+        recorder, inner = call.recorder, level.inner
+        whole, plain = recorder.recording, recorder.inner
+        captured = [e for e in call.entered[len(self.entered) :] if e.leaf is not None]
+        before = [e for e in self.entered[:carried] if e.leaf is not None]
+        slices = [e for e in self.entered[carried:] if e.leaf is not None]
+        rooted = [out for out in self.left if out.root is not None and out.root.node is not None]
+
+        def cotangent(shape: Any, dtype: Any) -> Traced:
+            return recorder.input(plain.full(tuple(shape), 1.0, dtype))  # type: ignore[no-any-return]  # as declared
+
+        own = call.inside(level)
+        of_carry = {
+            k: cotangent(e.inside.shape, e.inside.dtype) for k, e in enumerate(self.entered[:carried]) if e.leaf
+        }
+        of_y = {
+            k: cotangent(out.ref.shape, out.ref.dtype)
+            for k, out in enumerate(self.left)
+            if k >= carried and out in rooted
+        }
+        sums = [cotangent(e.inside.shape, e.inside.dtype) for e in captured]
+        seeds = []
+        for k, out in enumerate(self.left):
+            grad = of_carry.get(k) if k < carried else of_y.get(k)
+            if grad is not None and out.root is not None:
+                seeds.append((out.root, lifted_to(own.inner, grad)))
+        by_leaf = own.gradients(seeds, retain_graph=False)
+
+        def gradient(e: Entered) -> Traced:
+            found = by_leaf.get(e.leaf)
+            if found is None:
+                return recorder.full(e.inside.shape, 0.0, e.inside.dtype)  # type: ignore[no-any-return]  # as declared
+            return call.lowered(own.inner, found)  # type: ignore[no-any-return]  # as declared
+
+        to_carry = [gradient(e) for e in before]
+        to_sums = [recorder.add(total, gradient(e)) for total, e in zip(sums, captured, strict=True)]
+        to_x = [gradient(e) for e in slices]
+        outputs = [call.ref(x) for x in (*to_carry, *to_sums, *to_x)]
+        fixed = [own.ref for own in recorder.captured]
+        backward = whole.nodes[len(self.forward) :]
+        random = any(node.effect and draws(node.args) for node in self.forward)
+        nodes, saved = split(self.forward, backward, outputs, fixed, whole.constants, again and not random)
+        uses = uses_of(nodes, outputs)
+        carry_used = [e.inside.ref for e in self.entered[:carried] if e.inside.ref.number in uses]
+        x_used = [e for e in self.entered[carried:] if e.inside.ref.number in uses]
+        fixed_used = [
+            (x, x_own)
+            for x, x_own in zip(recorder.captures, recorder.captured, strict=True)
+            if x_own.ref.number in uses
+        ]
+        inputs = [x.ref for _, x in fixed_used]
+        inputs += [x.ref for x in (*of_carry.values(), *sums)] + carry_used + saved
+        inputs += [e.inside.ref for e in x_used] + [x.ref for x in of_y.values()]
+        gradient_body = part(whole, nodes, inputs, outputs)
+        back = Loop(
+            gradient_body,
+            len(of_carry) + len(sums),
+            len(carry_used) + len(saved) + len(x_used) + len(of_y),
+            length,
+            not reverse,
+        )
+        results = self._run(length, reverse, [*carry_used, *saved])
+        stacks = results[len(self.left) :]
+        constants = [*[x for x, _ in fixed_used], *stacks, *[e.outside for e in x_used]]
+        entries = [*before, *captured, *slices]
+        rule = _Rule(
+            back,
+            len(fixed_used),
+            [(e.inside.shape, e.inside.dtype) for e in before],
+            [(e.inside.shape, e.inside.dtype) for e in captured],
+            [((length, *self.left[k].ref.shape), self.left[k].ref.dtype) for k in of_y],
+            [e.node is not None for e in entries],
+        )
+        parents = [e.node for e in entries if e.node is not None]
+        differentiable = [k for k in range(len(self.left)) if k in of_y or k in of_carry]
+        floats = [lifted_to(inner, results[k]) for k in differentiable]
+        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, constants)))
+        tracked = dict(zip(differentiable, recorded, strict=True))
+        return outputs_on(self.device, results[: len(self.left)], self.left, level, tracked)
+
+
+class _Rule(NamedTuple):
+    """The gradient of a scan: its loop, and the shapes and dtypes of the gradients that the loop takes."""
+
+    loop: Loop
+    fixed: int  #: the number of captured values that it takes
+    carry: list[Any]
+    sums: list[Any]  #: of the gradients of captured values
+    ys: list[Any]
+    needs: list[bool]  #: which of the results are gradients of tracked values
+
+
+def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
+    """Run the loop of the gradient, and return the gradients of the tracked values that the scan got.
+
+    Raises:
+        RecordingError: the gradient is itself differentiated.
+    """
+    recorder = recorder_of(inner)
+    given = gradients_beneath(inner, grads, [*rule.carry, *rule.ys], "scan")
+    values = [beneath(inner, x, "scan") for x in kept]
+    count = len(rule.carry)
+    zeros = [recorder.full(shape, 0.0, dtype) for shape, dtype in rule.sums]
+    operands = [*values[: rule.fixed], *given[:count], *zeros, *values[rule.fixed :], *given[count:]]
+    results = recorder.nested(rule.loop, tuple(operands))
+    return tuple([lifted_to(inner, x) for x, needed in zip(results, rule.needs, strict=True) if needed])

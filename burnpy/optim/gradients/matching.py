@@ -1,0 +1,204 @@
+"""Gradients and the models that they belong to: devices, parameters by id, sums and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
+from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_paths import suggestion
+from burnpy.nn.variable import Param
+from burnpy.optim.settings import number
+from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.transfer import transfer
+
+if TYPE_CHECKING:
+    Tensors: TypeAlias = dict[str, Tensor[Any]]
+
+
+def gradient_device(model: ModuleBase[Any]) -> Any:
+    """Return the device of a model's gradients: the inner device of one that differentiates, otherwise its own.
+
+    Raises:
+        KindError: ``model`` is not a module.
+    """
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
+    return own.inner if own.differentiates else own
+
+
+def _no_model(argument: object) -> KindError:
+    return KindError(f"a model is a burnpy.nn.Module, got {a(type(argument).__name__)}")
+
+
+def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
+    """Check that ``device`` is the device of a model's gradients, and return the model's own device.
+
+    Raises:
+        KindError: ``model`` is not a module.
+        DeviceError: it is another device.
+    """
+    if not isinstance(model, ModuleBase):
+        raise _no_model(model)
+    own: Any = model.device
+    expected = own.inner if own.differentiates else own
+    if device is not expected:
+        raise DeviceError(
+            f"these gradients are on {device}, and those of {type(model).__name__}, on {model.device}, on {expected}; "
+            "take them from the model that computed the loss, or move them with GradientsParams.to_device(device)"
+        )
+    return own
+
+
+def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dict[str, str], Tensors]:
+    """Return, each by id, the gradients of parameters, the paths of all trainable parameters, and the buffer updates.
+
+    Raises:
+        ArgumentError: there is neither a gradient of the model's parameters nor an update of its buffers.
+        DeviceError: the gradients are not on the device beneath the model's.
+        KindError: ``grads`` are not `Gradients`.
+    """
+    argument: object = grads
+    if not isinstance(argument, Gradients):
+        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
+        raise KindError(
+            f"from_grads() takes the Gradients that backward() returned, got {a(type(argument).__name__)}"
+            + (hint if isinstance(argument, ModuleBase) else "")
+        )
+    if not refuse_device(model, grads.device).differentiates:
+        raise DeviceError(
+            f"from_grads() got {a(type(model).__name__)} on {model.device}, which computes no gradients; "
+            "give the model on Autodiff[...] that computed the loss, not the result of valid()"
+        )
+    values: Tensors = {}
+    paths: dict[str, str] = {}
+    for path, param in model.named_params().items():
+        if not param._frozen:
+            paths[param._id] = path
+            grad = grads.get(param._value)
+            if grad is not None:
+                values[param._id] = grad
+    updates: Tensors = {}
+    if grads._updates:
+        buffers = {buffer.id for buffer in model.named_buffers().values()}
+        updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
+    if not values and not updates:
+        raise ArgumentError(_strangers(grads, model, len(paths)))
+    return values, paths, updates
+
+
+def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
+    """Return the trainable gradients in a module of gradients, and their paths, both by id.
+
+    Raises:
+        KindError: ``gradients`` is not a module.
+        ArgumentError: all its parameters are frozen.
+        GraphError: see `refuse_derivative`.
+    """
+    device = gradient_device(gradients)
+    trainable = {path: param for path, param in gradients.named_params().items() if not param.frozen}
+    if not trainable:
+        raise ArgumentError(
+            f"from_module() got {a(type(gradients).__name__)} in which no parameter learns; expected what "
+            "burnpy.func.grad(loss)(model) returned"
+        )
+    refuse_derivative("from_module()", trainable.values())
+    values: Tensors = {param.id: transfer(param.value.detach(), device) for param in trainable.values()}
+    return values, {param.id: path for path, param in trainable.items()}
+
+
+def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
+    """Check that an update, which has no derivative, is not a part of a function that `burnpy.func` differentiates.
+
+    Raises:
+        GraphError: a parameter is tracked on a level of `burnpy.func`.
+    """
+    for param in params:
+        level: Any = param.device
+        if level.level and param.value.is_require_grad():
+            raise GraphError(
+                f"{operation} is inside of a function that {level.api}() differentiates, and updates of optimizers "
+                "have no derivative; compute the next model with tensors, as in model.with_state({path: weight - rate "
+                "* gradient}), or make its weights constants: model.map(lambda w: w.detach())"
+            )
+
+
+def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
+    """Return the error message for gradients without any of the model's ``trainable`` parameters."""
+    name = type(model).__name__
+    if not trainable:
+        return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
+    return (
+        f"none of these {len(grads)} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
+        "model that computed the loss: step(), fork() and to_device() make models with leaves of their own"
+    )
+
+
+def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any, weight: float = 1.0) -> Tensors:
+    """Add tensors by id, those of ``theirs`` multiplied by a weight; those in only one mapping are kept.
+
+    Raises:
+        ShapeError: two tensors of one id have different shapes or dtypes.
+    """
+    both = [ident for ident in theirs if ident in mine]
+    xs, ys = [mine[k]._primitive for k in both], [theirs[k]._primitive for k in both]
+    for ident, x, y in zip(both, xs, ys, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise ShapeError(
+                f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {x.shape} and dtype "
+                f"{x.dtype} in one, {y.shape} and {y.dtype} in the other, and do not add"
+            )
+    sums = device.foreach_add(xs, ys, weight)
+    alone = [ident for ident in theirs if ident not in mine]
+    others = [theirs[k]._primitive for k in alone]
+    if weight != 1:
+        others = device.foreach_mul(others, weight)
+    new = zip((*both, *alone), (*sums, *others), strict=True)
+    return {**mine, **{ident: new_tensor(Tensor, device, x) for ident, x in new}}
+
+
+def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
+    """Return the end of an error message that explains why there is no gradient for a key.
+
+    ``paths`` are the paths of all trainable parameters by id.
+    """
+    ident = key.id if isinstance(key, Param) else key
+    path = paths.get(ident, ident if ident in paths.values() else None)
+    if path is not None:
+        return f"none for {path}: the loss does not depend on it; grads.get(key) gives None instead"
+    if isinstance(key, str):
+        return f"none for {key!r}{suggestion(key, [*paths.values()])}"
+    return f"none for the parameter of shape {key.shape}, which is frozen or of another model"
+
+
+def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
+    """Return (Σ |x|ᵖ)^(1/p) over all elements of all gradients, 0-d; for ``p = inf`` the largest magnitude.
+
+    It is 0 without gradients. The dtype is at least float32; powers neither overflow nor underflow.
+
+    Raises:
+        ArgumentError: ``p`` is not positive.
+    """
+    device = grads.device
+    return new_tensor(Tensor, device, device.total_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+
+
+def norms_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
+    """Return the norm of each gradient, as a vector; see `norm_of`."""
+    device = grads.device
+    return new_tensor(Tensor, device, device.foreach_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+
+
+def _order(p: float) -> float:
+    """Return the p of a norm, checked.
+
+    Raises:
+        ArgumentError: ``p`` is not positive.
+    """
+    if number(p, "the p of a norm") <= 0:
+        raise ArgumentError(f"norm() got p = {p!r}; p is positive: 2, 1 or math.inf, for example")
+    return float(p)

@@ -1,0 +1,149 @@
+"""Muon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.settings import Ranges, at_least_zero, count, fraction, number
+from burnpy.optim.update_step import Update, decayed, length, lerp
+
+if TYPE_CHECKING:
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.primitives import Float
+    from burnpy.optim.optimizer import Floats
+    from burnpy.optim.update_step import Step
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Muon(Optimizer):
+    """The Muon optimizer, whose steps of matrices have singular values near 1::
+
+        m = momentum · m + (1 - momentum) · grad
+        u = momentum · m + (1 - momentum) · grad         without nesterov u = m
+        u = u / max(‖u‖, eps)
+        u = a · u + (b · G + c · G²) · u                 ns_steps times, with G = u uᵀ; (a, b, c) = ns_coefficients
+        p = p · (1 - lr · weight_decay) - lr · √max(1, outputs / inputs) · u
+
+    A matrix is (inputs, outputs), as the weight of a `burnpy.nn.Linear`. Other parameters, and embeddings and the last
+    layer, take another optimizer, in a step of its own from the same gradients::
+
+        others = {path for path, param in model.named_params().items() if len(param.shape) != 2}
+        grads = GradientsParams.from_grads(loss.backward(), model)
+        model = muon.step(0.02, model, grads.without(others))
+        model = adam.step(3e-4, model, grads.without(model.named_params().keys() - others))
+
+    The results equal those of `torch.optim.Muon`, which multiplies in bfloat16, up to its rounding.
+
+    Sources: Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024; Liu et al., Muon is scalable
+    for LLM training, 2025.
+
+    Args:
+        momentum: the decay rate of the average of gradients, in [0, 1).
+        nesterov: whether to use Nesterov momentum.
+        ns_coefficients: the coefficients (a, b, c) of an iteration.
+        ns_steps: the number of iterations of Newton and Schulz.
+        eps: the least divisor of the average.
+        adjust_lr_fn: "original", as above, or "match_rms_adamw" for a factor of 0.2 · √max(inputs, outputs) to lr, so
+            that rates of `AdamW` fit.
+        weight_decay: the decay rate of the weights, multiplied by the learning rate.
+        maximize, groups, master_weights: see `Optimizer`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy import Autodiff, Tensor
+    >>> from burnpy.backend import NumPy
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 2, bias=False, device=Autodiff[NumPy]), Muon(weight_decay=0.0)
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[3.0, 0.0], [0.0, 1.0]])).square().sum()
+    >>> from burnpy.linalg import svdvals
+    >>> step = model.weight.value - optim.step(1.0, model, loss.backward()).weight.value
+    >>> all(0.6 < s < 1.3 for s in svdvals(step).tolist())
+    True
+    """
+
+    momentum: float = 0.95
+    nesterov: bool = True
+    ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315)
+    ns_steps: int = 5
+    eps: float = 1e-7
+    adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original"
+    weight_decay: float = 0.1
+
+    ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count}
+    gated: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        coefficients: object = self.ns_coefficients
+        if not isinstance(coefficients, (tuple, list)) or len(coefficients) != 3:
+            raise ArgumentError(f"Muon(ns_coefficients=) is {coefficients!r:.80}; expected three numbers")
+        for value in self.ns_coefficients:
+            number(value, "each of Muon(ns_coefficients=)")
+        if self.adjust_lr_fn not in ("original", "match_rms_adamw"):
+            raise ArgumentError(
+                f"Muon(adjust_lr_fn=) is {self.adjust_lr_fn!r:.80}; expected 'original' or 'match_rms_adamw'"
+            )
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The average of the gradient."""
+        return ("m",)
+
+    def update(
+        self, device: Backend, params: Floats, grads: Floats, states: tuple[Floats, ...], step: Step
+    ) -> tuple[Floats, ...]:
+        """Return the new parameters and averages by the formula of the class.
+
+        Raises:
+            ShapeError: a parameter is no matrix.
+        """
+        for param in params:
+            if len(param.shape) != 2:
+                raise ShapeError(
+                    f"Muon steps matrices, got a parameter of shape {param.shape}; leave it out with "
+                    "grads.without(paths), and step it with another optimizer, such as AdamW"
+                )
+        return super().update(device, params, grads, states, step)
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        numbers = (step.lr, 1.0 - self.momentum, self.momentum, *self.ns_coefficients, self.ns_steps, self.eps)
+        flags = (self.nesterov, self.adjust_lr_fn == "original")
+        return Update(muon_step, numbers, flags, decoupled=True, elementwise=False)
+
+
+def muon_step(
+    b: Any, param: Float, grad: Float, mean: Float, lr: Any, share: Any, momentum: Any, first: Any, third: Any,
+    fifth: Any, steps: Any, eps: Any, decay: Any, nesterov: bool, original: bool, *how: bool,
+) -> tuple[Float, Float]:  # fmt: skip
+    """Update one parameter, with the share 1 - momentum of the gradient in the average."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    mean = lerp(b, mean, grad, share)
+    change = lerp(b, grad, mean, momentum) if nesterov else mean
+    inputs, outputs = param.shape
+    change = _orthogonalized(b, change, (first, third, fifth), steps, eps)
+    factor = math.sqrt(max(1.0, outputs / inputs)) if original else 0.2 * math.sqrt(max(inputs, outputs))
+    return b.sub(param, b.mul(b.mul(change, factor), lr)), mean
+
+
+def _orthogonalized(b: Any, x: Float, coefficients: tuple[float, float, float], steps: int, eps: float) -> Float:
+    """Return a matrix with the singular vectors of x, and singular values near 1."""
+    first, third, fifth = coefficients
+    is_tall = x.shape[0] > x.shape[1]
+    x = b.mT(x) if is_tall else x
+    x = b.div(x, b.clamp(length(b, x), eps, None))
+    for _ in range(steps):
+        gram = b.matmul_nt(x, x)
+        gram = b.add(b.mul(gram, third), b.mul(b.matmul(gram, gram), fifth))
+        x = b.add(b.mul(x, first), b.matmul(gram, x))
+    return b.mT(x) if is_tall else x

@@ -1,0 +1,1 @@
+"""Displays and logs of the events of a run: in files, terminals and notebooks."""
