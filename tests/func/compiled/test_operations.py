@@ -17,6 +17,7 @@ from burnpy.backend.plans.recording import Ref
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.conformance import every_case
+from tests.conformance.suites import LARGE
 from tests.interrupting import LONG
 
 FUSED = ("float32", "float64")
@@ -80,11 +81,16 @@ def same_bits(x: Any, y: Any) -> bool:
     return np.array_equal(x.astype(wide), y.astype(wide), equal_nan=wide.kind == "f")
 
 
+def named(name: str) -> Any:
+    """Return an operation as a parameter of a test, which is long if compiling plans of the operation takes seconds."""
+    return pytest.param(name, marks=pytest.mark.long) if name in LARGE else name
+
+
 DTYPES = ("float32", *(("float64",) if LONG else ()), "bfloat16", "int64", "bool")
 """The dtypes of the calls. Gradients are in float64."""
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in READS])
+@pytest.mark.parametrize("name", [named(name) for name in ROWS if name not in READS])
 def test_operation(name: str) -> None:
     with every_case() as case:
         for arguments in calls(name, DTYPES, ["contiguous"]):
@@ -109,18 +115,7 @@ def check_replays(call: Callable[[Any, Any], Any], args: Any, close: dict[str, f
                     assert same_bits(x, y)
 
 
-LARGE = ("betainc", "betainc_density", "igamma", "igammac", "gamma_quantile_slope", "beta_quantile_slope")
-"""Operations whose gradients are thousands of steps, which take seconds to compile."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long) if name in LARGE else name
-        for name, row in ROWS.items()
-        if row.gradients
-    ],
-)
+@pytest.mark.parametrize("name", [named(name) for name, row in ROWS.items() if row.gradients])
 def test_gradient(name: str) -> None:
     row = ROWS[name]
 
