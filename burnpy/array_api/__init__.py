@@ -16,186 +16,44 @@ The namespace of a tensor creates arrays on the device of the tensor; this modul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from burnpy.backend.lazy import lazy_attributes
+from burnpy.backend.lazy import attached
 
 __array_api_version__ = "2025.12"
 
-_LATER = {
-    "burnpy.array_api": ("fft", "linalg", "special"),
+_NAMES = {
+    "burnpy.array_api": "fft linalg special",
     "burnpy.array_api.constants": (
-        "bool",
-        "e",
-        "float32",
-        "float64",
-        "inf",
-        "int16",
-        "int32",
-        "int64",
-        "int8",
-        "nan",
-        "newaxis",
-        "pi",
-        "uint16",
-        "uint32",
-        "uint64",
-        "uint8",
+        "bool e float32 float64 inf int16 int32 int64 int8 nan newaxis pi uint16 uint32 uint64 uint8"
     ),
     "burnpy.array_api.creation_functions": (
-        "arange",
-        "asarray",
-        "empty",
-        "empty_like",
-        "eye",
-        "from_dlpack",
-        "full",
-        "full_like",
-        "linspace",
-        "meshgrid",
-        "ones",
-        "ones_like",
-        "tril",
-        "triu",
-        "zeros",
-        "zeros_like",
+        "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
+        "zeros zeros_like"
     ),
-    "burnpy.array_api.data_types": (
-        "astype",
-        "can_cast",
-        "finfo",
-        "iinfo",
-        "isdtype",
-        "result_type",
-    ),
+    "burnpy.array_api.data_types": "astype can_cast finfo iinfo isdtype result_type",
     "burnpy.array_api.elementwise": (
-        "abs",
-        "acos",
-        "acosh",
-        "add",
-        "asin",
-        "asinh",
-        "atan",
-        "atan2",
-        "atanh",
-        "bitwise_and",
-        "bitwise_invert",
-        "bitwise_left_shift",
-        "bitwise_or",
-        "bitwise_right_shift",
-        "bitwise_xor",
-        "ceil",
-        "clip",
-        "conj",
-        "copysign",
-        "cos",
-        "cosh",
-        "divide",
-        "equal",
-        "exp",
-        "expm1",
-        "floor",
-        "floor_divide",
-        "greater",
-        "greater_equal",
-        "hypot",
-        "imag",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "less",
-        "less_equal",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logaddexp",
-        "logical_and",
-        "logical_not",
-        "logical_or",
-        "logical_xor",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negative",
-        "nextafter",
-        "not_equal",
-        "positive",
-        "pow",
-        "real",
-        "reciprocal",
-        "remainder",
-        "round",
-        "sign",
-        "signbit",
-        "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "subtract",
-        "tan",
-        "tanh",
-        "trunc",
+        "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or "
+        "bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide "
+        "greater greater_equal hypot imag isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp "
+        "logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive "
+        "pow real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc"
     ),
-    "burnpy.array_api.inspection": ("__array_namespace_info__",),
-    "burnpy.array_api.linear_algebra": (
-        "matmul",
-        "matrix_transpose",
-        "tensordot",
-        "vecdot",
-    ),
+    "burnpy.array_api.inspection": "__array_namespace_info__",
+    "burnpy.array_api.linear_algebra": "matmul matrix_transpose tensordot vecdot",
     "burnpy.array_api.manipulation_functions": (
-        "broadcast_arrays",
-        "broadcast_shapes",
-        "broadcast_to",
-        "concat",
-        "expand_dims",
-        "flip",
-        "moveaxis",
-        "permute_dims",
-        "repeat",
-        "reshape",
-        "roll",
-        "squeeze",
-        "stack",
-        "take",
-        "take_along_axis",
-        "tile",
-        "unstack",
+        "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape "
+        "roll squeeze stack take take_along_axis tile unstack"
     ),
     "burnpy.array_api.searching_functions": (
-        "argmax",
-        "argmin",
-        "argsort",
-        "count_nonzero",
-        "isin",
-        "nonzero",
-        "searchsorted",
-        "sort",
-        "unique_all",
-        "unique_counts",
-        "unique_inverse",
-        "unique_values",
-        "where",
+        "argmax argmin argsort count_nonzero isin nonzero searchsorted sort unique_all unique_counts unique_inverse "
+        "unique_values where"
     ),
     "burnpy.array_api.statistical_functions": (
-        "all",
-        "any",
-        "cumulative_prod",
-        "cumulative_sum",
-        "diff",
-        "max",
-        "mean",
-        "min",
-        "prod",
-        "std",
-        "sum",
-        "var",
+        "all any cumulative_prod cumulative_sum diff max mean min prod std sum var"
     ),
 }
 """The names of the namespace by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
-
-__all__ = sorted(name for names in _LATER.values() for name in names)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _missing(name: str) -> Any:
@@ -204,5 +62,4 @@ def _missing(name: str) -> Any:
     return missing_from(__name__)(name)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _missing)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES, _missing)

@@ -41,13 +41,13 @@ __all__ = [
     "required",
 ]
 
-_LATER = {
-    "burnpy.backend.backend": ("Backend",),
-    "burnpy.backend.devices": ("device_of",),
-    "burnpy.backend.schema": ("Algebra", "derived", "required"),
-    "burnpy.backend.decorators": ("Checked", "Decorator", "Mixed", "Profiled"),
-    "burnpy.backend.entries": ("Operation",),
-    "burnpy.backend.programs.explain": ("explain",),
+_NAMES = {
+    "burnpy.backend.backend": "Backend",
+    "burnpy.backend.devices": "device_of",
+    "burnpy.backend.schema": "Algebra derived required",
+    "burnpy.backend.decorators": "Checked Decorator Mixed Profiled",
+    "burnpy.backend.entries": "Operation",
+    "burnpy.backend.programs.explain": "explain",
 }
 """The names that are imported at first use, by module; backends are as well, by entry point."""
 
@@ -78,4 +78,4 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...  # any name may be a registered backend's
 
 else:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LATER, _backend)
+    __getattr__, __dir__ = lazy_attributes(__name__, _NAMES, _backend)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
 def lazy_attributes(
-    package: str, table: Mapping[str, Collection[str]], otherwise: Callable[[str], Any] | None = None
+    package: str, table: Mapping[str, str], otherwise: Callable[[str], Any] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and the ``__dir__`` of a package that imports some of its names at first use.
 
@@ -17,21 +17,21 @@ def lazy_attributes(
     imports the same names under ``TYPE_CHECKING``, and hides the two functions from them::
 
         if TYPE_CHECKING:
-            from burnpy.autodiff import Autodiff
+            from burnpy.autodiff import Autodiff, Forward
         else:
-            __getattr__, __dir__ = lazy_attributes(__name__, {"burnpy.autodiff": ("Autodiff",)})
+            __getattr__, __dir__ = lazy_attributes(__name__, {"burnpy.autodiff": "Autodiff Forward"})
 
     Args:
         package: the package's ``__name__``.
-        table: the names by the module that defines them; under the package's own name, its modules that are attributes.
-            A module of the package without names is an attribute as well.
+        table: the names, with spaces between them, by the module that defines them; under the package's own name, its
+            modules that are attributes. A module of the package without names is an attribute as well.
         otherwise: called with a name that is not in the table and does not begin with an underscore; it returns the
             attribute, or raises the `AttributeError`. By default, the error suggests what to write instead.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807  # a package's own
         for module, names in table.items():
-            if name in names:
+            if name in names.split():
                 own = module == package
                 value = import_module(f"{package}.{name}") if own else getattr(import_module(module), name)
                 break
@@ -65,10 +65,16 @@ def missing(package: str, name: str) -> Any:
 
 
 def attached(
-    package: str, table: Mapping[str, Collection[str]]
+    package: str, table: Mapping[str, str], otherwise: Callable[[str], Any] | None = None, now: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports all of its names on first use.
+    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports its names on first use.
 
-    Type checkers read them in a stub, which ``python -m burnpy.docs.stubs`` makes from ``table``.
+    Type checkers read them in a stub, which ``python -m burnpy.docs.stubs`` makes from ``table``. Other arguments are
+    as of `lazy_attributes`, and ``now`` has the modules whose names are imported at once: functions with the name of
+    their module, which would hide them, and what everybody needs.
     """
-    return (*lazy_attributes(package, table), sorted(name for names in table.values() for name in names))
+    for module in now:
+        found = import_module(module)
+        for name in table[module].split():
+            setattr(sys.modules[package], name, getattr(found, name))
+    return (*lazy_attributes(package, table, otherwise), sorted(" ".join(table.values()).split()))

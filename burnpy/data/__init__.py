@@ -12,50 +12,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.data.batch import Batch
-from burnpy.data.collate import Collator, Samples, Transform, collate
-from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
-from burnpy.data.epochs import Epoch, StreamEpoch
-from burnpy.data.loader import Loader
-from burnpy.data.pad_collate import pad_collate
-from burnpy.data.randomness import BatchRandom
-from burnpy.data.sample_source import Indexable, Sample
-from burnpy.data.samplers import Balanced, BucketByLength, InOrder, Plan, Sampler, Shuffled, Weighted
-from burnpy.data.streams import Stream, StreamLoader
+_NAMES = {
+    "burnpy.data.batch": "Batch",
+    "burnpy.data.collate": "Collator Samples Transform collate",
+    "burnpy.data.dataset": "ArrayDataset Dataset from_sequence",
+    "burnpy.data.epochs": "Epoch StreamEpoch",
+    "burnpy.data.loader": "Loader",
+    "burnpy.data.pad_collate": "pad_collate",
+    "burnpy.data.randomness": "BatchRandom",
+    "burnpy.data.sample_source": "Indexable Sample",
+    "burnpy.data.samplers": "Balanced BucketByLength InOrder Plan Sampler Shuffled Weighted",
+    "burnpy.data.streams": "Stream StreamLoader",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__all__ = [
-    "ArrayDataset",
-    "Balanced",
-    "Batch",
-    "BatchRandom",
-    "BucketByLength",
-    "Collator",
-    "Dataset",
-    "Epoch",
-    "InOrder",
-    "Indexable",
-    "Loader",
-    "Plan",
-    "Sample",
-    "Sampler",
-    "Samples",
-    "Shuffled",
-    "Stream",
-    "StreamEpoch",
-    "StreamLoader",
-    "Transform",
-    "Weighted",
-    "collate",
-    "from_sequence",
-    "pad_collate",
-]
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        from burnpy.backend.lazy import missing
-
-        return missing(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.data.collate", "burnpy.data.pad_collate"))

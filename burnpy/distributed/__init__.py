@@ -20,24 +20,14 @@ Started without a launcher, the same program is a group of one:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import lazy_attributes
+_NAMES = {
+    "burnpy.distributed.elastic": "Elastic",
+    "burnpy.distributed.group": "DataParallel Group",
+    "burnpy.distributed.workers": "Workers",
+    "burnpy.distributed.zero": "ZeroRedundancy",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-if TYPE_CHECKING:
-    from burnpy.distributed.elastic import Elastic
-    from burnpy.distributed.group import DataParallel, Group
-    from burnpy.distributed.workers import Workers
-    from burnpy.distributed.zero import ZeroRedundancy
-else:
-    __getattr__, __dir__ = lazy_attributes(
-        __name__,
-        {
-            "burnpy.distributed.group": ("DataParallel", "Group"),
-            "burnpy.distributed.elastic": ("Elastic",),
-            "burnpy.distributed.workers": ("Workers",),
-            "burnpy.distributed.zero": ("ZeroRedundancy",),
-        },
-    )
-
-__all__ = ["DataParallel", "Elastic", "Group", "Workers", "ZeroRedundancy"]
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -12,26 +12,26 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.distributions": ("bijections",),
-    "burnpy.distributions.beta": ("Beta", "Dirichlet"),
-    "burnpy.distributions.categorical": ("Categorical", "OneHotCategorical"),
-    "burnpy.distributions.distribution": ("Distribution", "Independent", "IndependentReparametrized", "Reparametrized"),
-    "burnpy.distributions.exponential": ("Exponential", "Weibull"),
-    "burnpy.distributions.gamma": ("Gamma",),
-    "burnpy.distributions.divergences": ("kl", "register_kl"),
-    "burnpy.distributions.location_scale": ("Cauchy", "Gumbel", "Laplace", "Logistic", "LogNormal", "Normal"),
-    "burnpy.distributions.mixture": ("Mixture",),
-    "burnpy.distributions.multinomial": ("Multinomial",),
-    "burnpy.distributions.multivariate_normal": ("MultivariateNormal",),
-    "burnpy.distributions.parameters": ("Constrained",),
-    "burnpy.distributions.poisson": ("Poisson",),
-    "burnpy.distributions.student_t": ("StudentT",),
-    "burnpy.distributions.successes": ("Bernoulli", "Binomial", "Geometric", "NegativeBinomial"),
-    "burnpy.distributions.transformed": ("Transformed",),
-    "burnpy.distributions.uniform": ("Uniform",),
-    "burnpy.distributions.von_mises": ("VonMises",),
+_NAMES = {
+    "burnpy.distributions": "bijections",
+    "burnpy.distributions.beta": "Beta Dirichlet",
+    "burnpy.distributions.categorical": "Categorical OneHotCategorical",
+    "burnpy.distributions.distribution": "Distribution Independent IndependentReparametrized Reparametrized",
+    "burnpy.distributions.exponential": "Exponential Weibull",
+    "burnpy.distributions.gamma": "Gamma",
+    "burnpy.distributions.divergences": "kl register_kl",
+    "burnpy.distributions.location_scale": "Cauchy Gumbel Laplace Logistic LogNormal Normal",
+    "burnpy.distributions.mixture": "Mixture",
+    "burnpy.distributions.multinomial": "Multinomial",
+    "burnpy.distributions.multivariate_normal": "MultivariateNormal",
+    "burnpy.distributions.parameters": "Constrained",
+    "burnpy.distributions.poisson": "Poisson",
+    "burnpy.distributions.student_t": "StudentT",
+    "burnpy.distributions.successes": "Bernoulli Binomial Geometric NegativeBinomial",
+    "burnpy.distributions.transformed": "Transformed",
+    "burnpy.distributions.uniform": "Uniform",
+    "burnpy.distributions.von_mises": "VonMises",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

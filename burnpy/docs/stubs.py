@@ -12,23 +12,33 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = (
+    "burnpy",
     "burnpy.array_api",
     "burnpy.autodiff",
+    "burnpy.data",
+    "burnpy.distributed",
     "burnpy.distributions",
     "burnpy.fft",
     "burnpy.func",
     "burnpy.interop.onnx",
     "burnpy.linalg",
+    "burnpy.metrics",
+    "burnpy.models",
     "burnpy.nn",
     "burnpy.nn.functional",
+    "burnpy.optim",
+    "burnpy.record",
     "burnpy.special",
+    "burnpy.tensor",
+    "burnpy.testing",
+    "burnpy.train",
 )
 
 _EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.stubs``."""\n\n'
@@ -40,20 +50,28 @@ def path_of(package: str) -> Path:
     return Path(import_module(package).__path__[0], "__init__.pyi")
 
 
+_FURTHER = {"burnpy": "\n__version__: str\nbfloat16 = float16  # a dtype too\n"}
+"""What a stub has besides."""
+
+
 def exports_stub(package: str) -> str:
     """Return the text of a package's stub, laid out as ruff does it."""
-    table: dict[str, tuple[str, ...]] = vars(import_module(package))["_LATER"]
-    imports = "".join(_import_line(module, _in_order(table[module], str.lower)) for module in sorted(table))
-    names = "".join(f'    "{name}",\n' for name in _in_order(name for names in table.values() for name in names))
-    return f"{_EXPORTS_HEAD.format(package=package)}{imports}\n__all__ = [\n{names}]\n"
+    module = import_module(package)
+    table = {name: names.split() for name, names in vars(module)["_NAMES"].items()}
+    rooms = sorted(name.rpartition(".")[2] for name, names in table.items() if not names)
+    table = {name: names for name, names in table.items() if names}
+    imports = "".join(f"from {package} import {room} as {room}\n" for room in rooms)
+    imports += "".join(_import_line(name, _in_order(table[name], cased=False)) for name in sorted(table))
+    names = "".join(f'    "{name}",\n' for name in _in_order(module.__all__))
+    return f"{_EXPORTS_HEAD.format(package=package)}{imports}{_FURTHER.get(package, '')}\n__all__ = [\n{names}]\n"
 
 
-def _in_order(names: Iterable[str], folded: Callable[[str], str] = str) -> list[str]:
-    """Return names as ruff sorts them: constants, classes, functions; int8 before int16; imports without their case."""
+def _in_order(names: Iterable[str], cased: bool = True) -> list[str]:
+    """Return names as ruff sorts them: constants, classes, functions; int8 before int16. Case counts in ``__all__``."""
 
     def key(name: str) -> tuple[bool, bool, str]:
-        numbered = re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
-        return not name.isupper(), not name[0].isupper(), folded(numbered)
+        spelled = name if cased else name.lower()
+        return not name.isupper(), not name[0].isupper(), re.sub(r"\d+", lambda digits: digits[0].zfill(9), spelled)
 
     return sorted(names, key=key)
 

@@ -15,42 +15,19 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.fft.complex_tensor": ("ComplexTensor", "polar", "view_as_complex", "view_as_real"),
-    "burnpy.fft.convolution": ("fftconvolve",),
-    "burnpy.fft.frequencies": ("fftfreq", "fftshift", "ifftshift", "rfftfreq"),
-    "burnpy.fft.short_time": ("istft", "stft"),
+_NAMES = {
+    "burnpy.fft.complex_tensor": "ComplexTensor polar view_as_complex view_as_real",
+    "burnpy.fft.convolution": "fftconvolve",
+    "burnpy.fft.frequencies": "fftfreq fftshift ifftshift rfftfreq",
+    "burnpy.fft.short_time": "istft stft",
     "burnpy.fft.transforms": (
-        "fft",
-        "fft2",
-        "fftn",
-        "hfft",
-        "hfft2",
-        "hfftn",
-        "ifft",
-        "ifft2",
-        "ifftn",
-        "ihfft",
-        "ihfft2",
-        "ihfftn",
-        "irfft",
-        "irfft2",
-        "irfftn",
-        "rfft",
-        "rfft2",
-        "rfftn",
+        "fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn"
     ),
     "burnpy.fft.windows": (
-        "bartlett_window",
-        "blackman_window",
-        "cosine_window",
-        "gaussian_window",
-        "hamming_window",
-        "hann_window",
-        "kaiser_window",
-        "nuttall_window",
+        "bartlett_window blackman_window cosine_window gaussian_window hamming_window hann_window kaiser_window "
+        "nuttall_window"
     ),
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

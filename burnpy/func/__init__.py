@@ -17,26 +17,26 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.func.compiling.compilation": ("compiled",),
-    "burnpy.func.batches.ensembles": ("stack_models",),
-    "burnpy.func.derivatives.gradients": ("grad", "value_and_grad"),
-    "burnpy.func.derivatives.hessians": ("hessian", "hvp", "vhp"),
-    "burnpy.func.derivatives.jacobians": ("jacfwd", "jacobian", "jacrev"),
-    "burnpy.func.derivatives.jvps": ("jvp",),
-    "burnpy.func.derivatives.vjps": ("linearize", "vjp"),
-    "burnpy.func.batches.vmaps": ("vmap",),
-    "burnpy.func.pytree": ("register_tree",),
-    "burnpy.func.loops.scans": ("scan",),
-    "burnpy.func.loops.branches": ("cond", "while_loop"),
-    "burnpy.func.solvers.conjugate_gradients": ("cg",),
-    "burnpy.func.solvers.fixed_points": ("fixed_point",),
-    "burnpy.func.solvers.least_squares": ("least_squares",),
-    "burnpy.func.solvers.minima": ("Minimum", "minimize"),
-    "burnpy.func.solvers.odeint": ("OdeSolution", "odeint"),
-    "burnpy.func.solvers.outcomes": ("Solution",),
-    "burnpy.func.solvers.roots": ("root",),
+_NAMES = {
+    "burnpy.func.compiling.compilation": "compiled",
+    "burnpy.func.batches.ensembles": "stack_models",
+    "burnpy.func.derivatives.gradients": "grad value_and_grad",
+    "burnpy.func.derivatives.hessians": "hessian hvp vhp",
+    "burnpy.func.derivatives.jacobians": "jacfwd jacobian jacrev",
+    "burnpy.func.derivatives.jvps": "jvp",
+    "burnpy.func.derivatives.vjps": "linearize vjp",
+    "burnpy.func.batches.vmaps": "vmap",
+    "burnpy.func.pytree": "register_tree",
+    "burnpy.func.loops.scans": "scan",
+    "burnpy.func.loops.branches": "cond while_loop",
+    "burnpy.func.solvers.conjugate_gradients": "cg",
+    "burnpy.func.solvers.fixed_points": "fixed_point",
+    "burnpy.func.solvers.least_squares": "least_squares",
+    "burnpy.func.solvers.minima": "Minimum minimize",
+    "burnpy.func.solvers.odeint": "OdeSolution odeint",
+    "burnpy.func.solvers.outcomes": "Solution",
+    "burnpy.func.solvers.roots": "root",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

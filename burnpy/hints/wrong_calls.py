@@ -46,7 +46,12 @@ OURS: dict[str, tuple[str, ...]] = {
     "x2": ("other",),
     "y": ("other",),
     "x": ("input",),
-    "input": ("x",),
+    "input": ("x", "logits", "log_probabilities", "index"),
+    "input1": ("x1",),
+    "input2": ("x2",),
+    "a": ("x",),
+    "b": ("y",),
+    "other": ("y",),
     "mat2": ("other",),
     "is_causal": ("causal",),
     "attn_mask": ("mask",),
@@ -79,11 +84,12 @@ SENTENCES: dict[str, str] = {
     "dtype": "call .to_dtype(dtype) on the result",
     "size_average": 'use reduction="mean", "sum" or "none"',
     "reduce": 'use reduction="mean", "sum" or "none"',
+    "sparse": "gradients are dense",
+    "momentum": "statistics do not change here; burnpy.nn.BatchNorm and InstanceNorm record them",
     "stable": "equal elements always keep their order",
     "non_blocking": "results are computed asynchronously wherever the backend can",
     **dict.fromkeys(
-        ("layout", "memory_format", "pin_memory", "order", "strides"),
-        "the backend chooses the memory layout",
+        ("layout", "memory_format", "pin_memory", "order", "strides"), "the backend chooses the memory layout"
     ),
 }
 """For each name that has no counterpart: the suggestion."""

@@ -19,39 +19,16 @@ Accuracy(0.75)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import missing
-from burnpy.metrics.accuracy import Accuracy, ConfusionMatrix
-from burnpy.metrics.class_counts import F1, Dice, FBeta, IoU, Precision, Recall
-from burnpy.metrics.mean import Mean, Perplexity
-from burnpy.metrics.metric import Metric, plain, total
-from burnpy.metrics.ranking import AUROC, AveragePrecision
-from burnpy.metrics.regression import MAE, MSE, R2
+_NAMES = {
+    "burnpy.metrics.accuracy": "Accuracy ConfusionMatrix",
+    "burnpy.metrics.class_counts": "F1 Dice FBeta IoU Precision Recall",
+    "burnpy.metrics.mean": "Mean Perplexity",
+    "burnpy.metrics.metric": "Metric plain total",
+    "burnpy.metrics.ranking": "AUROC AveragePrecision",
+    "burnpy.metrics.regression": "MAE MSE R2",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__all__ = [
-    "AUROC",
-    "F1",
-    "MAE",
-    "MSE",
-    "R2",
-    "Accuracy",
-    "AveragePrecision",
-    "ConfusionMatrix",
-    "Dice",
-    "FBeta",
-    "IoU",
-    "Mean",
-    "Metric",
-    "Perplexity",
-    "Precision",
-    "Recall",
-    "plain",
-    "total",
-]
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with what to write instead."""
-        return missing(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

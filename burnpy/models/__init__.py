@@ -10,65 +10,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import missing
-from burnpy.models.beams import Beam, beam_search
-from burnpy.models.bert import Bert, BertClassifier, BertConfig
-from burnpy.models.config import Config, LabelledConfig
-from burnpy.models.decoder import Decoder
-from burnpy.models.generation import compiled_step, generate
-from burnpy.models.gpt2 import Gpt2, Gpt2Config
-from burnpy.models.llama import Llama
-from burnpy.models.llama_config import LlamaConfig
-from burnpy.models.pretrained import Pretrained
-from burnpy.models.resnet import ResNet, ResNetConfig
-from burnpy.models.samplers import (
-    Processor,
-    Sampler,
-    greedy,
-    keep_min_p,
-    keep_top_k,
-    keep_top_p,
-    repetition_penalty,
-    sampling,
-)
-from burnpy.models.tokenizer import Tokenizer
-from burnpy.models.vit import Vit, VitConfig
+_NAMES = {
+    "burnpy.models.beams": "Beam beam_search",
+    "burnpy.models.bert": "Bert BertClassifier BertConfig",
+    "burnpy.models.config": "Config LabelledConfig",
+    "burnpy.models.decoder": "Decoder",
+    "burnpy.models.generation": "compiled_step generate",
+    "burnpy.models.gpt2": "Gpt2 Gpt2Config",
+    "burnpy.models.llama": "Llama",
+    "burnpy.models.llama_config": "LlamaConfig",
+    "burnpy.models.pretrained": "Pretrained",
+    "burnpy.models.resnet": "ResNet ResNetConfig",
+    "burnpy.models.samplers": "Processor Sampler greedy keep_min_p keep_top_k keep_top_p repetition_penalty sampling",
+    "burnpy.models.tokenizer": "Tokenizer",
+    "burnpy.models.vit": "Vit VitConfig",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__all__ = [
-    "Beam",
-    "Bert",
-    "BertClassifier",
-    "BertConfig",
-    "Config",
-    "Decoder",
-    "Gpt2",
-    "Gpt2Config",
-    "LabelledConfig",
-    "Llama",
-    "LlamaConfig",
-    "Pretrained",
-    "Processor",
-    "ResNet",
-    "ResNetConfig",
-    "Sampler",
-    "Tokenizer",
-    "Vit",
-    "VitConfig",
-    "beam_search",
-    "compiled_step",
-    "generate",
-    "greedy",
-    "keep_min_p",
-    "keep_top_k",
-    "keep_top_p",
-    "repetition_penalty",
-    "sampling",
-]
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with what to write instead."""
-        return missing(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -39,7 +39,7 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
             matching = [(path, item) for path, item in paths if meets(path, pattern)]
             if not matching:
                 raise ArgumentError(
-                    f"{operation} got {pattern!r}, which is not a path in {type(module).__name__} and meets none"
+                    f"{operation} got {pattern!r}, which is not a path in {type(module).__name__} and matches none"
                     f"{suggestion(pattern, [path for path, _ in paths])}"
                 )
             matches |= {first[id(item)]: item for _, item in matching}

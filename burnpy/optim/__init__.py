@@ -16,103 +16,39 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from burnpy.optim.ema import Ema
-from burnpy.optim.gradients.accumulator import GradientsAccumulator
-from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
-from burnpy.optim.gradients.grad_scaler import GradScaler
-from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.layout import Layout
-from burnpy.optim.gradients.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
-from burnpy.optim.groups import Group
-from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.optimizers.adafactor import Adafactor
-from burnpy.optim.optimizers.adagrad import AdaDelta, AdaGrad, RmsProp
-from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, NAdam
-from burnpy.optim.optimizers.lamb import Lamb
-from burnpy.optim.optimizers.lbfgs import LBfgs
-from burnpy.optim.optimizers.lion import Lion
-from burnpy.optim.optimizers.muon import Muon
-from burnpy.optim.optimizers.radam import RAdam
-from burnpy.optim.optimizers.sgd import Sgd
-from burnpy.optim.pure import OptimizerState
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
-from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
-from burnpy.optim.schedules.schedule_formulas import (
-    CosineLr,
-    CosineRestartsLr,
-    CyclicLr,
-    ExponentialLr,
-    LinearLr,
-    MultiStepLr,
-    NoamLr,
-    OneCycleLr,
-    PolynomialLr,
-    StepLr,
-)
-from burnpy.optim.state import OptimizerRecord, ParamState
-from burnpy.optim.update_step import Step, for_each_param
+from burnpy.backend.lazy import attached
 from burnpy.optim.value_trees import register_values
 
-__all__ = [
-    "AdaDelta",
-    "AdaGrad",
-    "Adafactor",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "ConstantLr",
-    "CosineLr",
-    "CosineRestartsLr",
-    "CyclicLr",
-    "Ema",
-    "ExponentialLr",
-    "GradScaler",
-    "GradientsAccumulator",
-    "GradientsParams",
-    "Group",
-    "LBfgs",
-    "Lamb",
-    "Layout",
-    "LinearLr",
-    "Lion",
-    "LrSchedule",
-    "MultiStepLr",
-    "Muon",
-    "NAdam",
-    "NoamLr",
-    "OneCycleLr",
-    "Optimizer",
-    "OptimizerRecord",
-    "OptimizerState",
-    "ParamState",
-    "PolynomialLr",
-    "ProductLr",
-    "RAdam",
-    "ReduceOnPlateau",
-    "RmsProp",
-    "SequentialLr",
-    "Sgd",
-    "Step",
-    "StepLr",
-    "WarmUpLr",
-    "clip_by_global_norm",
-    "clip_by_norm",
-    "clip_by_value",
-    "clip_per_sample",
-    "for_each_param",
-    "per_sample_gradients",
-    "per_sample_norms",
-    "sum_of_samples",
-]
+_NAMES = {
+    "burnpy.optim.ema": "Ema",
+    "burnpy.optim.gradients.accumulator": "GradientsAccumulator",
+    "burnpy.optim.gradients.clipping": "clip_by_global_norm clip_by_norm clip_by_value",
+    "burnpy.optim.gradients.grad_scaler": "GradScaler",
+    "burnpy.optim.gradients.grads_params": "GradientsParams",
+    "burnpy.optim.gradients.layout": "Layout",
+    "burnpy.optim.gradients.per_sample": "clip_per_sample per_sample_gradients per_sample_norms sum_of_samples",
+    "burnpy.optim.groups": "Group",
+    "burnpy.optim.optimizer": "Optimizer",
+    "burnpy.optim.optimizers.adafactor": "Adafactor",
+    "burnpy.optim.optimizers.adagrad": "AdaDelta AdaGrad RmsProp",
+    "burnpy.optim.optimizers.adam": "Adam Adamax AdamW NAdam",
+    "burnpy.optim.optimizers.lamb": "Lamb",
+    "burnpy.optim.optimizers.lbfgs": "LBfgs",
+    "burnpy.optim.optimizers.lion": "Lion",
+    "burnpy.optim.optimizers.muon": "Muon",
+    "burnpy.optim.optimizers.radam": "RAdam",
+    "burnpy.optim.optimizers.sgd": "Sgd",
+    "burnpy.optim.pure": "OptimizerState",
+    "burnpy.optim.schedules.lr_schedule": "ConstantLr LrSchedule ProductLr SequentialLr WarmUpLr",
+    "burnpy.optim.schedules.reduce_on_plateau": "ReduceOnPlateau",
+    "burnpy.optim.schedules.schedule_formulas": (
+        "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
+    ),
+    "burnpy.optim.state": "OptimizerRecord ParamState",
+    "burnpy.optim.update_step": "Step for_each_param",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)
 
 register_values()
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        from burnpy.hints.missing import from_package
-
-        raise from_package(__name__, name)

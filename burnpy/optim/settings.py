@@ -125,7 +125,7 @@ def decay_rates(value: object, what: str) -> None:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentError(f"{what} is {describe(value)}; expected a pair such as (0.9, 0.999)")
     for rate in value:
-        fraction(rate, f"each of {what.removesuffix(')')}{describe(value)})")
+        fraction(rate, f"one of {what.removesuffix(')')}{describe(value)})")
 
 
 def count(value: Any, what: str, *, least: int = 1) -> int:

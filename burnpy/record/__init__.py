@@ -12,33 +12,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import missing
-from burnpy.record.checkpoint_file import load, save
-from burnpy.record.peft_adapters import from_peft, to_peft
-from burnpy.record.record import DTypePolicy, Record, Remap
-from burnpy.record.torch_file import read_torch
-from burnpy.record.torch_names import Columns
-from burnpy.record.torch_weights import from_torch, save_torch, to_torch
+_NAMES = {
+    "burnpy.record.checkpoint_file": "load save",
+    "burnpy.record.peft_adapters": "from_peft to_peft",
+    "burnpy.record.record": "DTypePolicy Record Remap",
+    "burnpy.record.torch_file": "read_torch",
+    "burnpy.record.torch_names": "Columns",
+    "burnpy.record.torch_weights": "from_torch save_torch to_torch",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__all__ = [
-    "Columns",
-    "DTypePolicy",
-    "Record",
-    "Remap",
-    "from_peft",
-    "from_torch",
-    "load",
-    "read_torch",
-    "save",
-    "save_torch",
-    "to_peft",
-    "to_torch",
-]
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with what to write instead."""
-        return missing(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -15,36 +15,14 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.special.bessel": ("i0", "i0e", "i1", "i1e"),
+_NAMES = {
+    "burnpy.special.bessel": "i0 i0e i1 i1e",
     "burnpy.special.elementary": (
-        "entr",
-        "exp2",
-        "expit",
-        "expm1",
-        "log1p",
-        "log_softmax",
-        "logit",
-        "logsumexp",
-        "round",
-        "sinc",
-        "softmax",
-        "xlog1py",
-        "xlogy",
+        "entr exp2 expit expm1 log1p log_softmax logit logsumexp round sinc softmax xlog1py xlogy"
     ),
-    "burnpy.special.error_functions": ("erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "ndtri_exp"),
-    "burnpy.special.gamma_functions": (
-        "betainc",
-        "digamma",
-        "gammainc",
-        "gammaincc",
-        "gammaln",
-        "multigammaln",
-        "polygamma",
-        "psi",
-        "zeta",
-    ),
+    "burnpy.special.error_functions": "erf erfc erfcx erfinv log_ndtr ndtr ndtri ndtri_exp",
+    "burnpy.special.gamma_functions": "betainc digamma gammainc gammaincc gammaln multigammaln polygamma psi zeta",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

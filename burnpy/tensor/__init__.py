@@ -4,55 +4,22 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from burnpy.backend.lazy import lazy_attributes
-from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.backend.lazy import attached
 from burnpy.tensor.tensor_base import explain_missing_methods
 
-if TYPE_CHECKING:
-    from burnpy.tensor.generator import Generator, default_generator, manual_seed
-    from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-    from burnpy.tensor.ordering import bucketize, searchsorted
-    from burnpy.tensor.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
-
-__all__ = [
-    "BoolTensor",
-    "Generator",
-    "IntTensor",
-    "Tensor",
-    "binary_cross_entropy_with_logits",
-    "broadcast_tensors",
-    "bucketize",
-    "cat",
-    "cross_entropy",
-    "cumulative_trapezoid",
-    "default_generator",
-    "manual_seed",
-    "maximum",
-    "minimum",
-    "mse_loss",
-    "nll_loss",
-    "searchsorted",
-    "stack",
-    "std_mean",
-    "trapezoid",
-    "var_mean",
-    "where",
-]
-
-_LATER = {
-    "burnpy.tensor.statistics": ("cumulative_trapezoid", "std_mean", "trapezoid", "var_mean"),
-    "burnpy.tensor.ordering": ("bucketize", "searchsorted"),
-    "burnpy.tensor.generator": ("Generator", "default_generator", "manual_seed"),
-    "burnpy.tensor.losses": ("binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"),
+_NAMES = {
+    "burnpy.tensor.joining": "broadcast_tensors cat maximum minimum stack where",
+    "burnpy.tensor.tensor": "BoolTensor IntTensor Tensor",
+    "burnpy.tensor.functions.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
+    "burnpy.tensor.functions.ordering": "bucketize searchsorted",
+    "burnpy.tensor.generator": "Generator default_generator manual_seed",
+    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
-"""Names that are imported at first use, by the module that defines them."""
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_attributes(__name__, _LATER)
-
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.tensor.joining", "burnpy.tensor.tensor"))
 
 explain_missing_methods()  # only now are all three classes defined
 

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
-from burnpy.backend.errors import DeviceError, KindError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import CallError, DeviceError, KindError, NotTrackedError, ShapeError, a
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, I, T
@@ -226,7 +226,7 @@ class Differentiation(TensorBase[B]):
 
         Raises:
             NotTrackedError: the tensor is on a plain backend, or was computed from no leaf.
-            TypeError: ``create_graph`` or ``inputs`` was passed.
+            CallError: ``create_graph`` or ``inputs`` was passed.
             ShapeError: the tensor has more than one element and no ``gradient`` is passed, or it is of another shape.
             GraphError: the graph was consumed by another pass.
             KindError: ``on_ready`` is no function. During the pass also `ArgumentError`: it returned something.
@@ -316,10 +316,10 @@ def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
     """Raise an error that names the alternative to an argument that is not supported.
 
     Raises:
-        TypeError: always.
+        CallError: always.
     """
     name = next(iter(removed))
-    raise TypeError(f"{operation}() takes no argument {name}{f'; {_REMOVED[name]}' if name in _REMOVED else ''}")
+    raise CallError(f"{operation}() takes no argument {name}{f'; {_REMOVED[name]}' if name in _REMOVED else ''}")
 
 
 def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: str = "gradient") -> Any:

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import missing
-from burnpy.testing.conformance import conformance_suite
-from burnpy.testing.gradcheck import GradcheckError, gradcheck, gradgradcheck
+_NAMES = {
+    "burnpy.testing.conformance": "conformance_suite",
+    "burnpy.testing.gradcheck": "GradcheckError gradcheck gradgradcheck",
+}
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__all__ = ["GradcheckError", "conformance_suite", "gradcheck", "gradgradcheck"]
-
-if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with what to write instead."""
-        return missing(__name__, name)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.testing.gradcheck",))

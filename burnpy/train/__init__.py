@@ -5,72 +5,23 @@ It is made of the pieces that a loop by hand uses, and such a loop is as good: s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from burnpy.backend.lazy import attached
 
-from burnpy.backend.lazy import lazy_attributes
-from burnpy.train.batches import Batches, EpochLoader
-from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
-from burnpy.train.displays.dashboard import Dashboard, Progress
-from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
-from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
-from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
-from burnpy.train.lr_finder import LrRange, find_lr
-from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
-from burnpy.train.strategy import OneDevice, Strategy
-from burnpy.train.train_step import Step
-
-__all__ = [
-    "BatchEnd",
-    "Batches",
-    "ByGlobalNorm",
-    "ByNorm",
-    "ByValue",
-    "Callback",
-    "Checkpoints",
-    "Classifier",
-    "Dashboard",
-    "Decision",
-    "EarlyStopping",
-    "EpochEnd",
-    "EpochLoader",
-    "EpochStart",
-    "Epochs",
-    "Event",
-    "Every",
-    "FitEnd",
-    "FitStart",
-    "Jsonl",
-    "Learner",
-    "Logger",
-    "LrRange",
-    "MLflow",
-    "OneDevice",
-    "Progress",
-    "Regressor",
-    "Replace",
-    "Result",
-    "Save",
-    "Saved",
-    "Step",
-    "Steps",
-    "Stop",
-    "Strategy",
-    "TensorBoard",
-    "Trainable",
-    "ValidEnd",
-    "find_lr",
-    "mlp",
-]
-
-_ESTIMATORS = {  # which need scikit-learn
-    "burnpy.train.estimators.classifier": ("Classifier",),
-    "burnpy.train.estimators.estimator": ("mlp",),
-    "burnpy.train.estimators.regressor": ("Regressor",),
+_NAMES = {
+    "burnpy.train.batches": "Batches EpochLoader",
+    "burnpy.train.callback": "Callback Decision Epochs Every Replace Save Steps Stop",
+    "burnpy.train.displays.dashboard": "Dashboard Progress",
+    "burnpy.train.displays.loggers": "Jsonl MLflow TensorBoard",
+    "burnpy.train.estimators.classifier": "Classifier",
+    "burnpy.train.estimators.estimator": "mlp",
+    "burnpy.train.estimators.regressor": "Regressor",
+    "burnpy.train.events": "BatchEnd EpochEnd EpochStart Event FitEnd FitStart Result Saved ValidEnd",
+    "burnpy.train.learner": "ByGlobalNorm ByNorm ByValue Learner Logger Trainable",
+    "burnpy.train.lr_finder": "LrRange find_lr",
+    "burnpy.train.standard_callbacks": "Checkpoints EarlyStopping",
+    "burnpy.train.strategy": "OneDevice Strategy",
+    "burnpy.train.train_step": "Step",
 }
+"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-if TYPE_CHECKING:
-    from burnpy.train.estimators.classifier import Classifier
-    from burnpy.train.estimators.estimator import mlp
-    from burnpy.train.estimators.regressor import Regressor
-else:
-    __getattr__, __dir__ = lazy_attributes(__name__, _ESTIMATORS)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -72,6 +72,7 @@ REACHED = {
     "masked_scale": "functional.dropout(x, 0.5)",
     "max_dim": "x.max(1)",
     "max_pool2d_indices": "functional.max_pool2d(image, 2, return_indices=True)",
+    "mean_cross_entropy": "functional.cross_entropy(x, i[:2])",
     "min_dim": "x.min(1)",
     "overlap_add": "fft.istft(fft.stft(x, 2), 2)",
     "pad_ends": "functional.pad(x, (1, 1), mode='reflect')",

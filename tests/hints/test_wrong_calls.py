@@ -73,6 +73,19 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: functions.Generator(device=NumPy), "Generator() does not take device; it takes a seed, and draws"),
     (lambda x, i, b: functions.Tensor.zeros(size=(2,), device=NumPy), "zeros() does not take size; it is called shape"),
     (lambda x, i, b: functions.cat([x, x], axis=1), "cat() does not take axis; it is called dim here"),
+    (
+        lambda x, i, b: functions.cross_entropy(input=x, target=i),
+        "cross_entropy() does not take input; it is called logits",
+    ),
+    (
+        lambda x, i, b: F.embedding(input=i, weight=x),
+        "embedding() does not take input; it is called index here",
+    ),
+    (lambda x, i, b: F.embedding(i, x, sparse=True), "embedding() does not take sparse; gradients are dense"),
+    (
+        lambda x, i, b: x.sum().backward(create_graph=True),
+        "backward() takes no argument create_graph; the type says it",
+    ),
     (lambda x, i, b: functions.stack(arrays=[x, x]), "stack() does not take arrays; it is called tensors here"),
     (lambda x, i, b: functions.mse_loss(x, x, size_average=True), 'use reduction="mean", "sum" or "none"'),
     (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),

@@ -26,7 +26,8 @@ from burnpy import Autodiff, Tensor  # noqa: E402  # the kit first
 from burnpy.backend import CuPy, Mixed, errors  # noqa: E402
 from burnpy.distributed import Group  # noqa: E402
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential  # noqa: E402
-from burnpy.optim import AdamW, GradientsParams, layout  # noqa: E402
+from burnpy.optim import AdamW, GradientsParams  # noqa: E402
+from burnpy.optim.gradients import layout  # noqa: E402
 from burnpy_cupy import nccl as module  # noqa: E402
 from tests.distributed.threads import on_threads, paused  # noqa: E402
 

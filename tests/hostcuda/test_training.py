@@ -62,7 +62,7 @@ def char_gpt(device: Any) -> Training:
     return Gpt(NumPy).to_device(device), AdamW(betas=(0.9, 0.98)), lambda model: mean_loss(model, text)
 
 
-LAUNCHES: dict[Callable[[Any], Training], tuple[int, int]] = {mlp: (25, 31), digits: (51, 59), char_gpt: (96, 123)}
+LAUNCHES: dict[Callable[[Any], Training], tuple[int, int]] = {mlp: (20, 26), digits: (46, 54), char_gpt: (85, 112)}
 """At most, of a step: forward, backward, clipping by the norm, and the optimizer; and of one of mixed precision."""
 
 

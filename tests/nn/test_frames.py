@@ -81,7 +81,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "sigmoid": (lambda x, index, mask: x.sigmoid(), 8, 9),
     "softmax": (lambda x, index, mask: x.softmax(1), 10, 11),
     "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 17, 22),
-    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 18, 21),
+    "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 19, 21),
     "mean": (lambda x, index, mask: x.mean(), 6, 7),
     "max": (lambda x, index, mask: x.max(), 8, 9),
     "where": (lambda x, index, mask: where(mask, x, x), 8, 9),

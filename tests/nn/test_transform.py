@@ -134,7 +134,7 @@ def test_what_is_frozen_stays_so_through_other_methods(model: Any) -> None:
 
 @pytest.mark.parametrize("where", ["layer.0", "*.biases", ["layers", "nope"]])
 def test_paths_that_meet_nothing_are_named_with_those_that_are_close(model: Any, where: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"is not a path in Model and meets none; (close to it is|there is) "):
+    with pytest.raises(ArgumentError, match=r"is not a path in Model and matches none; (close to it is|there is) "):
         model.no_grad(where)
 
 

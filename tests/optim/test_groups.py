@@ -60,7 +60,7 @@ def test_mistakes_of_where_are_told_at_the_step_and_change_nothing() -> None:
     grads = model(batch(3)).sum().backward()
     for groups, message in (
         ([Group("encodr", lr_scale=0.1)], r"Group\('encodr', lr_scale=0.1\) got 'encodr', .* encoder"),
-        ([Group("*.gamma", weight_decay=0.0)], "meets none"),
+        ([Group("*.gamma", weight_decay=0.0)], "matches none"),
         ([Group("seen", lr=0.1)], "meets buffers of Mlp only"),
         ([Group("encoder", lr_scale=0.1), Group("*.bias", lr=0.1)], "both say the rate of encoder.bias"),
         ([Group("head", weight_decay=0.1), Group("*.bias", weight_decay=0.0)], "the weight_decay of head.bias"),

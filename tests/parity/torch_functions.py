@@ -67,6 +67,11 @@ def slice_scattered(x: Any, key: Any, src: Any) -> Any:
     return x.reshape(-1).index_copy(0, places.reshape(-1), flat).reshape(x.shape)
 
 
+def mean_cross_entropy(x: Any, index: Any, counted: Any, dim: int) -> Any:
+    index = index if counted is None else torch.where(counted, index, -100)
+    return F.cross_entropy(x.movedim(dim, min(x.ndim - 1, 1)), index), torch.logsumexp(x, dim, keepdim=True)
+
+
 def cross_entropy(x: Any, index: Any, dim: int) -> Any:
     losses = F.cross_entropy(x.movedim(dim, min(x.ndim - 1, 1)), index, reduction="none")
     return losses, x.logsumexp(dim, keepdim=True)
@@ -188,6 +193,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "linspace": lambda start, stop, num, dtype: torch.linspace(start, stop, num, dtype=dtype),
     "logsumexp": logsumexp,
     "masked_scale": lambda x, mask, scale: torch.where(mask, x * scale, 0.0),
+    "mean_cross_entropy": mean_cross_entropy,
     "masked_mean": lambda x, mask: torch.where(mask, x, 0.0).sum() / mask.sum(),
     "matmul_nt": lambda x, y: x @ y.mT,
     "matmul_tn": lambda x, y: x.mT @ y,

@@ -1,4 +1,4 @@
-"""Matrix products and linear layers by cuBLAS, dropout's scaling and losses as programs."""
+"""Matrix products and linear layers by cuBLAS, dropout's scaling and losses."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from burnpy.backend.operations.dense import rows
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_cupy import epilogues, gemm
+from burnpy_cupy.kernels import cross_entropy
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Kernels
@@ -159,3 +160,15 @@ class CuPyDense(CuPyPrograms):
         if geometry is None or kernel is None:
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         return self._call(kernel, [grad, x, logsumexp, index], (), geometry, x.shape, ())[0]
+
+    def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
+        if not cross_entropy.fits(x, index, counted, dim):
+            return super().mean_cross_entropy(x, index, counted, dim)
+        mean, logsumexp = self._call(cross_entropy.mean_cross_entropy, self, x, index, counted)
+        return mean, logsumexp
+
+    def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
+        fits = grad.dtype is x.dtype is logsumexp.dtype and cross_entropy.fits(x, index, counted, dim)
+        if not fits:
+            return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
+        return self._call(cross_entropy.mean_cross_entropy_backward, self, grad, x, logsumexp, index, counted)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
 from burnpy.autodiff.graph import Leaf, untracked
-from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
+from burnpy.autodiff.tools.custom.user_code import call_user_code, probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
@@ -47,7 +47,7 @@ def backward(
         KindError: an argument is no float tensor, or ``on_ready`` no function.
         ArgumentError: the number of gradients differs from the number of tensors. During the pass: ``on_ready``
             returned something.
-        TypeError: ``create_graph`` was passed.
+        CallError: ``create_graph`` was passed.
         NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
         GraphError: the graph was consumed by another pass.
@@ -131,7 +131,7 @@ def grad(
         ArgumentError: an output does not depend on an input, which the message names.
         NotTrackedError: an output or an input is not tracked.
         ShapeError: an output of several elements has no gradient, or one of another shape.
-        TypeError: ``create_graph`` was passed.
+        CallError: ``create_graph`` was passed.
 
     >>> from burnpy import Autodiff, Tensor
     >>> from burnpy.backend import NumPy

@@ -42,6 +42,9 @@ Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], bool]
 VALUE_DEPENDENT = frozenset(("nonzero",))
 """The operations whose results have shapes that depend on values."""
 
+COMPOSED = frozenset(("linear_backward", "mean_cross_entropy", "mean_cross_entropy_backward"))
+"""The operations that are recorded as those of their defaults, which plans compute together with others."""
+
 
 @final
 class Recorded(Decorator[I], Generic[I]):
@@ -152,7 +155,7 @@ class Recorded(Decorator[I], Generic[I]):
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call the inner backend and record the call."""
-        if self.decomposes is not None and self.decomposes(op, args):
+        if op.name in COMPOSED or (self.decomposes is not None and self.decomposes(op, args)):
             return op.function(self, *args)
         name = op.name
         if name == "to_numpy":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.batch_rules import DRAWN, SHIFTED
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.reduction import relative_softmax
+from burnpy.backend.operations.reduction import mean_vjp, relative_softmax
 from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
@@ -52,10 +52,24 @@ def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, ind
     """Return the gradient by the logits, through the losses and through logsumexp."""
     by_loss, by_sum = grads
     part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
+    return (_with_logsumexp(i, part, by_sum, x, dim),)
+
+
+def mean_cross_entropy_vjp(
+    i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, counted: Bool | None, dim: int
+) -> tuple[Float]:
+    """Return the gradient by the logits, through the mean and through logsumexp."""
+    by_mean, by_sum = grads
+    part = None if by_mean is None else i.mean_cross_entropy_backward(by_mean, x, out1, index, counted, dim)
+    return (_with_logsumexp(i, part, by_sum, x, dim),)
+
+
+def _with_logsumexp(i: Any, part: Float | None, by_sum: Float | None, x: Float, dim: int) -> Float:
+    """Add the gradient through logsumexp to one through losses; at least one of them is not None."""
     if by_sum is None:
-        return (part,)
+        return part
     other = i.mul(i.softmax(x, dim), by_sum)
-    return (other if part is None else i.add(part, other),)
+    return other if part is None else i.add(part, other)
 
 
 def linear_batch(b: Any, x: Any, weight: Any, bias: Any) -> Any:
@@ -201,6 +215,28 @@ class Dense(OperationsBase):
         p, _ = relative_softmax(self, x, dim)
         at = self.scatter(self.full(x.shape, 0.0, x.dtype), dim, self.discrete.reshape(index, wide.shape), wide)
         return self.sub(self.mul(p, wide), at)
+
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=mean_cross_entropy_vjp)
+    def mean_cross_entropy(self, x: Float, index: Int, counted: Bool | None, dim: Dim) -> tuple[Float, Float]:
+        """0-d mean of `cross_entropy` over the targets where ``counted`` is true, NaN if there are none; and logsumexp.
+
+        ``counted`` has the shape of ``index``; with None, all targets count.
+        """
+        losses, logsumexp = self.cross_entropy(x, index, dim)
+        if counted is None:
+            return self.mean(losses, tuple(range(len(losses.shape))), False), logsumexp
+        return self.masked_mean(losses, counted), logsumexp
+
+    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x))
+    def mean_cross_entropy_backward(
+        self, grad: Float, x: Float, logsumexp: Float, index: Int, counted: Bool | None, dim: Dim
+    ) -> Float:
+        """Gradient of the mean of `mean_cross_entropy`, as of `cross_entropy`."""
+        if counted is None:
+            each = mean_vjp(self, grad, index.shape, tuple(range(len(index.shape))), False)
+        else:
+            each = self.masked_mean_backward(grad, counted)
+        return self.cross_entropy_backward(each, x, logsumexp, index, dim)
 
 
 def _number_of(b: Dense, mask: Bool, dtype: DType) -> Float:

@@ -56,7 +56,7 @@ class Plan:
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)
-            nodes = unbiased(nodes, recording, executor.adds_bias)
+            nodes = nodes if executor.adds_bias else unbiased(nodes, recording)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)
             constants |= numbers
@@ -101,14 +101,14 @@ class Plan:
     def steps(self, carried: int, sliced: int) -> StepLoop | None:
         """Return the plan as a loop, see `StepLoop`; None if Python has to make its steps."""
         writer = self._writer
-        joined = writer.step
-        if joined is None:
+        calls = writer.step
+        if calls is None:
             return None
         inputs, outputs = (
             [f"v{ref.number}" for ref in writer.inputs],
             [(writer.name(ref), ref) for ref in writer.outputs],
         )
-        loop = StepLoop(writer.storage, writer.source.objects, inputs, outputs, carried, sliced)
+        loop = StepLoop(calls, writer.storage, writer.source.objects, inputs, outputs, carried, sliced)
         return loop if loop.possible else None
 
     def explanation(self) -> PlanExplanation:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from burnpy.backend.lazy import attached
 
-_LATER = {
-    "burnpy.interop.onnx.exporting": ("export",),
-    "burnpy.interop.onnx.model": ("OnnxModel", "load"),
-    "burnpy.interop.onnx.source_text": ("source", "weights"),
-    "burnpy.interop.onnx.verification": ("Difference", "verify"),
+_NAMES = {
+    "burnpy.interop.onnx.exporting": "export",
+    "burnpy.interop.onnx.model": "OnnxModel load",
+    "burnpy.interop.onnx.source_text": "source weights",
+    "burnpy.interop.onnx.verification": "Difference verify",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _LATER)
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -72,7 +72,7 @@ class Adafactor(Optimizer):
             raise ArgumentError(f"Adafactor(eps=) is {eps!r:.80}; expected a pair such as (None, 1e-3)")
         for value in self.eps:
             if value is not None:
-                at_least_zero(value, "each of Adafactor(eps=)")
+                at_least_zero(value, "one of Adafactor(eps=)")
         if not number(self.d, "Adafactor(d=)") > 0:
             raise ArgumentError(f"Adafactor(d=) is {self.d!r}; expected a number above 0")
 

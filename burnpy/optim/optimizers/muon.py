@@ -88,7 +88,7 @@ class Muon(Optimizer):
         if not isinstance(coefficients, (tuple, list)) or len(coefficients) != 3:
             raise ArgumentError(f"Muon(ns_coefficients=) is {coefficients!r:.80}; expected three numbers")
         for value in self.ns_coefficients:
-            number(value, "each of Muon(ns_coefficients=)")
+            number(value, "one of Muon(ns_coefficients=)")
         if self.adjust_lr_fn not in ("original", "match_rms_adamw"):
             raise ArgumentError(
                 f"Muon(adjust_lr_fn=) is {self.adjust_lr_fn!r:.80}; expected 'original' or 'match_rms_adamw'"

@@ -59,7 +59,7 @@ def ascending(milestones: object, what: str) -> tuple[int, ...]:
     """
     if not isinstance(milestones, (tuple, list)):
         raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
-    steps = tuple(count(step, f"each of {what}", least=0) for step in milestones)
+    steps = tuple(count(step, f"one of {what}", least=0) for step in milestones)
     if any(a >= b for a, b in pairwise(steps)):
         raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
     return steps

@@ -37,6 +37,17 @@ def _cross_entropy_backward(grad: Any, x: Any, logsumexp: Any, index: Any, dim: 
     return out
 
 
+def _mean_cross_entropy(x: Any, index: Any, counted: Any, dim: int) -> Any:
+    losses, total = _cross_entropy(x, index, dim)
+    counted = np.ones(index.shape, bool) if counted is None else counted
+    return np.where(counted, losses, 0).sum() / counted.sum(), total
+
+
+def _mean_cross_entropy_backward(grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
+    counted = np.ones(index.shape, bool) if counted is None else counted
+    return _cross_entropy_backward(np.where(counted, grad / counted.sum(), 0), x, logsumexp, index, dim)
+
+
 def _linear_backward(grad: Any, x: Any) -> Any:
     leading = tuple(range(x.ndim - 1))
     return np.tensordot(x, grad, (leading, leading)), grad.sum(leading)
@@ -123,6 +134,27 @@ row(
         (x(), x(4), x(1, low=1.0), Index(3), 0),
         (x(2, 2, 2), x(2, 3, 2, 2), x(2, 1, 2, 2, low=1.0), _PICTURE, 1),
         (x(0), x(0, 3), x(0, 1), EmptyIndex(), 1),
+    ],
+    loose=8,
+)
+_COUNTED = [
+    (x(3, 4), _CLASSES, None, 1),
+    (x(3, 4), _CLASSES, Mask((3,)), 1),
+    (x(4), Index(3), None, 0),
+    (x(2, 3, 2, 2), _PICTURE, Mask((2, 2, 2)), 1),
+    (Large((0, 3)), EmptyIndex(), Mask((0,)), 1),
+    (Large((40, 30), -20.0, 20.0), Index(tuple(k * 7 % 30 for k in range(40))), Mask((40,)), 1),
+]
+row("mean_cross_entropy", _mean_cross_entropy, _COUNTED, loose=8)
+row(
+    "mean_cross_entropy_backward",
+    _mean_cross_entropy_backward,
+    [
+        (x(), x(3, 4), x(3, 1, low=1.0), _CLASSES, None, 1),
+        (x(), x(3, 4), x(3, 1, low=1.0), _CLASSES, Mask((3,)), 1),
+        (x(), x(4), x(1, low=1.0), Index(3), None, 0),
+        (x(), x(2, 3, 2, 2), x(2, 1, 2, 2, low=1.0), _PICTURE, Mask((2, 2, 2)), 1),
+        (Large(()), Large((0, 3)), Large((0, 1)), EmptyIndex(), Mask((0,)), 1),
     ],
     loose=8,
 )

@@ -14,9 +14,9 @@ from inspect import Parameter
 from typing import Any, ParamSpec, overload
 
 from burnpy.autodiff.modes import flag
-from burnpy.autodiff.tools.checkpoint_section import Section
-from burnpy.autodiff.tools.saved_tensors import innermost_saver, refuse_where_disabled
-from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.autodiff.tools.saving.checkpoint_section import Section
+from burnpy.autodiff.tools.saving.saved_tensors import innermost_saver, refuse_where_disabled
+from burnpy.backend.errors import ArgumentError, CallError, KindError
 from burnpy.backend.functions import signature
 from burnpy.tensor.generator import states
 from burnpy.typevars import R, T
@@ -58,7 +58,7 @@ def checkpoint(  # type: ignore[misc]  # the options are separated from the keyw
 
     Raises:
         KindError: ``function`` is not callable, or an option is no bool.
-        TypeError: a PyTorch option that does not exist here was passed, and the function does not take it.
+        CallError: a PyTorch option that does not exist here was passed, and the function does not take it.
         SavedTensorsError: hooks are disabled here; or, in the backward pass, the second run differed from the first.
 
     >>> from burnpy import Autodiff, Tensor
@@ -96,7 +96,7 @@ def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> Non
     """Refuse options of PyTorch that do not exist here and that the function itself does not take.
 
     Raises:
-        TypeError: there is such an option.
+        CallError: there is such an option.
     """
     for name in _REMOVED.keys() & kwargs.keys():
         try:
@@ -104,7 +104,7 @@ def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> Non
         except (TypeError, ValueError):  # a builtin without a signature
             return
         if not any(p.name == name or p.kind is Parameter.VAR_KEYWORD for p in parameters):
-            raise TypeError(f"checkpoint() takes no argument {name}; {_REMOVED[name]}")
+            raise CallError(f"checkpoint() takes no argument {name}; {_REMOVED[name]}")
 
 
 def checkpoint_sequential(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import ALL
-from burnpy.tensor.loss_checks import (
+from burnpy.tensor.functions.loss_checks import (
     Reduction,
     class_weights,
     counted_targets,
@@ -90,10 +89,10 @@ def cross_entropy(
     dim = _class_dim("cross_entropy", logits)
     if weight is None and not label_smoothing and target.__class__ is not Tensor:
         index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
-        b = logits._device
-        losses = b.cross_entropy(logits._primitive, index, dim)[0]
-        if counted is None and reduction == "mean":  # most often: with the fewest calls
-            return logits._like(b.mean(losses, ALL[len(index.shape)], False))
+        b, x = logits._device, logits._primitive
+        if reduction == "mean":
+            return logits._like(b.mean_cross_entropy(x, index, counted, dim)[0])
+        losses = b.cross_entropy(x, index, dim)[0]
         return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")

@@ -1,0 +1,163 @@
+"""The mean cross entropy of rows of logits, and its gradient: one launch each.
+
+A warp computes a row, or a block if a row is long. Each block adds its losses, and the block that finds all others done
+adds the sums of all, in a fixed order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import int64, uint8
+from burnpy_cupy.kernels.library import SUM, Raw
+
+_THREADS = 256
+_LONG = 1024
+"""The number of classes above which a block computes a row."""
+_BLOCKS = 512
+"""The most blocks of a launch; a block computes several rows."""
+_COUNTED = 1 << 16
+"""The most targets with a mask, as each block of the gradient's kernel counts those that are not ignored."""
+_PART_BYTES = 16
+
+_ROWS = f"""
+{SUM}
+typedef burnpy_sum<T>::type F;
+struct Part {{ F sum; long long number; }};
+__device__ inline F largest(F a, F b) {{ return a > b || a != a ? a : b; }}
+__device__ inline F both(F a, F b) {{ return a + b; }}
+template <F (*joined)(F, F)> __device__ inline F of_row(F x) {{
+  for (int apart = 16; apart; apart /= 2) x = joined(x, __shfl_xor_sync(0xffffffff, x, apart));
+#if LANES > 32
+  __shared__ F parts[LANES / 32];
+  __syncthreads();  // the parts of the last row have been read
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = parts[0];
+  for (int k = 1; k < LANES / 32; k++) x = joined(x, parts[k]);
+#endif
+  return x;
+}}
+__device__ inline Part of_block(Part mine) {{
+  __shared__ Part parts[{_THREADS}];
+  parts[threadIdx.x] = mine;
+  for (int half = {_THREADS} / 2; half; half /= 2) {{
+    __syncthreads();
+    if (threadIdx.x < half) {{
+      parts[threadIdx.x].sum += parts[threadIdx.x + half].sum;
+      parts[threadIdx.x].number += parts[threadIdx.x + half].number;
+    }}
+  }}
+  __syncthreads();
+  return parts[0];
+}}
+"""
+"""Sums and maxima of the threads of a row, and sums of the threads of a block."""
+
+_MEAN = f"""{_ROWS}
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entropy(
+  const T* x, const long long* index, const bool* counted, T* mean, T* logsumexp, Part* parts, unsigned* finished,
+  long long rows, long long columns) {{
+  __shared__ bool is_last;
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = {_THREADS} / LANES;
+  Part mine = {{0, 0}};
+  for (long long first = blockIdx.x * (long long)groups; first < rows; first += gridDim.x * (long long)groups) {{
+    const long long row = first + group < rows ? first + group : rows - 1;
+    const T* const logits = x + row * columns;
+    F most = MINUS_INFINITY, total = 0;
+    for (long long k = lane; k < columns; k += LANES) most = largest(most, static_cast<F>(logits[k]));
+    most = of_row<largest>(most);
+    const F shift = isfinite(most) ? most : F(0);
+    for (long long k = lane; k < columns; k += LANES) total += exp(static_cast<F>(logits[k]) - shift);
+    total = log(of_row<both>(total));
+    if (lane || first + group >= rows) continue;
+    logsumexp[row] = static_cast<T>(total + shift);
+    if (counted && !counted[row]) continue;
+    mine.sum += total - (static_cast<F>(logits[index[row]]) - shift);
+    mine.number++;
+  }}
+  mine = of_block(mine);
+  if (threadIdx.x == 0) {{
+    parts[blockIdx.x] = mine;
+    __threadfence();
+    is_last = atomicAdd(finished, 1u) + 1 == gridDim.x;
+  }}
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  mine = {{0, 0}};
+  for (unsigned k = threadIdx.x; k < gridDim.x; k += {_THREADS}) {{
+    mine.sum += parts[k].sum;
+    mine.number += parts[k].number;
+  }}
+  mine = of_block(mine);
+  if (threadIdx.x) return;
+  *finished = 0;
+  *mean = static_cast<T>(mine.sum / static_cast<F>(mine.number));
+}}
+"""
+
+_GRADIENT = f"""{_ROWS}
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entropy_backward(
+  const T* grad, const T* x, const T* logsumexp, const long long* index, const bool* counted, T* out, long long rows,
+  long long columns) {{
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = {_THREADS} / LANES;
+  Part all = {{0, rows}};
+  if (counted) {{
+    all.number = 0;
+    for (long long row = threadIdx.x; row < rows; row += {_THREADS}) all.number += counted[row];
+    all = of_block(all);
+  }}
+  const F share = static_cast<F>(*grad) / static_cast<F>(all.number);
+  for (long long first = blockIdx.x * (long long)groups; first < rows; first += gridDim.x * (long long)groups) {{
+    const long long row = first + group < rows ? first + group : rows - 1, target = index[row];
+    const T* const logits = x + row * columns;
+    const F known = static_cast<F>(logsumexp[row]), each = counted && !counted[row] ? F(0) : share;
+    F total = 0;
+    for (long long k = lane; k < columns; k += LANES) total += exp(static_cast<F>(logits[k]) - known);
+    const F scale = each / of_row<both>(total);  // which is not quite 1, as logsumexp is rounded
+    if (first + group >= rows) continue;
+    for (long long k = lane; k < columns; k += LANES) {{
+      const F weight = exp(static_cast<F>(logits[k]) - known) * scale;
+      out[row * columns + k] = static_cast<T>(k == target ? weight - each : weight);
+    }}
+  }}
+}}
+"""
+CROSS_ENTROPY = {"burnpy_mean_cross_entropy": Raw(_MEAN), "burnpy_mean_cross_entropy_backward": Raw(_GRADIENT)}
+
+
+def fits(x: Any, index: Any, counted: Any, dim: int) -> bool:
+    """Return whether the kernels compute the mean cross entropy: along the last dimension, of some rows."""
+    few = counted is None or index.size <= _COUNTED
+    return bool(x.size) and few and dim == x.ndim - 1 and index.dtype is int64
+
+
+def mean_cross_entropy(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
+    """Launch the kernel of the mean on a device, and return the mean and the logsumexps."""
+    xp, columns = b.xp, x.shape[-1]
+    kernel, blocks = _launch(b, "burnpy_mean_cross_entropy", x)
+    mean, logsumexp = xp.ndarray((), x.dtype), xp.ndarray((*x.shape[:-1], 1), x.dtype)
+    arrays = [None if a is None else xp.ascontiguousarray(a) for a in (x, index, counted)]
+    parts, finished = xp.ndarray((blocks, _PART_BYTES), uint8), b._counters()
+    sizes = np.int64(index.size), np.int64(columns)
+    kernel((blocks,), (_THREADS,), (*arrays, mean, logsumexp, parts, finished, *sizes))
+    return mean, logsumexp
+
+
+def mean_cross_entropy_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
+    """Launch the kernel of the gradient on a device, and return it."""
+    xp, out = b.xp, b.xp.ndarray(x.shape, x.dtype)
+    kernel, blocks = _launch(b, "burnpy_mean_cross_entropy_backward", x)
+    arrays = [None if a is None else xp.ascontiguousarray(a) for a in (grad, x, logsumexp, index, counted)]
+    kernel((blocks,), (_THREADS,), (*arrays, out, np.int64(index.size), np.int64(x.shape[-1])))
+    return out
+
+
+def _launch(b: Any, name: str, x: Any) -> tuple[Any, int]:
+    """Return a kernel for rows of the length of x's, and the number of its blocks."""
+    lanes = _THREADS if x.shape[-1] > _LONG else 32
+    rows, groups = x.size // x.shape[-1], _THREADS // lanes
+    return b._kernels.typed(name, {"LANES": lanes}, T=x.dtype), min(_BLOCKS, -(-rows // groups))

@@ -1,0 +1,128 @@
+"""The names of `burnpy`, made from its table by ``python -m burnpy.docs.stubs``."""
+
+from burnpy import array_api as array_api
+from burnpy import data as data
+from burnpy import distributed as distributed
+from burnpy import distributions as distributions
+from burnpy import einops as einops
+from burnpy import errors as errors
+from burnpy import fft as fft
+from burnpy import func as func
+from burnpy import interop as interop
+from burnpy import linalg as linalg
+from burnpy import metrics as metrics
+from burnpy import models as models
+from burnpy import nn as nn
+from burnpy import optim as optim
+from burnpy import record as record
+from burnpy import special as special
+from burnpy import testing as testing
+from burnpy import train as train
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.backend.backend import Backend
+from burnpy.backend.dtypes import (
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from burnpy.func.compiling.compilation import compiled
+from burnpy.tensor.functions.distances import cdist, cosine_similarity, pairwise_distance, pdist
+from burnpy.tensor.functions.einsum import chain_matmul, einsum, tensordot
+from burnpy.tensor.functions.finite_differences import gradient
+from burnpy.tensor.functions.histograms import histogramdd
+from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.functions.ordering import bucketize, searchsorted
+from burnpy.tensor.functions.stacking import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    cartesian_prod,
+    column_stack,
+    combinations,
+    dstack,
+    hstack,
+    meshgrid,
+    vander,
+    vstack,
+)
+from burnpy.tensor.functions.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
+from burnpy.tensor.generator import Generator, default_generator, manual_seed
+from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+__version__: str
+bfloat16 = float16  # a dtype too
+
+__all__ = [
+    "Autodiff",
+    "Backend",
+    "BoolTensor",
+    "Generator",
+    "Gradients",
+    "IntTensor",
+    "Tensor",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "binary_cross_entropy_with_logits",
+    "block_diag",
+    "bool_",
+    "broadcast_tensors",
+    "bucketize",
+    "cartesian_prod",
+    "cat",
+    "cdist",
+    "chain_matmul",
+    "column_stack",
+    "combinations",
+    "compiled",
+    "cosine_similarity",
+    "cross_entropy",
+    "cumulative_trapezoid",
+    "default_generator",
+    "dstack",
+    "einsum",
+    "errors",
+    "float16",
+    "float32",
+    "float64",
+    "gradient",
+    "histogramdd",
+    "hstack",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "manual_seed",
+    "maximum",
+    "meshgrid",
+    "minimum",
+    "mse_loss",
+    "nll_loss",
+    "pairwise_distance",
+    "pdist",
+    "searchsorted",
+    "stack",
+    "std_mean",
+    "tensordot",
+    "trapezoid",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "vander",
+    "var_mean",
+    "vstack",
+    "where",
+]

@@ -1,0 +1,55 @@
+"""The names of `burnpy.models`, made from its table by ``python -m burnpy.docs.stubs``."""
+
+from burnpy.models.beams import Beam, beam_search
+from burnpy.models.bert import Bert, BertClassifier, BertConfig
+from burnpy.models.config import Config, LabelledConfig
+from burnpy.models.decoder import Decoder
+from burnpy.models.generation import compiled_step, generate
+from burnpy.models.gpt2 import Gpt2, Gpt2Config
+from burnpy.models.llama import Llama
+from burnpy.models.llama_config import LlamaConfig
+from burnpy.models.pretrained import Pretrained
+from burnpy.models.resnet import ResNet, ResNetConfig
+from burnpy.models.samplers import (
+    Processor,
+    Sampler,
+    greedy,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    repetition_penalty,
+    sampling,
+)
+from burnpy.models.tokenizer import Tokenizer
+from burnpy.models.vit import Vit, VitConfig
+
+__all__ = [
+    "Beam",
+    "Bert",
+    "BertClassifier",
+    "BertConfig",
+    "Config",
+    "Decoder",
+    "Gpt2",
+    "Gpt2Config",
+    "LabelledConfig",
+    "Llama",
+    "LlamaConfig",
+    "Pretrained",
+    "Processor",
+    "ResNet",
+    "ResNetConfig",
+    "Sampler",
+    "Tokenizer",
+    "Vit",
+    "VitConfig",
+    "beam_search",
+    "compiled_step",
+    "generate",
+    "greedy",
+    "keep_min_p",
+    "keep_top_k",
+    "keep_top_p",
+    "repetition_penalty",
+    "sampling",
+]

@@ -1,0 +1,33 @@
+"""The names of `burnpy.tensor`, made from its table by ``python -m burnpy.docs.stubs``."""
+
+from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.functions.ordering import bucketize, searchsorted
+from burnpy.tensor.functions.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
+from burnpy.tensor.generator import Generator, default_generator, manual_seed
+from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+__all__ = [
+    "BoolTensor",
+    "Generator",
+    "IntTensor",
+    "Tensor",
+    "binary_cross_entropy_with_logits",
+    "broadcast_tensors",
+    "bucketize",
+    "cat",
+    "cross_entropy",
+    "cumulative_trapezoid",
+    "default_generator",
+    "manual_seed",
+    "maximum",
+    "minimum",
+    "mse_loss",
+    "nll_loss",
+    "searchsorted",
+    "stack",
+    "std_mean",
+    "trapezoid",
+    "var_mean",
+    "where",
+]
