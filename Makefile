@@ -14,7 +14,7 @@ PYTEST ?= -n 3 --dist worksteal
 HOSTCUDA ?= out/cupy
 
 PY := $(VENV)/bin/python
-# Without bytecode, which pip makes of everything and Python of what is imported: half the time.
+# pip compiles no bytecode, which takes it half the time: Python does, for the modules that are imported.
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 

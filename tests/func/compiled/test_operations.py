@@ -97,12 +97,12 @@ def test_operation(name: str) -> None:
             args = arguments.primitives(NumPy(), False)
             if not any(isinstance(x, np.random.Generator) for x in args):
                 with case(arguments.where):
-                    close = {"rtol": 1e-5, "atol": 1e-6} if arguments.dtype.name in FUSED else None
+                    close = (1e-5, 1e-6) if arguments.dtype.name in FUSED else None
                     check_replays(lambda device, given: getattr(device, name)(*given), args, close)
 
 
-def check_replays(call: Callable[[Any, Any], Any], args: Any, close: dict[str, float] | None) -> None:
-    """Check a plan's replays: unfused they have the bits of eager mode; fused they are close, if that is given."""
+def check_replays(call: Callable[[Any, Any], Any], args: Any, close: tuple[float, float] | None) -> None:
+    """Check a plan's replays: unfused they have the bits of eager mode; fused they are close, by rtol and atol."""
     replays = with_other_values(call, args)
     for fuse in (False, True) if close else (False,):
         plan, _ = plan_of(call, args, fuse)
@@ -110,7 +110,7 @@ def check_replays(call: Callable[[Any, Any], Any], args: Any, close: dict[str, f
             for x, y in zip(plan(flat(copied(given))), expected, strict=True):
                 if close and fuse:
                     assert (x.dtype, x.shape) == (y.dtype, y.shape)
-                    np.testing.assert_allclose(np.asarray(x, np.float64), np.asarray(y, np.float64), **close)
+                    np.testing.assert_allclose(np.asarray(x, np.float64), np.asarray(y, np.float64), *close)
                 else:
                     assert same_bits(x, y)
 
@@ -133,7 +133,7 @@ def test_gradient(name: str) -> None:
         for arguments in calls(name, ["float64"], ["contiguous"]):
             if row.smooth(row.examples[arguments.example]):
                 with case(arguments.where):
-                    check_replays(gradients, arguments.primitives(NumPy(), False), {"rtol": 1e-9, "atol": 1e-9})
+                    check_replays(gradients, arguments.primitives(NumPy(), False), (1e-9, 1e-9))
 
 
 def test_what_may_return_its_argument_is_known() -> None:
