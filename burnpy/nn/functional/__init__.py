@@ -9,7 +9,7 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.tensor.distances": "cosine_similarity pairwise_distance pdist",
+    "burnpy.tensor.functions.distances": "cosine_similarity pairwise_distance pdist",
     "burnpy.nn.functional.activation": (
         "celu elu glu gumbel_softmax hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu softmin "
         "softshrink softsign swiglu tanhshrink threshold"
@@ -44,7 +44,7 @@ _NAMES = {
     "burnpy.nn.functional.resampling": "affine_grid grid_sample interpolate",
     "burnpy.nn.functional.shuffling": "channel_shuffle pixel_shuffle pixel_unshuffle",
     "burnpy.nn.functional.windows": "fold unfold",
-    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

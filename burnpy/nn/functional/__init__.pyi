@@ -68,8 +68,8 @@ from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
-from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
-from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.functions.distances import cosine_similarity, pairwise_distance, pdist
+from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
     "BatchNormed",

@@ -96,22 +96,22 @@ class VolumeWindows(Windows):
         area = math.prod(self.counts)
         return area, self.depth * area
 
-    def parts(self, volume: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
+    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
         """Yield start and stop of planes of the result from ``begin`` to ``end``, and the array that a kernel reads.
 
         That is the volume as it lies, from the first window on, or a copy that is valid until the next.
         """
         if self.in_place:
-            yield begin, end, np.ascontiguousarray(volume).reshape(-1)[begin * self.step :]
+            yield begin, end, np.ascontiguousarray(x).reshape(-1)[begin * self.step :]
             return
-        memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), volume.dtype)
+        memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), x.dtype)
         for start in range(begin, end, self.chunk):
             stop = min(start + self.chunk, end)
             top = start * self._down - self._front
             first = max(top, 0)
-            last = max(min(top + self._planes_of(stop - start), volume.shape[1]), first)
+            last = max(min(top + self._planes_of(stop - start), x.shape[1]), first)
             memory[:, : first - top], memory[:, last - top :] = 0, 0
-            self.lay_out(volume[:, first:last], memory[:, first - top : last - top])
+            self.lay_out(x[:, first:last], memory[:, first - top : last - top])
             yield start, stop, memory
 
 
