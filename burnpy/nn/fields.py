@@ -140,15 +140,16 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
     Raises:
         ModuleError: the value contains such a part, or can change or be exhausted.
     """
+    what = f"{name}.{path} is {a(type(value).__name__)}"
     if isinstance(value, (Iterator, MutableSequence, memoryview)):
         raise ModuleError(
-            f"{name}.{path} is {a(type(value).__name__)}, which can change or be exhausted, and a module never changes; give "
+            f"{what}, which can change or be exhausted, and a module never changes; give "
             "it a list or a tuple, and of numbers a Buffer"
         )
     for where, part in _inside(value):
         if isinstance(part, (Variable, TensorBase, TreeNode)):
             raise ModuleError(
-                f"{name}.{path} is {a(type(value).__name__)} that keeps {a(type(part).__name__)}{where}, where it has no path and "
+                f"{what} that keeps {a(type(part).__name__)}{where}, where it has no path and "
                 "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "
                 "lists, tuples and dicts if need be, and use it in forward()"
             )
