@@ -172,7 +172,7 @@ def _launch(xp: Any, epilogue: int, x: Any, y: Any, out: Any, vector: Any) -> bo
     together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
     layouts = (x.shape, x.strides, y.shape, y.strides, out.shape, out.strides)
     types = (x.dtype, out.dtype, gemm.uses_tf32())
-    plan = _plan(xp, gemm._handle(xp), epilogue, together & -together, *layouts, *types)
+    plan = _plan(xp, gemm.library(xp).handle, epilogue, together & -together, *layouts, *types)
     return plan is not None and plan.run(*addresses)
 
 

@@ -85,13 +85,16 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
                   (int)by_b->line, by_d->type, (int)by_d->line};
   bool sums = operation->epilogue == BGRADA && !operation->transposed_a;
   if (!product.valid() || !(sums || operation->epilogue == BIAS)) return INVALID_VALUE;
-  if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
-  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
-  if (!hostcuda_execute) return SUCCESS;
-  memset(workspace, 0xC7, size);
   void* bias = operation->bias;
-  bool wide = product.a_type == FLOAT64;
-  if (sums) {
+  auto work = [=] {
+    memset(workspace, 0xC7, size);
+    bool wide = product.a_type == FLOAT64;
+    if (!sums) {
+      return product.compute(a, b, d, [&](double sum, int row, int) {
+        double added = get(bias, product.c_type, row);
+        return wide ? sum + added : (float)sum + (float)added;
+      });
+    }
     product.compute(a, b, d);
     for (int i = 0; i < product.m; i++) {
       double total = 0;
@@ -101,12 +104,10 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
       }
       put(bias, product.c_type, i, total);
     }
-    return SUCCESS;
-  }
-  product.compute(a, b, d, [&](double sum, int row, int) {
-    double added = get(bias, product.c_type, row);
-    return wide ? sum + added : (float)sum + (float)added;
-  });
+  };
+  if (hostcuda_capturing(stream)) return hostcuda_capture(stream, work), SUCCESS;
+  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
+  if (hostcuda_execute) work();
   return SUCCESS;
 }
 }
