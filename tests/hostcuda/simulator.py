@@ -48,9 +48,10 @@ _met: list[list[str]] = []
 
 def _find(key: bytes, name: bytes) -> int | None:
     try:
-        if _met and not kernels.is_compiled(key.decode()):
+        if is_dry() or (_met and not kernels.is_compiled(key.decode())):
             _met[-1].append(key.decode())
-            _flag("execute").value = 0
+            kernels.wanted.add(key.decode())
+            _flag("execute").value, _flag("listing").value = 0, 1
             np.seterr(all="ignore")  # what comes now is computed from memory that nobody wrote
             warnings.simplefilter("ignore")
             return None
@@ -103,12 +104,15 @@ def _flag(name: str) -> ctypes.c_int:
 @contextmanager
 def dry_run() -> Iterator[None]:
     """Launches are counted and the sources of kernels noted, and nothing is computed."""
-    before = _flag("execute").value
-    _flag("execute").value = 0
+    flags = _flag("execute"), _flag("listing")
+    before = [flag.value for flag in flags]
+    for flag in flags:
+        flag.value = 0
     try:
         yield
     finally:
-        _flag("execute").value = before
+        for flag, value in zip(flags, before, strict=True):
+            flag.value = value
         _forget_uncomputed()
 
 
@@ -121,7 +125,7 @@ def postponing() -> Iterator[list[str]]:
             yield _met[-1]
     finally:
         if _met.pop():
-            _flag("execute").value = 1
+            _flag("execute").value, _flag("listing").value = 1, 0
             _forget_uncomputed()
 
 
