@@ -107,7 +107,8 @@ def _library_for(xp: Any, stream: int, workspace: Any) -> Library:
     _checked(cublas.cublasSetStream_v2(ctypes.c_void_p(handle), ctypes.c_void_p(stream)))
     pointer = ctypes.c_void_p(workspace.data.ptr)
     _checked(cublas.cublasSetWorkspace_v2(ctypes.c_void_p(handle), pointer, ctypes.c_size_t(workspace.nbytes)))
-    return Library(handle, _typed(cublas.cublasGemmEx, False), _typed(cublas.cublasGemmStridedBatchedEx, True))
+    single, batched = _typed(cublas.cublasGemmEx, False), _typed(cublas.cublasGemmStridedBatchedEx, True)
+    return Library(handle, single, batched, workspace)
 
 
 @cache

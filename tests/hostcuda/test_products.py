@@ -148,11 +148,8 @@ def test_gradients_of_mixed_are_products_in_16_bits() -> None:
     loss = (x @ weight).sum()
     with simulator.watched() as journal:
         grads = loss.backward()
-    assert [name for name in journal.launches if "copy" in name or "cublas" in name] == [
-        "cupy_copy__float32_bfloat16",
-        GEMM,
-        GEMM,
-    ]
+    launches = [name for name in journal.launches if name != "cupy_copy__float_float32"]  # which fills the first seed
+    assert launches == ["cupy_copy__float32_bfloat16", GEMM, GEMM]
     assert grads[x].dtype == np.float32
 
 

@@ -33,6 +33,25 @@ struct Found {
   int reserved[4];
 };
 
+static void computed(const Product& product, const void* a, const void* b, void* d, void* vector, bool sums, void* workspace,
+                     size_t size) {
+  if (!hostcuda_execute) return;
+  memset(workspace, 0xC7, size);
+  bool wide = product.a_type == FLOAT64;
+  product.compute(a, b, d, [&](double sum, int row, int) {
+    if (sums) return sum;
+    double added = get(vector, product.c_type, row);
+    return wide ? sum + added : (float)sum + (float)added;
+  });
+  for (int i = 0; sums && i < product.m; i++) {
+    double total = 0;
+    for (int l = 0; l < product.k; l++) {
+      total += get(a, product.a_type, (long)l * product.lda + i);
+      if (!wide) total = (float)total;
+    }
+    put(vector, product.c_type, i, total);
+  }
+}
 static bool aligned(const void* p, uint64_t alignment) { return (uintptr_t)p % alignment == 0; }
 static int set(void* place, size_t size, const void* value, size_t given) {
   return size == given ? (memcpy(place, value, size), SUCCESS) : INVALID_VALUE;
@@ -85,28 +104,10 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
                   (int)by_b->line, by_d->type, (int)by_d->line};
   bool sums = operation->epilogue == BGRADA && !operation->transposed_a;
   if (!product.valid() || !(sums || operation->epilogue == BIAS)) return INVALID_VALUE;
-  if (hostcuda_capturing(stream)) return NOT_SUPPORTED;  // a graph would use the workspace after it is freed
-  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
-  if (!hostcuda_execute) return SUCCESS;
-  memset(workspace, 0xC7, size);
   void* bias = operation->bias;
-  bool wide = product.a_type == FLOAT64;
-  if (sums) {
-    product.compute(a, b, d);
-    for (int i = 0; i < product.m; i++) {
-      double total = 0;
-      for (int l = 0; l < product.k; l++) {
-        total += get(a, product.a_type, (long)l * product.lda + i);
-        if (!wide) total = (float)total;
-      }
-      put(bias, product.c_type, i, total);
-    }
-    return SUCCESS;
-  }
-  product.compute(a, b, d, [&](double sum, int row, int) {
-    double added = get(bias, product.c_type, row);
-    return wide ? sum + added : (float)sum + (float)added;
-  });
-  return SUCCESS;
+  auto work = [=] { computed(product, a, b, d, bias, sums, workspace, size); };
+  if (hostcuda_capturing(stream)) return hostcuda_capture(stream, work), SUCCESS;
+  hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
+  return work(), SUCCESS;
 }
 }
