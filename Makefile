@@ -14,7 +14,8 @@ PYTEST ?= -n 3 --dist worksteal
 HOSTCUDA ?= out/cupy
 
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet
+# pip compiles no bytecode, which takes it half the time: Python does, for the modules that are imported.
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -26,8 +27,8 @@ help: ## list the targets
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
 demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
 demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
-# Hundreds of tests start Python anew, and each start would compile burnpy again.
-test test-fast test-heavy test-long test-parity test-cupy test-gpu: export PYTHONDONTWRITEBYTECODE :=
+# Hundreds of tests start Python anew, and each start would compile again what pip has not compiled.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests that need a heavy extra run in test-heavy and test-parity, even if the extra is installed.
 test test-fast: export BURNPY_HEAVY_TESTS := 0
 
@@ -65,7 +66,7 @@ test-gpu: $(INSTALLED)-test $(INSTALLED)-$(CUDA) ## run the CuPy backend on a GP
 packages: $(INSTALLED)-test ## build the wheel and the sdist in out/packages, and try both in a clean environment of each Python from 3.11 to 3.14
 	@$(PY) -m tests.packages
 
-check: $(INSTALLED)-check ## check format, lint and types
+check: $(INSTALLED)-test ## check format, lint and types
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync check-format check-lint check-mypy check-pyright
 
 check-format:
@@ -77,7 +78,7 @@ check-mypy:
 check-pyright:
 	$(PY) -m basedpyright --pythonpath $(PY)
 
-format: $(INSTALLED)-check ## format the code
+format: $(INSTALLED)-test ## format the code
 	$(PY) -m ruff check --fix --select I .
 	$(PY) -m ruff format .
 
@@ -101,7 +102,6 @@ clean: ## remove the output of the other targets
 
 # The contents and cost of the large extras.
 SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and pytest: 1 GB, about a minute
-SIZE_check := $(SIZE_test)
 SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx and CuPy: 1 GB more, about a minute
 SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 

@@ -27,19 +27,19 @@ _NAMES = {
     "burnpy.autodiff.autodiff": "Autodiff",
     "burnpy.backend.backend": "Backend",
     "burnpy.func.compiling.compilation": "compiled",
-    "burnpy.tensor.distances": "cdist cosine_similarity pairwise_distance pdist",
-    "burnpy.tensor.einsum": "chain_matmul einsum tensordot",
-    "burnpy.tensor.finite_differences": "gradient",
+    "burnpy.tensor.functions.distances": "cdist cosine_similarity pairwise_distance pdist",
+    "burnpy.tensor.functions.einsum": "chain_matmul einsum tensordot",
+    "burnpy.tensor.functions.finite_differences": "gradient",
     "burnpy.tensor.generator": "Generator default_generator manual_seed",
     "burnpy.tensor.gradients": "Gradients",
-    "burnpy.tensor.histograms": "histogramdd",
-    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
-    "burnpy.tensor.ordering": "bucketize searchsorted",
-    "burnpy.tensor.stacking": (
+    "burnpy.tensor.functions.histograms": "histogramdd",
+    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.functions.ordering": "bucketize searchsorted",
+    "burnpy.tensor.functions.stacking": (
         "atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations dstack hstack meshgrid "
         "vander vstack"
     ),
-    "burnpy.tensor.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
+    "burnpy.tensor.functions.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
     **{f"burnpy.{room}": "" for room in _ROOMS.split()},
 }
 """The names of the package by module, and packages; ``python -m burnpy.docs.stubs`` writes them into the stub."""

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.extras import needed
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.einsum import einsum as sum_of_products
+from burnpy.tensor.functions.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase, describe

@@ -16,7 +16,7 @@ from burnpy import environment
 from burnpy.environment import EXTRAS, report
 
 FACTS = ["burnpy", "Python", "NumPy", "system", "CPU", "BLAS", "kernels", "settings", "backend CuPy", "backend NumPy"]
-DEVELOPMENT = {"bench", "bench-peers", "check", "demo", "docs", "hostcuda", "parity", "test", "test-heavy"}
+DEVELOPMENT = {"bench", "bench-peers", "demo", "docs", "hostcuda", "parity", "test", "test-heavy"}
 
 
 def facts(text: str) -> dict[str, str]:

@@ -99,7 +99,7 @@ def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> An
     try:
         return f()
     except (ImportError, RuntimeError, OSError) as error:
-        if hasattr(error, "status"):  # the library is there, and refuses
+        if hasattr(error, "status") or isinstance(error, NotImplementedError):  # the library is there, and refuses
             raise
         release = cupy.cuda.runtime.runtimeGetVersion() // 1000
         raise BackendUnavailableError(

@@ -20,9 +20,8 @@ from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
-from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
+from burnpy_cupy import availability, captures, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
-from burnpy_cupy.creation import CuPyRandom
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.host_values import HostValues
@@ -40,13 +39,14 @@ from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
+from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION
+RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION | RANDOM
 
 
 class CuPy(
@@ -171,9 +171,9 @@ class CuPy(
     def graphs(enabled: bool = True) -> AbstractContextManager[None]:
         """Launch compiled functions as CUDA graphs within a context, in the present thread or coroutine.
 
-        Kernels and products that follow each other in a plan are one call of the driver, from the second call on whose
-        arrays lie at the same addresses, as in training with ``donate=``. They are the same kernels; cuBLAS may choose
-        another algorithm, as it has 8 MiB of the GPU's memory for each graph's products.
+        A call is one graph, from the second one on with the same donated arguments: the same kernels in the same order,
+        but cuBLAS may choose another algorithm, as it has 8 MiB of the GPU's memory for the products of a graph. A
+        function that waits for the GPU is launched as it is without graphs, after a warning.
 
         Args:
             enabled: False launches one by one within an outer ``graphs``.
@@ -183,7 +183,7 @@ class CuPy(
             with CuPy.graphs():
                 model, state, loss = step(model, state, batch)
         """
-        return cuda_graphs.graphs(enabled)
+        return captures.graphs(enabled)
 
     def executor(self) -> CuPyExecutor | None:
         return CuPyExecutor(self) if kernels_enabled() else None
@@ -200,6 +200,9 @@ class CuPy(
         return found
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        captured = captures.capture.get()
+        if captured is not None:
+            return captured.computed(formula, numbers)
         values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]
         if None in values:  # which waits for the GPU
             return super().on_host(formula, numbers)

@@ -1,141 +1,218 @@
-"""`Graphs`: the launches of a plan as CUDA graphs, each one call of the driver."""
+"""`ReplayGraph`: a whole replay of a plan as one CUDA graph.
+
+One launch writes the words of a run, see `Capture`. Then the graph copies inputs that are elsewhere than in the run
+before, does what the replay does, and copies outputs to memory that is new in each run.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import warnings
-from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
-from burnpy_cupy.availability import shared_library
-from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library
+import numpy as np
 
-_MOST = 16
-"""The maximum number of graphs of a sequence of launches."""
-_WORKSPACE = 8 << 20
-"""The bytes of the GPU's memory in which the products of one sequence may store parts of their results."""
+from burnpy.backend.primitives import DType, Shape
+from burnpy_cupy.captured_products import WORKSPACE, captured_products
+from burnpy_cupy.captures import Capture, CaptureError, Inputs, capture
+from burnpy_cupy.cuda_streams import Entered
+from burnpy_cupy.gemm import Library, captured_by
+from burnpy_cupy.kernels.launcher import Launch, launcher
 
-_uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)
-_capturing = Lock()  # as all captures on a device use the same handle of cuBLAS
+_WORDS, _COPIES = 480, 240
+"""The words that one launch writes, and the arrays that one launch copies: a kernel's parameters have 4 KB."""
+_MOST_WORDS = 32 * _WORDS
+_THREADS, _MOST_BLOCKS = 160, 256
+"""The threads of a block, and the most blocks that copy one array."""
+_SOURCE = """
+typedef unsigned long long Word;
+struct burnpy_words { Word values[WORDS]; };
+struct burnpy_copies { Word arrays[COPIES], bytes[COPIES]; };
+
+template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {
+  const Word step = gridDim.x * blockDim.x;
+  for (Word k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
+    ((T*)to)[k] = ((const T*)from)[k];
+}
+
+extern "C" __global__ void burnpy_write_words(Word* words, const burnpy_words given) {
+  const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
+  words[k] = given.values[k];
+}
+
+extern "C" __global__ void burnpy_copy_arrays(const Word* words, long long outward, const burnpy_copies copies) {
+  const Word own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
+  const Word to = outward ? other : own, from = outward ? own : other;
+  if ((to | from | bytes) % 8 == 0) burnpy_copy<Word>(to, from, bytes);
+  else burnpy_copy<char>(to, from, bytes);
+}
+""".replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
+_COPY_TABLE = np.dtype([("arrays", np.uint64, _COPIES), ("bytes", np.uint64, _COPIES)])
+
+_capturing = Lock()  # as all captures on a device use the same stream and the same handle of cuBLAS
+
+
+class _Output(NamedTuple):
+    """An output of a graph: new memory, or an input that stays in its place, or a part of one."""
+
+    shape: Shape
+    dtype: DType
+    input: int | None = None
+    part: tuple[int, Shape] | None = None  #: the distance from the input in bytes, and the strides
+
+
+class ReplayGraph:
+    """A captured replay, in memory that only one stream uses at a time.
+
+    Args:
+        device: the device, a `CuPy`, which is the current one.
+        function: the replay.
+        inputs: the inputs, arrays and random generators, and perhaps the set of those that outputs may overwrite.
+        moving: the positions of inputs that are other arrays in each run; those in between stay in their places.
+        defaults: functions that return the default random generators.
+        allocate: CuPy's allocator of memory for such graphs.
+
+    Raises:
+        CaptureError: the replay cannot be captured.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        function: Callable[..., list[Any]],
+        inputs: Inputs,
+        moving: Sequence[int],
+        defaults: Sequence[Callable[[], Any]],
+        allocate: Callable[[int], Any],
+    ) -> None:
+        self._xp, self._moving = device.xp, moving
+        generators = [(x, partial(_at, k)) for k, x in enumerate(inputs) if isinstance(x, np.random.Generator)]
+        generators += [(find(), partial(_found, find)) for find in defaults]
+        with _capturing, self._xp.cuda.using_allocator(allocate):
+            stream, library, use = captured_products(self._xp, device.index)
+            self._workspace = self._xp.empty(WORKSPACE, "uint8")
+            use(self._workspace)
+            self._own = {k: self._xp.empty(inputs[k].shape, inputs[k].dtype) for k in moving}
+            known = device._host_values.of
+            numbers = [
+                (self._own.get(k, x), partial(_number, known, k)) for k, x in enumerate(inputs) if known(x) is not None
+            ]
+            self._capture = Capture(self._xp.empty(_MOST_WORDS, "int64"), inputs, generators, numbers)
+            try:
+                stream.begin_capture()
+                with _context(device, stream, library, self._capture):
+                    self._run_captured(function, inputs)
+                self._graph = stream.end_capture()
+            except BaseException as error:
+                with suppress(RuntimeError):  # as the capture is invalid, or has ended
+                    stream.end_capture()
+                if isinstance(error, (OSError, RuntimeError, MemoryError)):  # of CUDA, cuBLAS or an operation
+                    raise CaptureError(str(error)) from error
+                raise
+        self._capture.close()
+        self._launches = _word_launches(self._xp, self._capture.words, len(self._capture.values))
+
+    def run(self, inputs: Inputs, stream: int) -> list[Any]:
+        """Launch the graph on the current stream, which has this address, and return the outputs."""
+        xp, state, run = self._xp, self._capture, list(inputs)
+        for k in self._moving:
+            if not run[k].flags.c_contiguous:
+                run[k] = xp.ascontiguousarray(run[k]).reshape(run[k].shape)
+        outputs = [self._result(output, run) for output in self._outputs]
+        run += [x for x, output in zip(outputs, self._outputs, strict=True) if output.input is None]
+        values = [value(run) for value in state.values]
+        for launch, first, some in self._launches:
+            launch(first, *values[some])
+        xp.cuda.runtime.graphLaunch(self._graph.graphExec, stream)
+        for words, add in state.checks:
+            add([values[k] for k in words])
+        return outputs
+
+    def _run_captured(self, function: Callable[..., list[Any]], inputs: Inputs) -> None:
+        own = [self._own.get(k, x) for k, x in enumerate(inputs)]
+        self._copy([*self._own.values()], [partial(_address, k) for k in self._own], False)
+        results = function(*own)
+        standing = [k for k, x in enumerate(own) if k not in self._own and hasattr(x, "data")]
+        self._outputs = [self._output(x, own, standing) for x in results]
+        new = [x for x, output in zip(results, self._outputs, strict=True) if output.input is None]
+        new = [x if x.flags.c_contiguous else self._xp.ascontiguousarray(x) for x in new]
+        self._copy(new, [partial(_address, len(own) + k) for k in range(len(new))], True)
+
+    def _output(self, x: Any, inputs: Inputs, standing: Sequence[int]) -> _Output:
+        """Return how an output is made in each run."""
+        k = next((k for k in standing if x.data.mem is inputs[k].data.mem), None)
+        if k is None or x is inputs[k]:
+            return _Output(x.shape, x.dtype, k)
+        return _Output(x.shape, x.dtype, k, (x.data.ptr - inputs[k].data.ptr, x.strides))
+
+    def _result(self, output: _Output, inputs: Inputs) -> Any:
+        shape, dtype, given, part = output
+        if given is None:
+            return self._xp.ndarray(shape, dtype)
+        if part is None:
+            return inputs[given]
+        return self._xp.ndarray(shape, dtype, inputs[given].data + part[0], part[1])
+
+    def _copy(self, arrays: Sequence[Any], places: Sequence[Callable[[Inputs], int]], outward: bool) -> None:
+        """Copy between C-contiguous arrays and memory at the places that a run gives: from there, or to there."""
+        kernel = _kernel(self._xp, "burnpy_copy_arrays")
+        words = [self._capture.word(place) for place in places]
+        for start in range(0, len(arrays), _COPIES):
+            part, table = arrays[start : start + _COPIES], np.zeros((), _COPY_TABLE)
+            table["arrays"][: len(part)] = [x.data.ptr for x in part]
+            table["bytes"][: len(part)] = [x.nbytes for x in part]
+            blocks = -(-max(x.nbytes for x in part) // (8 * _THREADS))
+            grid = min(max(blocks, 1), _MOST_BLOCKS), len(part)
+            kernel(grid, (_THREADS,), (words[start], int(outward), table[()]))
+
+
+def _word_launches(xp: Any, words: Any, count: int) -> list[tuple[Launch, int, slice]]:
+    """Return the launches that write so many words, each with the address of its first one, and which they are."""
+    launches, kernel = list[tuple[Launch, int, slice]](), _kernel(xp, "burnpy_write_words")
+    for start in range(0, count, _WORDS):
+        some = min(_WORDS, count - start)
+        grid, rest = (-(-some // _THREADS), 1), bytes(8 * (_WORDS - some))
+        launch = launcher(xp, kernel, grid, (_THREADS, 1), f"{1 + some}Q", rest)
+        launches.append((launch, words.data.ptr + 8 * start, slice(start, start + some)))
+    return launches
+
+
+def _at(position: int, inputs: Inputs) -> Any:
+    return inputs[position]
+
+
+def _found(find: Callable[[], Any], _: Inputs) -> Any:
+    return find()
+
+
+def _number(known: Callable[[Any], float | None], position: int, inputs: Inputs) -> float:
+    value = known(inputs[position])
+    if value is None:
+        raise CaptureError("an argument was a float, and is a tensor now")
+    return value
+
+
+def _address(position: int, inputs: Inputs) -> int:
+    return int(inputs[position].data.ptr)
 
 
 @contextmanager
-def graphs(enabled: bool = True) -> Generator[None, None, None]:
-    """Within the context, launch the kernels and products of plans as CUDA graphs."""
-    token = _uses_graphs.set(enabled)
+def _context(device: Any, stream: Any, library: Library, state: Capture) -> Generator[None, None, None]:
+    """Within the context, the device's work is captured."""
+    values: list[tuple[ContextVar[Any], Any]]
+    values = [(device._streams.entered, Entered(stream, None)), (captured_by, library), (capture, state)]
+    tokens = [(variable, variable.set(value)) for variable, value in values]
     try:
-        yield
+        with stream:
+            yield
     finally:
-        _uses_graphs.reset(token)
-
-
-def uses_graphs() -> bool:
-    """Return whether plans launch CUDA graphs in this context."""
-    return _uses_graphs.get()
-
-
-class Graphs:
-    """The graphs of one sequence of launches.
-
-    A graph holds the arguments of its launches, so there is one for each set of addresses that the launches use. It is
-    captured, on a stream of its own, when these addresses come a second time: kernels and cuBLAS are loaded by then,
-    and addresses that differ in every call need no graph. If the driver or cuBLAS refuses, there are no graphs.
-
-    Args:
-        xp: the module cupy.
-    """
-
-    def __init__(self, xp: Any) -> None:
-        self._xp = xp
-        self._known: dict[Hashable, Any] = {}  # None for addresses that came once
-        self._workspace: Any = None
-        self._refused = False
-
-    def launch(self, key: Hashable, stream: int, queue: Callable[[int, Library], None]) -> bool:
-        """Launch the graph of a key.
-
-        Args:
-            key: all that the arguments of the launches depend on.
-            stream: the address of the stream.
-            queue: a function that launches all on the stream with an address, with products by a library.
-
-        Returns:
-            False if there is no graph, so that the caller has to launch.
-        """
-        if self._refused:
-            return False
-        graph = self._known.get(key)
-        if graph is None:
-            if key not in self._known:
-                if len(self._known) == _MOST:
-                    del self._known[next(iter(self._known))]
-                self._known[key] = None
-                return False
-            graph = self._known[key] = self._captured(queue)
-            if graph is None:
-                return False
-        self._xp.cuda.runtime.graphLaunch(graph.graphExec, stream)
-        return True
-
-    def _captured(self, queue: Callable[[int, Library], None]) -> Any:
-        """Return the graph of launches; None if something refuses to be captured."""
-        if self._workspace is None:
-            self._workspace = self._xp.empty(_WORKSPACE, "uint8")
-        stream = self._xp.cuda.Stream(non_blocking=True)
-        try:
-            with _capturing:
-                library = _library_for(self._xp, stream.ptr, self._workspace)
-                stream.begin_capture()
-                try:
-                    queue(stream.ptr, library)
-                finally:
-                    graph = stream.end_capture()
-        except (OSError, RuntimeError) as error:  # of CUDA's driver and runtime, and of cuBLAS
-            self._refused = True
-            warnings.warn(f"CuPy.graphs(): kernels are launched one by one, as {error}", RuntimeWarning, stacklevel=2)
-            return None
-        return graph
-
-
-def _library_for(xp: Any, stream: int, workspace: Any) -> Library:
-    """Return cuBLAS for products on a stream, which may be captured."""
-    cublas, handle = _cublas(xp, xp.cuda.runtime.getDevice())
-    _checked(cublas.cublasSetStream_v2(ctypes.c_void_p(handle), ctypes.c_void_p(stream)))
-    pointer = ctypes.c_void_p(workspace.data.ptr)
-    _checked(cublas.cublasSetWorkspace_v2(ctypes.c_void_p(handle), pointer, ctypes.c_size_t(workspace.nbytes)))
-    single, batched = _typed(cublas.cublasGemmEx, False), _typed(cublas.cublasGemmStridedBatchedEx, True)
-    return Library(handle, single, batched, workspace)
+        for variable, token in tokens:
+            variable.reset(token)
 
 
 @cache
-def _cublas(xp: Any, device: int) -> tuple[Any, int]:
-    """Return cuBLAS, which CuPy has loaded, and a handle on the current device.
-
-    CuPy's own binding refuses each call while a stream is captured, although cuBLAS allows it.
-    """
-    cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
-    handle = ctypes.c_void_p()
-    _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
-    _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))
-    return cublas, handle.value or 0
-
-
-def _typed(function: Any, batched: bool) -> Callable[..., None]:
-    """Return a function of cuBLAS that takes ints and addresses, and raises its errors."""
-    number, address, stride = ctypes.c_int, ctypes.c_void_p, [ctypes.c_longlong] * batched
-    function.argtypes = [
-        *(address, number, number, number, number, number, address),
-        *(address, number, number, *stride),
-        *(address, number, number, *stride, address),
-        *(address, number, number, *stride, *[number] * batched, number, number),
-    ]
-    return lambda *arguments: _checked(function(*arguments))
-
-
-def _checked(status: int) -> None:
-    if status:
-        raise RuntimeError(f"cuBLAS returned the status {status}")
+def _kernel(xp: Any, name: str) -> Any:
+    return xp.RawKernel(_SOURCE, name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
+from burnpy_cupy.captures import capture
 from burnpy_cupy.kernels.elementwise import Elementwise
 
 _MOST = 1024
@@ -76,13 +77,21 @@ class LateErrors:
                     self._memory = self._call(self._xp.array, np.tile(np.array(_UNTOUCHED), _SLOTS))
         return self._memory
 
-    def slot(self) -> int:
-        """Return the position in `memory` of the next slot's first number, of three."""
+    def slot(self) -> Any:
+        """Return the position in `memory` of the next slot's first number, of three; on the GPU within a capture."""
+        state = capture.get()
+        return self._next_slot() if state is None else state.word(self._next_slot)
+
+    def _next_slot(self, _: Any = None) -> int:
         return len(_UNTOUCHED) * (next(self._next) % _SLOTS)
 
-    def add(self, slots: list[int], error: Callable[[list[Slot]], Exception | None]) -> None:
-        """Add a pending check; if there are `_MOST` of them, evaluate them."""
-        self._waiting.append(Check(slots, error, user_stack(1)))
+    def add(self, slots: Sequence[Any], error: Callable[[list[Slot]], Exception | None]) -> None:
+        """Add a pending check; if there are `_MOST` of them, evaluate them. A captured one is added in each run."""
+        state = capture.get()
+        if state is not None:
+            state.check(slots, lambda taken: self.add(taken, error))
+            return
+        self._waiting.append(Check([*slots], error, user_stack(1)))
         if len(self._waiting) >= _MOST:
             self.answer()
 

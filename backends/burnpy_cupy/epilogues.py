@@ -69,12 +69,9 @@ class _Plan:
         epilogue: `BIAS` or `SUM`.
         call: the arguments of cuBLAS for the product.
         alignment: the alignment of all memory, in bytes.
-        workspace: the bytes of memory that an algorithm may use at most.
     """
 
-    def __init__(
-        self, xp: Any, library: Any, handle: int, epilogue: int, call: gemm._Call, alignment: int, workspace: int
-    ) -> None:
+    def __init__(self, xp: Any, library: Any, handle: int, epilogue: int, call: gemm._Call, alignment: int) -> None:
         self._xp, self._library, self._handle = xp, library, handle
         self._made: list[tuple[str, ctypes.c_void_p]] = []
         transpose_a, transpose_b, m, n, k, self._one = call.sizes
@@ -94,23 +91,22 @@ class _Plan:
                 (out_type, m, n, line),
             )
         ]
-        self._algorithm = self._chosen(alignment, workspace)
+        self._algorithm = self._chosen(alignment)
 
     @property
     def possible(self) -> bool:
-        """Whether cuBLASLt has an algorithm."""
+        """True if cuBLASLt has an algorithm."""
         return self._algorithm is not None
 
     def __del__(self) -> None:
         for kind, made in self._made:
             self._function(kind, "Destroy")(made)
 
-    def run(self, stream: int, workspace: Any, a: int, b: int, out: int, vector: int) -> bool:
+    def run(self, stream: int, a: int, b: int, out: int, vector: int) -> bool:
         """Launch the product; return False if cuBLASLt does not compute it.
 
         Args:
             stream: the address of the stream.
-            workspace: memory that the algorithm may use; None to allocate it.
             a: the address of the first operand.
             b: of the second one.
             out: of the result.
@@ -122,7 +118,7 @@ class _Plan:
         self._vector.value = vector
         self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_vector))
         by_a, by_b, by_out = self._layouts
-        room = self._xp.cuda.alloc(found.workspace) if workspace is None else workspace  # freed for later launches
+        room = self._xp.cuda.alloc(found.workspace)  # freed for what this stream launches next
         operands = (self._one, a, by_a, b, by_b, self._zero, out, by_out, out, by_out)
         arguments = (*operands, ctypes.addressof(found), room.ptr, found.workspace, stream)
         status = self._library.cublasLtMatmul(self._handle, self._operation, *arguments)
@@ -132,10 +128,10 @@ class _Plan:
         self._check(status)
         return True
 
-    def _chosen(self, alignment: int, workspace: int) -> _Algorithm | None:
+    def _chosen(self, alignment: int) -> _Algorithm | None:
         """Return the fastest algorithm by cuBLASLt's estimate; None if it has none."""
         preference = self._create("MatmulPreference")
-        self._set("MatmulPreference", preference, _WORKSPACE, ctypes.c_uint64(workspace))
+        self._set("MatmulPreference", preference, _WORKSPACE, ctypes.c_uint64(_WORKSPACE_BYTES))
         self._set("MatmulPreference", preference, _REDUCTION, ctypes.c_uint32(_IN_COMPUTE_TYPE))
         for attribute in _ALIGNMENTS:
             self._set("MatmulPreference", preference, attribute, ctypes.c_uint32(alignment))
@@ -166,7 +162,7 @@ class _Plan:
 
 
 @lru_cache(4096)
-def _plan(xp: Any, handle: int, epilogue: int, alignment: int, workspace: int, *layouts: Any) -> _Plan | None:
+def _plan(xp: Any, handle: int, epilogue: int, alignment: int, *layouts: Any) -> _Plan | None:
     """Return a planned product; None if cuBLASLt is not found, and for batches.
 
     Args:
@@ -174,13 +170,12 @@ def _plan(xp: Any, handle: int, epilogue: int, alignment: int, workspace: int, *
         handle: cuBLAS's handle, of one thread and device, so that no two threads use a plan.
         epilogue: `BIAS` or `SUM`.
         alignment: the alignment of all memory, in bytes.
-        workspace: the bytes of memory that an algorithm may use at most.
         layouts: the arguments of `gemm._call`.
     """
     call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
     if library is None or call is None or call.batched:
         return None
-    return _Plan(xp, library, handle, epilogue, call, alignment, workspace)
+    return _Plan(xp, library, handle, epilogue, call, alignment)
 
 
 def _launch(xp: Any, epilogue: int, x: Any, y: Any, out: Any, vector: Any) -> bool:
@@ -189,8 +184,8 @@ def _launch(xp: Any, epilogue: int, x: Any, y: Any, out: Any, vector: Any) -> bo
     addresses = y.data.ptr, x.data.ptr, out.data.ptr, vector.data.ptr
     layouts = (x.shape, x.strides, y.shape, y.strides, out.shape, out.strides)
     types = (x.dtype, out.dtype, gemm.uses_tf32())
-    plan = _plan(xp, gemm._handle(xp), epilogue, _alignment(*addresses), _WORKSPACE_BYTES, *layouts, *types)
-    return plan is not None and plan.run(xp.cuda.get_current_stream().ptr, None, *addresses)
+    plan = _plan(xp, gemm.library(xp).handle, epilogue, _alignment(*addresses), *layouts, *types)
+    return plan is not None and plan.run(xp.cuda.get_current_stream().ptr, *addresses)
 
 
 def _alignment(*addresses: int) -> int:
@@ -208,30 +203,25 @@ class FinishedProduct(NamedTuple):
 
     def possible(self) -> bool:
         """Return whether cuBLASLt has an algorithm, whatever the alignment of the memory."""
-        plan = self._plan(gemm._handle(self.xp), self._least, _WORKSPACE_BYTES)
+        plan = self._plan(gemm.library(self.xp).handle, self.product.dtype.itemsize)
         return plan is not None and plan.possible
 
     def call(
         self, library: gemm.Library, stream: int, x: int, y: int, out: int, vector: int
     ) -> tuple[Any, tuple[Any, ...]]:
         """Return a function that launches it, and its arguments, given addresses."""
-        addresses, workspace = (y, x, out, vector), library.workspace
-        most = _WORKSPACE_BYTES if workspace is None else workspace.nbytes
-        plan = self._plan(library.handle, _alignment(*addresses), most)
+        addresses = y, x, out, vector
+        plan = self._plan(library.handle, _alignment(*addresses))
         if plan is None or not plan.possible:
-            plan = self._plan(library.handle, self._least, most)
-        return self._run, (plan, stream, None if workspace is None else workspace.data, *addresses)
+            plan = self._plan(library.handle, self.product.dtype.itemsize)
+        return self._run, (plan, stream, *addresses)
 
-    def _run(self, plan: _Plan | None, *arguments: Any) -> None:
+    def _run(self, plan: _Plan | None, *arguments: int) -> None:
         if plan is None or not plan.run(*arguments):
             raise RuntimeError("cuBLASLt refuses a product that it had an algorithm for; use the function uncompiled")
 
-    def _plan(self, handle: int, alignment: int, workspace: int) -> _Plan | None:
-        return _plan(self.xp, handle, self.epilogue, alignment, workspace, *self.product.layouts)
-
-    @property
-    def _least(self) -> int:
-        return self.product.dtype.itemsize
+    def _plan(self, handle: int, alignment: int) -> _Plan | None:
+        return _plan(self.xp, handle, self.epilogue, alignment, *self.product.layouts)
 
 
 def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:

@@ -49,14 +49,26 @@ _ADDRESSES = {dtype: (one.ctypes.data, zero.ctypes.data) for dtype, (one, zero) 
 _uses_tf32: ContextVar[bool] = ContextVar("burnpy_cupy_tf32", default=False)
 
 
-class _Handles(threading.local):
-    """The handles of this thread that have their mode. CuPy keeps one for each thread and device."""
+class Library(NamedTuple):
+    """A handle of cuBLAS, and the functions `cublasGemmEx` and `cublasGemmStridedBatchedEx` with their C arguments."""
+
+    handle: int
+    single: Callable[..., Any]
+    batched: Callable[..., Any]
+
+
+captured_by: ContextVar[Library | None] = ContextVar("burnpy_cupy_captured_by", default=None)
+"""The library for products while a CUDA graph is captured, when CuPy's own binding of cuBLAS refuses every call."""
+
+
+class _Libraries(threading.local):
+    """CuPy's binding of cuBLAS by the handles of this thread that have their mode, one for each device."""
 
     def __init__(self) -> None:
-        self.set_up: set[int] = set()
+        self.by_handle: dict[int, Library] = {}
 
 
-_handles = _Handles()
+_libraries = _Libraries()
 
 
 @contextmanager
@@ -100,9 +112,9 @@ def multiply(xp: Any, x: Any, y: Any, out: Any) -> Any:
     call = _call(x.shape, x.strides, y.shape, y.strides, out.shape, out.strides, x.dtype, out.dtype, tf32)
     if call is None:
         return _multiply_copies(xp, x, y, out)
-    handle, cublas = _handle(xp), xp.cuda.cublas
-    gemm = cublas.gemmStridedBatchedEx if call.batched else cublas.gemmEx
-    gemm(handle, *call.sizes, y.data.ptr, *call.y, x.data.ptr, *call.x, out.data.ptr, *call.out)
+    cublas = library(xp)
+    gemm = cublas.batched if call.batched else cublas.single
+    gemm(cublas.handle, *call.sizes, y.data.ptr, *call.y, x.data.ptr, *call.x, out.data.ptr, *call.out)
     return out
 
 
@@ -131,20 +143,6 @@ class Product(NamedTuple):
         assert call is not None  # as it is possible
         gemm = library.batched if call.batched else library.single
         return gemm, (library.handle, *call.sizes, y, *call.y, x, *call.x, out, *call.out)
-
-
-class Library(NamedTuple):
-    """A handle of cuBLAS, and the functions `cublasGemmEx` and `cublasGemmStridedBatchedEx` with their C arguments."""
-
-    handle: int
-    single: Callable[..., Any]
-    batched: Callable[..., Any]
-    workspace: Any = None  #: memory for parts of results; None to allocate it for each product
-
-
-def library(xp: Any) -> Library:
-    """Return CuPy's binding of cuBLAS, whose products go to CuPy's current stream, in this thread."""
-    return Library(_handle(xp), xp.cuda.cublas.gemmEx, xp.cuda.cublas.gemmStridedBatchedEx)
 
 
 def uses_tf32() -> bool:
@@ -208,22 +206,27 @@ def _call(
     )
 
 
-def _handle(xp: Any) -> int:
-    """Return cuBLAS's handle of this thread for the current device, which adds partial sums in full precision.
+def library(xp: Any) -> Library:
+    """Return cuBLAS, whose products go to the current stream, and whose partial sums have full precision.
 
     Raises:
-        cupy.cuda.memory.OutOfMemoryError: the GPU has no memory left for a new one.
+        cupy.cuda.memory.OutOfMemoryError: the GPU has no memory left for a new handle.
     """
+    capturing = captured_by.get()
+    if capturing is not None:
+        return capturing
+    cublas = xp.cuda.cublas
     try:
         handle: int = xp.cuda.device.get_cublas_handle()
-    except xp.cuda.cublas.CUBLASError as error:
+    except cublas.CUBLASError as error:
         if error.status not in _CANNOT_ALLOCATE:
             raise
         raise xp.cuda.memory.OutOfMemoryError(_HANDLE_BYTES, -1) from error
-    if handle not in _handles.set_up:
-        xp.cuda.cublas.setMathMode(handle, NO_REDUCED_PRECISION)
-        _handles.set_up.add(handle)
-    return handle
+    found = _libraries.by_handle.get(handle)
+    if found is None:
+        cublas.setMathMode(handle, NO_REDUCED_PRECISION)
+        found = _libraries.by_handle[handle] = Library(handle, cublas.gemmEx, cublas.gemmStridedBatchedEx)
+    return found
 
 
 def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from threading import get_ident
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from burnpy_cupy.cuda_graphs import Graphs, uses_graphs
 from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.gemm import Library, Product, library, uses_tf32
+from burnpy_cupy.kernels.launcher import driver
 
 _WORD = 8
 """The bytes of an address, and of all numbers that kernels of plans take."""
@@ -98,10 +97,6 @@ class LaunchSequence:
         """Launch them once for arrays, which are all given."""
         self.bind({})(*arrays)
 
-    def bind_steps(self, space: Mapping[str, Any]) -> Callable[..., None]:
-        """Raise an error: `CuPyExecutor` has no loops of launches."""
-        raise NotImplementedError
-
 
 class ArgumentBlock:
     """The arguments of all kernels of a sequence, and the pointers to them that the driver reads.
@@ -164,7 +159,7 @@ class BoundLaunches:
         kernels = [call for call in calls if isinstance(call, KernelCall)]
         self._block = ArgumentBlock(kernels, self._places, given)
         pointers = iter([self._block.pointer(k) for k in range(len(kernels))])
-        launch, function = _driver().launchKernel, device._compilations.function
+        launch, function = driver().launchKernel, device._compilations.function
         self._steps: list[Callable[[int, Library], Step]] = [
             partial(_product, call, self._places)
             if isinstance(call, ProductCall)
@@ -178,7 +173,6 @@ class BoundLaunches:
         self._moved = True
         self._place: Any = None
         self._queue: list[Step] = []
-        self._graphs = Graphs(device.xp)
 
     def run(self, *arrays: Any) -> None:
         """Launch all, for the arrays that are given."""
@@ -191,12 +185,10 @@ class BoundLaunches:
 
     def _launch(self) -> None:
         stream, rounded = self._device._streams.current().ptr, uses_tf32()
-        several = len(self._steps) > 1
-        if several and uses_graphs() and self._graphs.launch((self._addresses, rounded), stream, self._launch_on):
-            return
         place = (stream, get_ident(), rounded)  # cuBLAS has a handle for each thread
         if place != self._place:
-            self._queue = self._queued(stream, library(self._device.xp))
+            cublas = library(self._device.xp)
+            self._queue = [step(stream, cublas) for step in self._steps]
             self._place = place
         elif self._moved:
             cublas = library(self._device.xp)
@@ -205,14 +197,6 @@ class BoundLaunches:
         self._moved = False
         for function, arguments in self._queue:
             function(*arguments)
-
-    def _launch_on(self, stream: int, cublas: Library) -> None:
-        """Launch all on a stream, with products by a library."""
-        for function, arguments in self._queued(stream, cublas):
-            function(*arguments)
-
-    def _queued(self, stream: int, cublas: Library) -> list[Step]:
-        return [step(stream, cublas) for step in self._steps]
 
 
 def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
@@ -223,8 +207,3 @@ def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: 
 def _kernel(launch: Any, arguments: tuple[Any, ...], pointer: int, stream: int, cublas: Library) -> Step:
     """Return the driver's function and its arguments for a kernel."""
     return launch, (*arguments, stream, pointer, 0)
-
-
-def _driver() -> Any:
-    """Return CuPy's binding of the driver, which takes addresses as ints."""
-    return import_module("cupy_backends.cuda.api.driver")

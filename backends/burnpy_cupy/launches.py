@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from burnpy_cupy.kernels.row_geometry import Geometry, transposed
 from burnpy_cupy.launch_sequence import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table
 
 
-class _Launch:
+class _Launch(ABC):
     """A launch by calls that can be joined with others.
 
     Args:
@@ -36,11 +37,11 @@ class _Launch:
     def __init__(self, device: Any) -> None:
         self._device = device
 
+    @abstractmethod
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
     ) -> Sequence[KernelCall | ProductCall]:
         """Return its launches."""
-        raise NotImplementedError
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the launches as a call of their own, which finds all addresses anew."""

@@ -179,9 +179,11 @@ class CuPyExecutor:
         """Return the launches as one call."""
         return LaunchSequence(self._device, calls, given)
 
-    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
         """Return the replay of an instance, which orders the streams that use its memory."""
-        return Replay(self._device, function)
+        return Replay(self._device, make, defaults)
 
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes, which CuPy aligns."""

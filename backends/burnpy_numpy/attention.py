@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, family_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, family_kernels
+from burnpy_numpy.row_plans import row_plan
 
 
 class NumPyAttention(ArrayBackend):
@@ -39,36 +39,27 @@ class NumPyAttention(ArrayBackend):
         return super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
 
     def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:
-        kernel = _row_kernel("attention_weights", ("full",), scores)
-        if kernel is None:
+        shape = scores.shape
+        plan = row_plan(("attention_weights", ("full",), (), (2,), shape, scores.dtype))
+        if plan is None:
             return super()._attention_weights(scores)
-        heads, queries, keys = scores.shape
-        weights, sums, logs = kernel([scores], (), heads * queries, keys)
-        small = (heads, queries, 1)
-        return weights.reshape(scores.shape), sums.reshape(small), logs.reshape(small)
+        kernel, rows, columns, small = plan
+        weights, sums, logs = kernel.outputs((scores,), (shape, small, small), rows, columns)
+        return weights, sums, logs
 
     def _attention_weights_again(self, scores: Any, logsumexp: Any) -> tuple[Any, Any]:
-        kernel = _row_kernel("attention_weights_again", ("full", "column"), scores, logsumexp)
-        if kernel is None:
+        shapes, dtypes = (scores.shape, logsumexp.shape), (scores.dtype, logsumexp.dtype)
+        plan = row_plan(("attention_weights_again", ("full", "column"), (), (2,), *shapes, *dtypes))
+        if plan is None:
             return super()._attention_weights_again(scores, logsumexp)
-        heads, queries, keys = scores.shape
-        weights, sums = kernel([scores, logsumexp], (), heads * queries, keys)
-        return weights.reshape(scores.shape), sums.reshape((heads, queries, 1))
+        kernel, rows, columns, small = plan
+        weights, sums = kernel.outputs((scores, logsumexp), (shapes[0], small), rows, columns)
+        return weights, sums
 
     def _attention_scores_gradient(self, grad: Any, weights: Any, sums: Any) -> Any:
-        kernel = _row_kernel("attention_scores_gradient", ("full", "full", "column"), grad, weights, sums)
-        if kernel is None:
+        shapes, dtypes = (grad.shape, weights.shape, sums.shape), (grad.dtype, weights.dtype, sums.dtype)
+        extents = ("full", "full", "column")
+        plan = row_plan(("attention_scores_gradient", extents, (), (2,), *shapes, *dtypes))
+        if plan is None:
             return super()._attention_scores_gradient(grad, weights, sums)
-        heads, queries, keys = grad.shape
-        (out,) = kernel([grad, weights, sums], (), heads * queries, keys)
-        return out.reshape(grad.shape)
-
-
-def _row_kernel(name: str, extents: tuple[str, ...], scores: Any, *others: Any) -> Any:
-    """Return a kernel on the rows of scores, which are (heads, queries, keys), if large and of a usual dtype."""
-    dtype = scores.dtype
-    if scores.size < LEAST or scores.shape[2] > LONGEST or (dtype is not float32 and dtype is not float64):
-        return None
-    if any(x.dtype is not dtype for x in others):
-        return None
-    return operation_kernel(name, extents, scores.dtype, ())
+        return plan[0].outputs((grad, weights, sums), (shapes[0],), plan[1], plan[2])[0]

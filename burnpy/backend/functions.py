@@ -53,11 +53,7 @@ def copy_function(
             co_qualname=name,
         )
     copy = FunctionType(
-        code,
-        template.__globals__ if namespace is None else namespace,
-        own,
-        template.__defaults__,
-        template.__closure__,
+        code, template.__globals__ if namespace is None else namespace, own, template.__defaults__, template.__closure__
     )
     copy.__kwdefaults__, copy.__annotations__ = template.__kwdefaults__, template.__annotations__
     copy.__doc__, copy.__module__, copy.__qualname__ = template.__doc__, template.__module__, name

@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 
 PACKAGE = Path(__file__).parents[1]
 OPERATIONS = PACKAGE / "backend" / "operations"
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 METHODS = {{
 {table}
 }}
-"""The names of the methods by class, as ``"module.Class"``."""
+"""The names of the methods, with spaces between them, by class, as ``"module.Class"``."""
 
 if not TYPE_CHECKING:
     globals().update(lazy_classes(__name__, METHODS))
@@ -143,7 +144,7 @@ def table() -> str:
     return _PAGE.format(
         imports="\n".join(_import(module, sorted(names)) for module, names in classes.items()),
         exported=_exported(sorted(name for names in classes.values() for name in names)),
-        table="\n".join(f'    "{path}": {_tuple(names)},' for path, names in methods.items()),
+        table="\n".join(_entry(path, names) for path, names in methods.items()),
     )
 
 
@@ -157,11 +158,14 @@ def _import(module: str, names: list[str]) -> str:
     return f"    from burnpy.tensor.methods.{module} import {', '.join(names)}"
 
 
-def _tuple(names: list[str]) -> str:
-    """Return the text of a tuple, as ruff lays it out: one name on the line, several below each other."""
-    if len(names) == 1:
-        return f'("{names[0]}",)'
-    return "\n".join(["(", *(f'        "{name}",' for name in names), "    )"])
+def _entry(path: str, names: list[str]) -> str:
+    """Return the entry of a class: the names on one line, or on several in parentheses."""
+    line = f'    "{path}": "{" ".join(names)}",'
+    if len(line) <= _WIDTH:
+        return line
+    *lines, last = wrap(" ".join(names), _WIDTH - len('        " "'))
+    rows = [*(f'        "{row} "' for row in lines), f'        "{last}"']
+    return "\n".join([f'    "{path}": (', *rows, "    ),"])
 
 
 def _exported(names: list[str]) -> str:

@@ -27,17 +27,11 @@ def fftconvolve(
 ) -> Tensor[B]: ...
 @overload
 def fftconvolve(
-    x: Tensor[B] | ComplexTensor[B],
-    y: ComplexTensor[B],
-    mode: Mode = "full",
-    dim: int | Sequence[int] | None = None,
+    x: Tensor[B] | ComplexTensor[B], y: ComplexTensor[B], mode: Mode = "full", dim: int | Sequence[int] | None = None
 ) -> ComplexTensor[B]: ...
 @overload
 def fftconvolve(
-    x: ComplexTensor[B],
-    y: Tensor[B] | ComplexTensor[B],
-    mode: Mode = "full",
-    dim: int | Sequence[int] | None = None,
+    x: ComplexTensor[B], y: Tensor[B] | ComplexTensor[B], mode: Mode = "full", dim: int | Sequence[int] | None = None
 ) -> ComplexTensor[B]: ...
 @explained
 def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:

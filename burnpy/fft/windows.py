@@ -126,12 +126,7 @@ def cosine_window(
 
 @explained
 def gaussian_window(
-    window_length: int,
-    periodic: bool = True,
-    std: float = 1.0,
-    *,
-    dtype: DTypeLike | None = None,
-    device: B | type[B],
+    window_length: int, periodic: bool = True, std: float = 1.0, *, dtype: DTypeLike | None = None, device: B | type[B]
 ) -> Tensor[B]:
     """Return the bell exp(-½ ((j - n / 2) / std)²), with ``std`` in samples; see `hann_window`.
 

@@ -28,10 +28,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "Relu": {"inplace": "nothing is changed in place"},
     "Silu": {"inplace": "nothing is changed in place"},
     **dict.fromkeys(("Embedding", "EmbeddingBag"), _EMBEDDED),
-    "GroupNorm": {
-        "num_groups": _AS_CALLED.format("groups"),
-        "num_channels": _AS_CALLED.format("channels"),
-    },
+    "GroupNorm": {"num_groups": _AS_CALLED.format("groups"), "num_channels": _AS_CALLED.format("channels")},
     "InstanceNorm": _CHANNELS,
     "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
     "Bilinear": {
@@ -78,10 +75,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         name: {"weight": "pass it in the call, as a tensor on a device: loss(input, target, weight=weight)"}
         for name in ("BceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss")
     },
-    "LinearLr": {
-        "start_factor": "give rates: start and end",
-        "end_factor": "give rates: start and end",
-    },
+    "LinearLr": {"start_factor": "give rates: start and end", "end_factor": "give rates: start and end"},
     "LrSchedule": {
         "optimizer": "a schedule is a function of the step: pass schedule(step) to optim.step()",
         "last_epoch": "a schedule has no state: call it with the step to continue from",

@@ -89,8 +89,7 @@ SENTENCES: dict[str, str] = {
     "stable": "equal elements always keep their order",
     "non_blocking": "results are computed asynchronously wherever the backend can",
     **dict.fromkeys(
-        ("layout", "memory_format", "pin_memory", "order", "strides"),
-        "the backend chooses the memory layout",
+        ("layout", "memory_format", "pin_memory", "order", "strides"), "the backend chooses the memory layout"
     ),
 }
 """For each name that has no counterpart: the suggestion."""

@@ -159,7 +159,7 @@ class Unplaced(ModuleMethods[Any]):
 
 
 class FunctionLayer(Unplaced):
-    """The base class of layers that are a function with settings.
+    """The base class of layers that are a function with settings, whose arguments and errors they have.
 
     A subclass names the function, and the fields that it passes to it by name.
     """

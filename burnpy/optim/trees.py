@@ -119,13 +119,11 @@ def _mapped(tree: Any, function: Callable[[Any, str], Any], path: str = "", *, f
         parts = {key: _mapped(part, function, joined(path, key), frozen=frozen) for key, part in tree.items()}
         return FrozenDict({str(key): part for key, part in parts.items()}) if frozen else type(tree)(parts)
     if isinstance(tree, (list, tuple)):
-        names = part_names(tuple(tree)) if isinstance(tree, list) else part_names(tree)
+        names = part_names(tuple(tree) if isinstance(tree, list) else tree)
         children = tuple(
             _mapped(part, function, joined(path, name), frozen=frozen) for name, part in zip(names, tree, strict=True)
         )
-        return (
-            list(children)
-            if isinstance(tree, list) and not frozen
-            else (children if isinstance(tree, list) else regrouped(children, tree))
-        )
+        if isinstance(tree, tuple):
+            return regrouped(children, tree)
+        return children if frozen else list(children)
     return None if tree is None else function(tree, path)

@@ -22,13 +22,13 @@ class Protocols(Conversion[B]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from burnpy.tensor.printing import text_of
+        from burnpy.tensor.display.printing import text_of
 
         return text_of(self)
 
     def _repr_html_(self) -> str:
         """Return the tensor as a notebook shows it."""
-        from burnpy.tensor.printing import html_of
+        from burnpy.tensor.display.printing import html_of
 
         return html_of(self)
 

@@ -265,18 +265,18 @@ class LazyMethod:
         return f"<method {self.name} of {self.module}, loaded at first use>"
 
 
-def lazy_classes(package: str, table: Mapping[str, tuple[str, ...]]) -> dict[str, type[Any]]:
+def lazy_classes(package: str, table: Mapping[str, str]) -> dict[str, type[Any]]:
     """Return the stand-ins for the classes of a package, by name.
 
     Args:
         package: the name of the package.
-        table: the names of the methods by class, as ``"module.Class"``.
+        table: the names of the methods, with spaces between them, by class, as ``"module.Class"``.
     """
     classes: dict[str, type[Any]] = {}
     for path, names in table.items():
         module, _, owner = path.rpartition(".")
         body: dict[str, Any] = {"__slots__": (), "__module__": package}
-        body |= {name: LazyMethod(f"{package}.{module}", owner, name) for name in names}
+        body |= {name: LazyMethod(f"{package}.{module}", owner, name) for name in names.split()}
         classes[owner] = TensorMeta(owner, (TensorBase,), body)
     return classes
 

@@ -24,7 +24,7 @@ from burnpy.autodiff import (
     saved_tensors_hooks,
 )
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.tools import offloading
+from burnpy.autodiff.tools.saving import offloading
 from burnpy.backend import NumPy
 from tests.interrupting import every_opcode
 

@@ -1,12 +1,22 @@
-"""The conformance suite for backends that hand most of the work to another one."""
+"""The conformance suite for backends that hand most of the work to another one. Its long form is test_in_full.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import pytest
 
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.conformance import DECORATED, Extent, suite_of
+
+LARGE = {
+    *("betainc", "betainc_density", "beta_quantile_slope", "igamma", "igamma_density", "igamma_slope", "igammac"),
+    *("gamma_quantile_slope", "zeta_slope"),
+}
+"""Operations whose defaults are thousands of calls. zeta, which is shorter, stands for them."""
+BATCHED = {"matmul", "sum", "gather", "conv2d", "sort"}
+"""Operations that are run in batches: rules of batching and defaults know nothing of a backend."""
 
 
 def suite_in(
@@ -17,4 +27,14 @@ def suite_in(
     everywhere: Any = suite_of(device, supported, extent)
     suite.test_refuses_the_dtypes_that_it_lacks = everywhere.test_refuses_the_dtypes_that_it_lacks
     suite.test_promotion = everywhere.test_promotion
+    for test in (suite.test_values, suite.test_derivatives, suite.test_promotion):
+        restrict(test, lambda name: name not in LARGE)
+    restrict(suite.test_batches, BATCHED.__contains__)
     return suite
+
+
+def restrict(test: Any, is_run: Callable[[str], bool]) -> None:
+    """Run a test of the suite for some of its operations."""
+    (mark,) = test.pytestmark
+    argument, names = mark.args
+    test.pytestmark = [pytest.mark.parametrize(argument, [name for name in names if is_run(name)]).mark]

@@ -9,7 +9,10 @@ import pytest
 
 from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, Profiled
+from burnpy.backend.dtypes import dtype_of
 from burnpy.testing import conformance_suite
+from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.testing.batches import batched_operations
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_derivatives, promoting
@@ -18,7 +21,12 @@ from burnpy.testing.conformance import every_case
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 DIFFERENTIABLE = [name for name, row in ROWS.items() if row.gradients]
-CHECKS: dict[str, Iterable[str]] = {"values": ROWS, "derivatives": DIFFERENTIABLE, "promotion": promoting()}
+CHECKS: dict[str, Iterable[str]] = {
+    "values": ROWS,
+    "derivatives": DIFFERENTIABLE,
+    "batches": batched_operations({name: dtype_of(name) for name in ALL_DTYPES}),
+    "promotion": promoting(),
+}
 
 
 def array_api() -> Any:

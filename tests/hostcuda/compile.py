@@ -1,7 +1,7 @@
 """Kernels: g++ compiles the sources that CuPy generates, many in one go, and they are kept in the folder of the kit.
 
 A source costs a quarter of a second alone, and six milliseconds among a hundred, which share the headers. So a test
-whose kernels are not compiled is postponed (`plugin`), their sources are noted, and `compile_noted` compiles batches.
+whose kernels are not compiled is postponed (`plugin`), and `compile_wanted` compiles the kernels of many such tests.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w:<> ]+
 
 noted: dict[str, tuple[str, tuple[str, ...]]] = {}
 """Sources by their key: the text, and the C++ expressions of functions that are asked of it beside those by name."""
+wanted: set[str] = set()
+"""The keys of kernels that a postponed test launches. The kernels of dry runs alone are noted and not compiled."""
 
 
 class CompileError(Exception):
@@ -63,18 +65,18 @@ def address(key: str, name: str) -> int:
 
 
 def lacking() -> set[str]:
-    """The keys of the sources that were noted and are not compiled yet."""
-    return set(noted) - set(_libraries())
+    """The keys of the kernels that are wanted and not compiled yet."""
+    return wanted - set(_libraries())
 
 
-def compile_noted(processes: int | None = None) -> None:
-    """Compile what was noted and is not compiled yet."""
+def compile_wanted() -> None:
+    """Compile what is wanted and not compiled yet."""
     _libraries.cache_clear()  # other processes compile, too
     keys = sorted(lacking())
     batches = [keys[k : k + BATCH] for k in range(0, len(keys), BATCH)]
     if batches:
         _headers()
-    with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(_compile, batches))
 
 

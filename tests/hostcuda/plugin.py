@@ -1,6 +1,6 @@
 """For pytest: ``-p tests.hostcuda.plugin`` puts the CPU under CuPy before any test imports it.
 
-A test that needs a kernel that is not compiled goes on dry from there, so that all its kernels are noted, and is
+A test that needs a kernel that is not compiled goes on dry from there, which lists all its kernels, and is
 postponed. Once these are many, they are compiled in one go, and the postponed tests run.
 """
 
@@ -62,7 +62,7 @@ class Postponing:
             _log(item, reports)
         if self.postponed and (nextitem is None or len(kernels.lacking()) >= kernels.BATCH):
             item.session._setupstate.teardown_exact(None)  # which the next test may share with this one
-            kernels.compile_noted()
+            kernels.compile_wanted()
             self.ready, self.postponed = self.postponed, []
             for test, after in zip(self.ready, [*self.ready[1:], None], strict=True):
                 test.ihook.pytest_runtest_protocol(item=test, nextitem=after)  # with the filters of its own warnings

@@ -1,8 +1,7 @@
 """The real CuPy on the CPU: `load` before anything imports cupy.
 
 CuPy's modules find our libraries by the names of CUDA's, and our `cupy_backends.cuda.api.runtime` in the place of the
-wheel's. Kernels go to `compile` rather than to NVRTC. What the wheel holds as device code, NumPy does: sorting
-(Thrust) and drawing random numbers.
+wheel's. Kernels go to `compile` rather than to NVRTC. NumPy sorts in place of the device code in the wheel (Thrust).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 import traceback
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -29,6 +28,7 @@ from tests.hostcuda import compile as kernels
 from tests.hostcuda.places import BUILT, RUNTIME
 
 COUNTED = ("launches", "to_device", "to_host", "on_device", "fills", "waits", "allocations")
+_WORK = ctypes.CFUNCTYPE(None)
 _FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
 
@@ -48,9 +48,10 @@ _met: list[list[str]] = []
 
 def _find(key: bytes, name: bytes) -> int | None:
     try:
-        if _met and not kernels.is_compiled(key.decode()):
+        if is_dry() or (_met and not kernels.is_compiled(key.decode())):
             _met[-1].append(key.decode())
-            _flag("execute").value = 0
+            kernels.wanted.add(key.decode())
+            _flag("execute").value, _flag("listing").value = 0, 1
             np.seterr(all="ignore")  # what comes now is computed from memory that nobody wrote
             warnings.simplefilter("ignore")
             return None
@@ -73,7 +74,6 @@ def load() -> None:
     _library().hostcuda_compile_with(_found)
     for library in ("libcublas.so.13", "libcublasLt.so.13", "libcusolver.so.12"):
         loaded = ctypes.CDLL(str(BUILT / library), mode=ctypes.RTLD_GLOBAL)
-    import cupy
     from cupy.cuda import compiler, thrust
 
     # Before anybody asks for these: they would look for other libraries of NVIDIA first.
@@ -83,7 +83,6 @@ def load() -> None:
             importlib.import_module(f"cupy_backends.cuda.libs.{name}")
     compiler._compile_module_with_cache = _compiled
     thrust.sort, thrust.argsort = _sort, _argsort
-    cupy.random.Generator, cupy.random.Philox4x3210 = _Generator, lambda seed, size=None: seed
 
 
 def is_loaded() -> bool:
@@ -105,12 +104,15 @@ def _flag(name: str) -> ctypes.c_int:
 @contextmanager
 def dry_run() -> Iterator[None]:
     """Launches are counted and the sources of kernels noted, and nothing is computed."""
-    before = _flag("execute").value
-    _flag("execute").value = 0
+    flags = _flag("execute"), _flag("listing")
+    before = [flag.value for flag in flags]
+    for flag in flags:
+        flag.value = 0
     try:
         yield
     finally:
-        _flag("execute").value = before
+        for flag, value in zip(flags, before, strict=True):
+            flag.value = value
         _forget_uncomputed()
 
 
@@ -123,7 +125,7 @@ def postponing() -> Iterator[list[str]]:
             yield _met[-1]
     finally:
         if _met.pop():
-            _flag("execute").value = 1
+            _flag("execute").value, _flag("listing").value = 1, 0
             _forget_uncomputed()
 
 
@@ -189,25 +191,31 @@ def _array(pointer: int, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, 
 
 
 def _sort(dtype: Any, data: int, keys: int, shape: tuple[int, ...]) -> None:
-    _array(data, dtype, shape).sort(-1)
+    _queue(lambda: _array(data, dtype, shape).sort(-1))
 
 
 def _argsort(dtype: Any, index: int, data: int, keys: int, shape: tuple[int, ...]) -> None:
-    values = _array(data, dtype, shape)
-    _array(index, np.intp, shape)[...] = values.argsort(-1, kind="stable")
-    values.sort(-1)
+    def work() -> None:
+        values = _array(data, dtype, shape)
+        _array(index, np.intp, shape)[...] = values.argsort(-1, kind="stable")
+        values.sort(-1)
+
+    _queue(work)
 
 
-class _Generator:
-    """Stands for CuPy's generators."""
+_queued: list[Any] = []
+"""The work in Python of all graphs, which may run as long as the process lives."""
 
-    def __init__(self, seed: int) -> None:
-        self._drawing = np.random.Generator(np.random.Philox(seed))
 
-    def __getattr__(self, name: str) -> Any:
-        import cupy
+def _queue(work: Callable[[], None]) -> None:
+    """Do work now or, on a stream that is captured, in each run of the graph."""
+    import cupy
 
-        return lambda *args, **keywords: cupy.asarray(getattr(self._drawing, name)(*args, **keywords))
+    called = _WORK(work)
+    stream = cupy.cuda.get_current_stream()
+    if stream.is_capturing():
+        _queued.append(called)
+    _library().hostcuda_work(ctypes.c_void_p(stream.ptr), called)
 
 
 def require() -> None:

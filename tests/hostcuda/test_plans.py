@@ -12,8 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors,
 from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
-from burnpy_cupy import cuda_graphs, epilogues
-from burnpy_cupy.gemm import uses_tf32
+from burnpy_cupy import epilogues
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -162,92 +161,8 @@ def test_linear_layers_and_their_gradients_have_epilogues(
     launched()
     assert launched().count("cublasLtMatmul") == (0 if lacking else 3)
     with CuPy.graphs():
-        assert {*[launched() for _ in range(3)][-1]} == {"cudaGraph"}
+        assert [launched() for _ in range(3)][-1] == ["burnpy_write_words", "cudaGraph"]
     epilogues._plan.cache_clear()
-
-
-def test_a_step_is_one_graph() -> None:
-    """The same bits as by single launches, with a rate and batches that change."""
-    optim, labels = Adam(), IntTensor.from_data([0, 1, 2, 0, 1, 2], device=Train)
-
-    def step(model: Any, state: Any, lr: float, x: Any) -> Any:
-        loss = cross_entropy(model(x), labels)
-        grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), 1.0)
-        return (*optim.pure_step(lr, model, grads, state), loss.detach())
-
-    batches = [Tensor.from_inner(drawn(6, 4) * scale, device=Train) for scale in (1.0, 2.0)]
-    losses, launches = list[list[float]](), list[list[str]]()
-    for enabled in (False, True):
-        manual_seed(0)
-        planned: Any = compiled(step, donate=("model", "state"))
-        model = Linear(4, 3, device=Train)
-        carried: list[Any] = [model, optim.init(model)]
-        losses.append([])
-        with CuPy.graphs(enabled):
-            for k in range(20):
-                with simulator.watched() as journal:
-                    *carried, loss = planned(*carried, 0.1 / (k + 1), batches[k % 2])
-                losses[-1].append(loss.item())
-        launches.append(journal.launches)
-    assert losses[0] == losses[1]
-    outside = [
-        "cupy_fill",
-        "cupy_not_equal__int64_int_bool",
-        "burnpy_bounded",
-        "cupy_fill",
-        "cupy_add__int64_int_int64",
-    ]
-    assert launches[1] == [*outside, "cudaGraph"]
-    assert launches[0][:5] == outside
-    assert len(launches[0]) > 15
-
-
-def test_graphs_round_products_as_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TF32 is an argument of cuBLAS, so that there are two graphs; other threads and contexts launch one by one."""
-    rounded: set[bool] = set()
-    library_for = cuda_graphs._library_for
-
-    def captured(*args: Any) -> Any:
-        rounded.add(uses_tf32())
-        return library_for(*args)
-
-    monkeypatch.setattr(cuda_graphs, "_library_for", captured)
-    x = drawn(5, 5)
-    planned = compiled(lambda x: (x @ x).exp() @ x)
-    wanted = planned(x).tolist()
-
-    def launched() -> list[str]:
-        for _ in range(3):
-            with simulator.watched() as journal:
-                assert planned(x).tolist() == wanted
-        return journal.launches
-
-    with CuPy.graphs():
-        assert launched() == ["cudaGraph"]
-        with CuPy.tf32():
-            assert launched() == ["cudaGraph"]
-        with CuPy.graphs(False):
-            assert len(launched()) == 3
-        with CuPy().stream():
-            assert launched() == ["cudaGraph"]
-        with ThreadPoolExecutor(1) as pool:
-            assert len(pool.submit(launched).result()) == 3
-    assert rounded == {False, True}
-
-
-def test_without_capture_of_products_launches_stay_single(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> Any:
-        raise RuntimeError("cuBLAS returned the status 15")
-
-    monkeypatch.setattr(cuda_graphs, "_library_for", refused)
-    x = drawn(5, 5)
-    planned = compiled(lambda x: (x @ x).exp())
-    wanted = planned(x).tolist()
-    with CuPy.graphs():
-        assert planned(x).tolist() == wanted
-        with pytest.warns(RuntimeWarning, match="one by one, as cuBLAS returned the status 15"):
-            found = [planned(x).tolist() for _ in range(3)]  # a second warning would be an error
-    assert found == [wanted] * 3
 
 
 def flat(result: Any) -> tuple[Any, ...]:
@@ -256,9 +171,11 @@ def flat(result: Any) -> tuple[Any, ...]:
 
 def test_loops_branches_and_checks() -> None:
     xs = drawn(5, 3)
-    last, sums = compiled(lambda x: func.scan(lambda h, x: ((h + x).tanh(), h.sum()), x[0], x))(xs)
-    expected, others = func.scan(lambda h, x: ((h + x).tanh(), h.sum()), xs[0], xs)
-    assert (last.tolist(), sums.tolist()) == (expected.tolist(), others.tolist())
+    for steps in (5, 12):  # many steps are one call of compiled code on the CPU
+        ys = drawn(steps, 3)
+        last, sums = compiled(lambda x: func.scan(lambda h, x: ((h + x).tanh(), h.sum()), x[0], x))(ys)
+        expected, others = func.scan(lambda h, x: ((h + x).tanh(), h.sum()), ys[0], ys)
+        assert (last.tolist(), sums.tolist()) == (expected.tolist(), others.tolist())
     root = compiled(lambda x: func.cond(x.sum() > 0.0, lambda x: x.abs().sqrt(), lambda x: x * 2.0, x))
     for x in (xs[0], -xs[0]):
         assert root(x).tolist() == (x.abs().sqrt() if x.sum() > 0.0 else x * 2.0).tolist()

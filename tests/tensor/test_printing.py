@@ -1,4 +1,4 @@
-"""Tensors, gradients and graphs as text and as HTML: `burnpy.tensor.printing` and `burnpy.tensor.pictures`."""
+"""Tensors, gradients and graphs as text and as HTML: `burnpy.tensor.display`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, func
-from burnpy.autodiff.tools.drawing import MOST_DRAWN
+from burnpy.autodiff.tools.inspection.drawing import MOST_DRAWN
 from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
 from burnpy.optim import GradientsParams
@@ -139,7 +139,7 @@ def test_models_fold_and_gradients_have_norms() -> None:
 
 
 def test_norms_are_left_out_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy.tensor.printing._MOST_NORMED", 3)
+    monkeypatch.setattr("burnpy.tensor.display.printing._MOST_NORMED", 3)
     x = Tensor[Train].ones((4,)).require_grad()
     assert "norm" not in text(x.sum().backward())
 

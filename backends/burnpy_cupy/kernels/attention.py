@@ -8,16 +8,18 @@ within `CuPy.tf32`; weights are rounded in the same way for the second product. 
 from __future__ import annotations
 
 import math
+import struct
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy import gemm
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
 from burnpy_cupy.kernels.dense import CuPyDense
+from burnpy_cupy.kernels.elementwise import in_order_of
+from burnpy_cupy.kernels.launcher import Launch, launcher
 
 _THREADS = 128
 _LARGEST_ROW = 1024
@@ -154,9 +156,14 @@ def _forward(
     xp = b.xp
     if not (k.shape[-2] and math.prod(q.shape[:-1])):
         return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
-    (q, k, v), (out,), mask, geometry = _laid_out(xp, [q, k, v], {"grad": (0, v.shape[-1])}, mask, offset, dtype)
+    inputs, mask = [_with_rows(xp, x) for x in (q, k, v)], _broadcast(xp, mask, q, k)
+    out = in_order_of(xp, inputs[0], (*q.shape[:-1], v.shape[-1]), dtype)
+    launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask))
+    if launches is None:
+        q, k, v = map(xp.ascontiguousarray, inputs)
+        return _forward(b, tiles, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
     total = xp.ndarray(q.shape[:-1], dtype)
-    _launch(b, "burnpy_attention", tiles, q, 1, (q, k, v, mask, out, total, geometry, scale), O=dtype, L=dtype)
+    launches[0](*_addresses([*inputs, mask, out, total]), scale)
     return out, total
 
 
@@ -175,69 +182,83 @@ def _backward(
     xp, count = b.xp, math.prod(q.shape[:-1])
     if not (k.shape[-2] and count):
         return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
-    like = {name: (n, x.shape[-1]) for n, (name, x) in enumerate((("by_q", q), ("by_k", k), ("by_v", v)))}
-    inputs, (by_q, by_k, by_v), mask, geometry = _laid_out(xp, [q, k, v, grad], like, mask, offset, dtype)
+    inputs, mask = [_with_rows(xp, x) for x in (q, k, v, grad)], _broadcast(xp, mask, q, k)
+    outs = [in_order_of(xp, x, x.shape, dtype) for x in inputs[:3]]
+    launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask))
+    if launches is None:
+        q, k, v, grad = map(xp.ascontiguousarray, inputs)
+        return _backward(b, tiles, grad, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
     statistics = xp.ndarray((3, count), _sums(q.dtype))
-    rest = (statistics, count, geometry, scale)
-    _launch(b, "burnpy_attention_by_query", tiles, q, 1, (*inputs, mask, by_q, *rest), O=dtype)
-    _launch(b, "burnpy_attention_by_key", tiles, k, tiles.SLICES, (*inputs, mask, by_k, by_v, *rest), O=dtype)
-    return by_q, by_k, by_v
+    given, (by_q, *others), rest = _addresses([*inputs, mask]), _addresses(outs), (statistics.data.ptr, count, scale)
+    launches[0](*given, by_q, *rest)
+    launches[1](*given, *others, *rest)
+    return tuple(outs)
 
 
-def _launch(
-    b: CuPyAttention, name: str, tiles: Tiling, rows: Any, slices: int, args: tuple[Any, ...], **types: DType
-) -> None:
-    """Launch a kernel with a block for each tile of the rows, and for each slice of their numbers' sums."""
-    shared = tiles.SHARED
-    kernel = b._kernels.typed(name, tiles._asdict(), shared, T=rows.dtype, S=_sums(rows.dtype), **types)
-    blocks = math.prod(rows.shape[:-2]) * -(-rows.shape[-2] // tiles.rows)
-    kernel((blocks, slices), (_THREADS,), args, shared_mem=shared)
+def _with_rows(xp: Any, x: Any) -> Any:
+    """Return an array whose rows are contiguous, as kernels read them."""
+    return x if x.shape[-1] < 2 or x.strides[-1] == x.itemsize else xp.ascontiguousarray(x)
 
 
-def _laid_out(
-    xp: Any, inputs: list[Any], outputs: dict[str, tuple[int, int]], mask: Any, offset: int | None, dtype: DType
-) -> tuple[list[Any], list[Any], Any, Any]:
-    """Return the inputs, memory for the outputs, the mask, and the kernels' geometry.
+def _broadcast(xp: Any, mask: Any, q: Any, k: Any) -> Any:
+    """Return a mask as one of all scores; None if there is none."""
+    return None if mask is None else xp.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
+
+
+def _contiguous(xp: Any, mask: Any) -> Any:
+    return None if mask is None else xp.ascontiguousarray(mask)
+
+
+def _addresses(arrays: Sequence[Any]) -> list[int]:
+    return [0 if x is None else x.data.ptr for x in arrays]
+
+
+_Layout: TypeAlias = tuple[Shape, Shape, DType]
+"""The shape, the strides and the dtype of an array."""
+
+
+def _layouts(arrays: Sequence[Any], mask: Any) -> tuple[_Layout, ...]:
+    return tuple([(x.shape, x.strides, x.dtype) for x in (arrays if mask is None else [*arrays, mask])])
+
+
+@lru_cache(1024)
+def _launches(
+    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: tuple[_Layout, ...]
+) -> tuple[Launch, ...] | None:
+    """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
+
+    A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers.
 
     Args:
-        xp: the module cupy.
-        inputs: q, k, v and, for the gradient, that by the result. What a kernel cannot address is copied.
-        outputs: for each by its name, the position of the input in whose order it lies, and the size of its rows.
-        mask: a mask that broadcasts to the scores, or None.
+        b: the backend.
+        tiles: how the tiles lie.
         offset: the offset of a causal mask, or None.
-        dtype: the dtype of the outputs.
+        layouts: of q, k, v and the result, or of q, k, v, the gradient by it and those by q, k, v; and of the mask.
     """
-    q, k, v = inputs[:3]
-    lead, sizes = q.shape[:-2], (q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1])
-    if mask is not None:
-        mask = xp.broadcast_to(mask, (*lead, *sizes[:2]))
-    placed = [x if x.shape[-1] < 2 or x.strides[-1] == x.itemsize else xp.ascontiguousarray(x) for x in inputs]
-    while True:
-        out = [_in_order_of(xp, placed[n], size, dtype) for n, size in outputs.values()]
-        arrays = dict(zip(ARRAYS, placed, strict=False)) | dict(zip(outputs, out, strict=True)) | {"mask": mask}
-        layouts = tuple([(x.strides, x.itemsize) for x in arrays.values() if x is not None])
-        names = tuple([name for name, x in arrays.items() if x is not None])
-        geometry = _geometry(lead, sizes, offset, names, layouts)
-        if geometry is not None:
-            return placed, out, mask, geometry
-        placed = [xp.ascontiguousarray(x) for x in placed]
-        mask = None if mask is None else xp.ascontiguousarray(mask)
+    count = 4 if len(layouts) < 7 else 7
+    names = (*ARRAYS[:count], *ARRAYS[7:])[: len(layouts)]
+    (queries, _, dtype), keys, values = layouts[0], layouts[1][0], layouts[2][0]
+    sizes = (queries[-2], keys[-2], queries[-1], values[-1])
+    steps = tuple([(strides, dtype.itemsize) for _, strides, dtype in layouts])
+    geometry = _geometry(queries[:-2], sizes, offset, names, steps)
+    if geometry is None:
+        return None
+
+    def launch(name: str, rows: Shape, slices: int, given: str, **types: DType) -> Launch:
+        kernel = b._kernels.typed(name, tiles._asdict(), tiles.SHARED, T=dtype, S=_sums(dtype), **types)
+        blocks = math.prod(rows[:-2]) * -(-rows[-2] // tiles.rows)
+        return launcher(b.xp, kernel, (blocks, slices), (_THREADS, 1), given, geometry, tiles.SHARED)
+
+    out = layouts[count - 1][2]
+    if count == 4:
+        return (launch("burnpy_attention", queries, 1, "6Qd", O=out, L=out),)
+    by_query = launch("burnpy_attention_by_query", queries, 1, "7Qqd", O=out)
+    return by_query, launch("burnpy_attention_by_key", keys, tiles.SLICES, "8Qqd", O=out)
 
 
-def _in_order_of(xp: Any, x: Any, size: int, dtype: DType) -> Any:
-    """Allocate memory for rows of this size, one for each of x, that lie in the order of those."""
-    shape = (*x.shape[:-1], size)
-    if x.flags.c_contiguous:
-        return xp.ndarray(shape, dtype)
-    order = sorted(range(x.ndim - 1), key=lambda d: -abs(x.strides[d]))
-    out = xp.ndarray([*[shape[d] for d in order], size], dtype)
-    return out.transpose([*[order.index(d) for d in range(x.ndim - 1)], x.ndim - 1])
-
-
-@lru_cache(maxsize=1024)
 def _geometry(
     lead: Shape, sizes: Shape, offset: int | None, names: tuple[str, ...], layouts: tuple[tuple[Shape, int], ...]
-) -> Any:
+) -> bytes | None:
     """Return the structure `Geometry` of the kernels; None if the heads take more than three dimensions.
 
     Args:
@@ -262,4 +283,4 @@ def _geometry(
     rest = [heads[1][0], heads[2][0], *sizes, offset is not None, offset or 0, mask_key]
     numbers = [*[step for name in ARRAYS for step in found.get(name, (0, 0, 0, 0))], *rest]
     assert len(rest) == len(SIZES)
-    return np.array(numbers, np.int64).view(f"V{8 * len(numbers)}")
+    return struct.pack(f"={len(numbers)}q", *numbers)

@@ -119,8 +119,8 @@ __device__ void store(X* into, long long step, long long first, long long rows, 
 _BOUNDS = 'extern "C" __global__ __launch_bounds__(128) void'
 
 _FORWARD = f"""
-{_BOUNDS} burnpy_attention(const T* q, const T* k, const T* v, const bool* mask, O* out, L* logsumexps, Geometry g,
-                           double factor) {{
+{_BOUNDS} burnpy_attention(const T* q, const T* k, const T* v, const bool* mask, O* out, L* logsumexps,
+                           double factor, Geometry g) {{
   extern __shared__ __align__(16) unsigned char memory[];
   M* const queries = reinterpret_cast<M*>(memory);
   M* const keys = queries + TILE_ROWS * pitch(SIZE);
@@ -183,7 +183,7 @@ _TILES_OF_BOTH = """
 
 _BY_QUERY = f"""
 {_BOUNDS} burnpy_attention_by_query(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_q,
-                                    S* statistics, long long count, Geometry g, double factor) {{
+                                    S* statistics, long long count, double factor, Geometry g) {{
   {_TILES_OF_BOTH}
   const Place place(g.queries);
   k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
@@ -242,7 +242,7 @@ _BY_QUERY = f"""
 
 _BY_KEY = f"""
 {_BOUNDS} burnpy_attention_by_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
-                                  const S* statistics, long long count, Geometry g, double factor) {{
+                                  const S* statistics, long long count, double factor, Geometry g) {{
   {_TILES_OF_BOTH}
   constexpr int KEY_SLICE = SIZE / SLICES, VALUE_SLICE = VALUES / SLICES;  // of their numbers, the sums of a block
   const int slice = blockIdx.y;

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
@@ -232,20 +233,27 @@ class _Windows:
         kernel: height and width of the kernel.
         where: stride, padding and dilation.
         itemsize: the size of an element of the matrix in bytes.
+        most: the most bytes of a matrix.
     """
 
-    def __init__(self, b: CuPyConvolution, shape: Shape, kernel: Shape, where: Where, itemsize: int) -> None:
+    def __init__(self, b: CuPyConvolution, shape: Shape, kernel: Shape, where: Where, itemsize: int, most: int) -> None:
         self._kernels, self._xp = b._kernels, b.xp
-        self._image, self._kernel, self._where = shape, kernel, where
+        self._image = shape
         self.counts = window_counts(shape, (kernel[0], kernel[1]), *where)
+        stride, padding, dilation = where
+        self._sizes = (*shape[1:], *self.counts, *kernel, *stride, *padding, *dilation)
         self.positions = self.counts[0] * self.counts[1]
         self.rows = shape[1] * kernel[0] * kernel[1]
-        self._block = max(1, b._columns_bytes // max(1, self.rows * self.positions * itemsize))
+        self._block = max(1, most // max(1, self.rows * self.positions * itemsize))
 
-    def blocks(self) -> Iterator[slice]:
-        """Yield the slice of each block of the batch."""
+    def blocks(self, *arrays: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield the parts of arrays for each block of the batch."""
+        if 0 < self._image[0] <= self._block:
+            yield arrays
+            return
         for start in range(0, self._image[0], self._block):
-            yield slice(start, min(start + self._block, self._image[0]), 1)
+            stop = min(start + self._block, self._image[0])
+            yield tuple([x[start:stop] for x in arrays])
 
     def lay_out(self, images: Any) -> Any:
         """Return the columns (rows, members, positions) of a block of images."""
@@ -286,8 +294,10 @@ class _Windows:
         return out
 
     def _geometry(self, members: int) -> tuple[int, ...]:
-        stride, padding, dilation = self._where
-        return (members, *self._image[1:], *self.counts, *self._kernel, *stride, *padding, *dilation)
+        return (members, *self._sizes)
+
+
+_windows = lru_cache(1024)(_Windows)
 
 
 def _is_direct(terms: int, sharing: int) -> bool:
@@ -308,7 +318,7 @@ def _is_trivial(kernel: Shape, where: Where, groups: int) -> bool:
 
 def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, groups: int, dtype: DType) -> Any:
     xp, n, o = b.xp, x.shape[0], weight.shape[0]
-    w = _Windows(b, x.shape, weight.shape[2:], where, x.itemsize)
+    w = _windows(b, x.shape, weight.shape[2:], where, x.itemsize, b._columns_bytes)
     if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(w.rows // groups, o // groups):
         return w.direct(x, weight, bias, xp.ndarray((n, o, *w.counts), dtype), groups)
     rows = _matrices(weight, groups)
@@ -322,9 +332,8 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
         if added is not None:
             b._kernels["burnpy_bias"](product, added, out)
         return out.reshape((n, o, *w.counts))
-    for block in w.blocks():
-        columns, part = w.lay_out(x[block]), out[block]
-        count = part.shape[0]
+    for images, part in w.blocks(x, out):
+        columns, count = w.lay_out(images), part.shape[0]
         if groups == 1:
             target = part if product is out else xp.ndarray(part.shape, wide)
             multiply(xp, rows, columns.transpose(1, 0, 2), target)
@@ -344,7 +353,7 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
 def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
     xp, (n, o) = b.xp, grad.shape[:2]
     wide = float32 if dtype.itemsize == 2 else dtype
-    w = _Windows(b, shape, weight.shape[2:], where, wide.itemsize)
+    w = _windows(b, shape, weight.shape[2:], where, wide.itemsize, b._columns_bytes)
     if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(
         o // groups * math.prod(weight.shape[2:]), weight.shape[1]
     ):
@@ -355,8 +364,7 @@ def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: W
     if _is_trivial(weight.shape[2:], where, groups):
         multiply(xp, rows, grads, out.reshape((n, shape[1], w.positions)))
         return out
-    for block in w.blocks():
-        part = grads[block]
+    for part, images in w.blocks(grads, out):
         count = part.shape[0]
         matrix = w.memory(count, wide)
         if groups == 1:
@@ -364,19 +372,19 @@ def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: W
         else:
             grouped = matrix.reshape((groups, w.rows // groups, count * w.positions))
             multiply(xp, rows, _channels_first(part, groups), grouped)
-        w.add_up(matrix, out[block])
+        w.add_up(matrix, images)
     return out
 
 
 def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
     xp, (n, o) = b.xp, grad.shape[:2]
-    w = _Windows(b, x.shape, shape[2:], where, x.itemsize)
+    w = _windows(b, x.shape, shape[2:], where, x.itemsize, b._columns_bytes)
     grads = grad.reshape((n, o, w.positions))
-    blocks = list(w.blocks())
+    blocks = list(w.blocks(x, grads))
     wide = dtype if dtype.itemsize > 2 or len(blocks) == 1 else float32
     total = None
-    for block in blocks:
-        columns, turned = w.lay_out_with(x[block], grads[block])
+    for images, part_of_grads in blocks:
+        columns, turned = w.lay_out_with(images, part_of_grads)
         length = columns.shape[1] * w.positions
         columns = columns.reshape((groups, w.rows // groups, length))
         part = xp.ndarray((groups, o // groups, w.rows // groups), wide)
@@ -384,7 +392,8 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
         total = part if total is None else xp.add(total, part, total)
     if total is None:
         return xp.zeros(shape, dtype)
-    return total.reshape(shape).astype(dtype, copy=False)
+    total = total.reshape(shape)
+    return total if wide is dtype else total.astype(dtype)
 
 
 def _channels_first(grads: Any, groups: int) -> Any:

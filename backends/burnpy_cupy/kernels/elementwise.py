@@ -84,6 +84,15 @@ class Elementwise(NamedTuple):
     preamble: str = ""
 
 
+def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
+    """Allocate an array, of as many dimensions as x has, whose dimensions lie in memory in the order of those."""
+    if x._c_contiguous:
+        return xp.ndarray(shape, dtype)
+    last = x.ndim - 1
+    order = sorted(range(x.ndim), key=lambda d: (d == last and x.strides[d] == x.itemsize, -abs(x.strides[d])))
+    return xp.ndarray([shape[d] for d in order], dtype).transpose([order.index(d) for d in range(x.ndim)])
+
+
 class _Parameter(NamedTuple):
     raw: bool
     kind: str  #: a letter or the name of a dtype

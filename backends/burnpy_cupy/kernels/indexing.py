@@ -31,18 +31,19 @@ from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.library import Kernels
 
 _RUNS = """
-const long long chunk = i / width, column = i % width, start = chunk * length, count = sorted.size();
+const long long chunk = i / width, column = i % width, start = chunk * length, count = order.size();
 const long long stop = min(start + length, count);
+#define SORTED(p) indices[order[p]]
 """
 """A thread has one column of a chunk of the sorted indices, in which equal ones follow each other as runs."""
 
 _RUN_SUMS = f"""{_RUNS}
 F total = F(0);
-bool begins = chunk == 0 || sorted[start - 1] != sorted[start];  // whether the run began in this chunk
+bool begins = chunk == 0 || SORTED(start - 1) != SORTED(start);  // whether the run began in this chunk
 for (long long p = start; p < stop; p++) {{
-  const long long index = sorted[p];
+  const long long index = SORTED(p);
   total += static_cast<F>(rows[order[p] * width + column]);
-  const bool ends = p + 1 == count || sorted[p + 1] != index;
+  const bool ends = p + 1 == count || SORTED(p + 1) != index;
   if (!ends && p + 1 < stop) continue;
   if (begins && ends) {{
     if (index != padding) out[index * width + column] = static_cast<T>(total);
@@ -55,12 +56,12 @@ for (long long p = start; p < stop; p++) {{
 first place if it began before, or in the second. So a row of the result is written by one thread for each column."""
 
 _JOINED_RUNS = f"""{_RUNS}
-const long long index = sorted[stop - 1];
-const bool goes_on = stop < count && sorted[stop] == index;
-const bool began_before = chunk > 0 && sorted[start] == index && sorted[start - 1] == index;
+const long long index = SORTED(stop - 1);
+const bool goes_on = stop < count && SORTED(stop) == index;
+const bool began_before = chunk > 0 && SORTED(start) == index && SORTED(start - 1) == index;
 if (goes_on && !began_before && index != padding) {{
   F total = parts[(chunk * 2 + 1) * width + column];
-  for (long long c = chunk + 1; c * length < count && sorted[c * length] == index; c++)
+  for (long long c = chunk + 1; c * length < count && SORTED(c * length) == index; c++)
     total += parts[c * 2 * width + column];
   out[index * width + column] = static_cast<T>(total);
 }}
@@ -69,13 +70,19 @@ if (goes_on && !began_before && index != padding) {{
 
 INDEXING = {
     "burnpy_run_sums": Elementwise(
-        "raw int64 sorted, raw int64 order, raw T rows, int64 width, int64 length, int64 padding",
+        "raw int64 indices, raw int64 order, raw T rows, int64 width, int64 length, int64 padding",
         "raw T out, raw F parts",
         _RUN_SUMS,
     ),
     "burnpy_joined_runs": Elementwise(
-        "raw int64 sorted, raw F parts, int64 width, int64 length, int64 padding", "raw T out", _JOINED_RUNS
+        "raw int64 indices, raw int64 order, raw F parts, int64 width, int64 length, int64 padding",
+        "raw T out",
+        _JOINED_RUNS,
     ),
+    "burnpy_rows": Elementwise(
+        "raw T rows, raw int64 indices, int64 width", "T out", "out = rows[indices[i / width] * width + i % width]"
+    ),
+    "burnpy_add_to": Elementwise("T x", "T total", "total += x"),
     "burnpy_gather": Elementwise("raw T x, int64 index, int32 dim", "T out", "_at[dim] = index; out = x[_at];"),
     "burnpy_scatter_add": Elementwise(
         "T src, int64 index, int32 dim",
@@ -83,6 +90,8 @@ INDEXING = {
         "_at[dim] = index; atomicAdd(&out[_at], src);",
     ),
 }
+_ADDED = (float32, float64)
+"""The dtypes of sums in place, which others round to from float32."""
 _CHUNK = 32
 """The number of sorted indices whose rows one thread adds up."""
 _ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
@@ -112,11 +121,20 @@ class CuPyIndexing(ArrayBackend):
     def embedding_backward(self, grad: Any, index: Any, shape: Shape, padding: int | None) -> Any:
         return self._call(_embedding_backward, self, grad, index, shape, -1 if padding is None else padding)
 
+    def embedding(self, weight: Any, index: Any, padding: int | None) -> Any:
+        width = weight.shape[1]
+        out = self._call(self.xp.ndarray, (*index.shape, width), weight.dtype)
+        return self._call(self._kernels["burnpy_rows"], weight, index, width, out)
+
+    def accumulate(self, total: Any, grad: Any) -> Any:
+        if total.dtype in _ADDED and total.dtype is grad.dtype and writable(total, grad.shape):
+            return self._call(self._kernels["burnpy_add_to"], grad, total)
+        return super().accumulate(total, grad)
+
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
-        if total.dtype is not grad.dtype or not writable(total, total.shape):
+        if total.dtype not in _ADDED or total.dtype is not grad.dtype or not writable(total, total.shape):
             return super().accumulate_slice(total, key, grad)
-        part = total[key]
-        self._call(self.xp.add, part, grad, part)
+        self._call(self._kernels["burnpy_add_to"], grad, total[key])
         return total
 
     def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
@@ -136,15 +154,13 @@ def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, pa
     out = xp.zeros(shape, grad.dtype)
     if not grad.size:
         return out
-    flat = index.reshape(-1)
-    order = flat.argsort()
-    ordered = flat.take(order)
-    chunks = -(-flat.size // _CHUNK)
+    order = index.reshape(-1).argsort()
+    chunks = -(-order.size // _CHUNK)
     parts = xp.ndarray((chunks, 2, width), float64 if grad.dtype is float64 else float32)
-    rows, numbers, size = grad.reshape((flat.size, width)), (width, _CHUNK, padding), chunks * width
-    b._kernels["burnpy_run_sums"](ordered, order, rows, *numbers, out, parts, size=size)
+    rows, numbers, size = grad.reshape((order.size, width)), (width, _CHUNK, padding), chunks * width
+    b._kernels["burnpy_run_sums"](index, order, rows, *numbers, out, parts, size=size)
     if chunks > 1:
-        b._kernels["burnpy_joined_runs"](ordered, parts, *numbers, out, size=size)
+        b._kernels["burnpy_joined_runs"](index, order, parts, *numbers, out, size=size)
     return out
 
 

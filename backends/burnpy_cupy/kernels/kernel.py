@@ -94,7 +94,7 @@ def elementwise_method(name: str, arrays: int = 1, program: str | None = None) -
             return getattr(ArrayBackend, name)(self, *args)
         return self._call(kernel, xs, (), flat(xs[0].size), xs[0].shape, ())[0]
 
-    return _documented(method, name)
+    return documented(method, name)
 
 
 def broadcast_method(name: str) -> Callable[..., Any]:
@@ -104,7 +104,7 @@ def broadcast_method(name: str) -> Callable[..., Any]:
     def method(self: CuPyPrograms, x: Any, y: Any) -> Any:
         return alike(self, *self._of_one_shape(x, y))
 
-    return _documented(method, name)
+    return documented(method, name)
 
 
 def along_method(name: str, arrays: int = 1) -> Callable[..., Any]:
@@ -118,9 +118,10 @@ def along_method(name: str, arrays: int = 1) -> Callable[..., Any]:
             return getattr(ArrayBackend, name)(self, *args)
         return self._call(kernel, xs, (), geometry, xs[0].shape, ())[0]
 
-    return _documented(method, name)
+    return documented(method, name)
 
 
-def _documented(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+def documented(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a method with the name and the docstring of an operation."""
     method.__name__, method.__doc__ = name, getattr(Backend, name).__doc__
     return method

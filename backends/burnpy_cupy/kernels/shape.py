@@ -28,7 +28,7 @@ def _cat(count: int) -> Elementwise:
     )
 
 
-CATS = range(2, 9)
+CATS = range(1, 9)
 """The numbers of arrays for which there is a kernel that concatenates them."""
 SHAPE = {
     **{f"burnpy_cat_{count}": _cat(count) for count in CATS},
@@ -50,17 +50,22 @@ class CuPyShape(ArrayBackend):
         return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
-        sizes = [x.size for x in xs]
-        if len(xs) not in CATS or 0 in sizes:
+        if len(xs) == 1 or any(not x.size for x in xs):
             return super().cat(xs, dim)
         shape, dtype = xs[0].shape, xs[0].dtype
         if dtype.kind == "V":
             return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
         lengths = [x.shape[dim] for x in xs]
         out = self._call(self.xp.ndarray, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
-        inner = math.prod(shape[dim + 1 :])
-        numbers = [*[n * inner for n in lengths], sum(lengths) * inner]
-        return self._call(self._kernels[f"burnpy_cat_{len(xs)}"], *xs, *numbers, out)
+        inner, most, begin = math.prod(shape[dim + 1 :]), CATS[-1], 0
+        for start in range(0, len(xs), most):
+            some, sizes = xs[start : start + most], lengths[start : start + most]
+            end = begin + sum(sizes)
+            part = out if len(xs) <= most else out[(*(slice(None),) * dim, slice(begin, end))]
+            numbers = [*[n * inner for n in sizes], sum(sizes) * inner]
+            self._call(self._kernels[f"burnpy_cat_{len(some)}"], *some, *numbers, part)
+            begin = end
+        return out
 
     def tril(self, x: Any, diagonal: int) -> Any:
         return self._moved(super().tril, x, diagonal)

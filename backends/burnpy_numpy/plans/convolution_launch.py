@@ -10,13 +10,13 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.plans.executor import Number
-from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.recording import Node, refs_in
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
-from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Program
 from burnpy.backend.programs.program import ELEMENTWISE
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
+from burnpy_numpy.plans.launches import NumPyLaunch
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel
@@ -51,7 +51,7 @@ def _follows(program: Program, signature: Signature, place: int) -> bool:
     )
 
 
-class FinishedConvolution:
+class FinishedConvolution(NumPyLaunch):
     """A convolution and a program of its result.
 
     Args:
@@ -61,23 +61,15 @@ class FinishedConvolution:
         place: the position of the convolution's result among the inputs of the program.
     """
 
-    scratch: Sequence[tuple[Shape, DType]] = ()
-    in_place = False
-    numbers: Sequence[Ref] = ()
-
     def __init__(self, node: Node, signature: Signature, kernel: Kernel, place: int) -> None:
         given = [*refs_in(node.args)]
         others = [ref for k, ref in enumerate(signature.arrays) if k != place]
-        self.operands: Sequence[Ref] = [*given, *others]
+        self.operands = [*given, *others]
         self._count, self._name, self._settings = len(given), node.name, node.args[-4:]
         self._kernel, self._place, self._shape = kernel, place, signature.group.domain
         self._full = [given.extent is Extent.FULL for k, given in enumerate(kernel.program.inputs) if k != place]
 
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
-
-    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Return None: Python makes the calls."""
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:

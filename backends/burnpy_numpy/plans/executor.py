@@ -205,9 +205,11 @@ class NumPyExecutor:
         entry = sequence_entry()
         return None if entry is None else CallSequence(entry, calls, given)
 
-    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Return the function itself."""
-        return function
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
+        """Return the generated function itself."""
+        return make()
 
     def memory(self, size: int) -> Any:
         """Return memory that begins at a multiple of 64 bytes.

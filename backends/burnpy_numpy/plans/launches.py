@@ -31,8 +31,41 @@ _SHARED = 1 << 18
 _PADDING = 64
 
 
-class ProgramLaunch:
+class NumPyLaunch:
+    """A computation by calls of compiled code, into memory of its own."""
+
+    scratch: Sequence[tuple[Shape, DType]] = ()
+    in_place = False
+    operands: Sequence[Ref] = ()
+    numbers: Sequence[Ref] = ()
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+    def calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the calls of kernels and of OpenBLAS; None if they would run on several threads."""
+        if threads.COUNT > 1 and self._work() >= _SHARED:
+            return None
+        return self._calls(arrays, numbers, scratch)
+
+    def _work(self) -> float:
+        """Return the number of elements, which decides whether threads share the work."""
+        return 0.0
+
+    def _calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
+        """Return the calls for one thread; None if Python makes them."""
+        raise NotImplementedError
+
+
+class ProgramLaunch(NumPyLaunch):
     """A kernel of a program, for fixed numbers of rows and columns."""
+
+    in_place = True  # a row of an input is read before the same row of a result is written
 
     def __init__(self, kernel: Kernel, rows: int, columns: int) -> None:
         self._kernel, self._rows, self._columns = kernel, rows, columns
@@ -42,27 +75,18 @@ class ProgramLaunch:
             for step, partial in zip(outputs, kernel.layout.partial, strict=True)
         ]
 
-    @property
-    def scratch(self) -> Sequence[tuple[Shape, DType]]:
-        """Memory for the sums of each chunk of rows, and for a row of values that are kept."""
-        memory: list[tuple[Shape, DType]] = [part for part in self._partial if part is not None]
-        kept = self._kernel.layout.scratch
-        return [*memory, ((kept * (self._columns + _PADDING),), float64)] if kept else memory
+        sums: list[tuple[Shape, DType]] = [part for part in self._partial if part is not None]
+        kept = kernel.layout.scratch  # values of a row
+        self.scratch = [*sums, ((kept * (columns + _PADDING),), float64)] if kept else sums
 
-    @property
-    def in_place(self) -> bool:
-        """True, as a row of an input is read before the same row of a result is written."""
-        return True
+    def _work(self) -> float:
+        return self._rows * self._columns
 
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel, with the sums over rows before and after it; None on several threads."""
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        """Return the call of the kernel, with the sums over rows before and after it."""
         from burnpy_numpy.kernels.plans.sequence import program_call, sum_call, zeros_call
 
         rows, columns = self._rows, self._columns
-        if rows * columns >= _SHARED and threads.COUNT > 1:
-            return None
         given, added, room = self._given(arrays, scratch)
         size = rows * columns
         sizes = (0, size, 1, size) if self._kernel.layout.flat else (0, rows, rows, columns)
@@ -98,37 +122,15 @@ class ProgramLaunch:
 class RowsLaunch(ProgramLaunch):
     """An operation of rows as one program."""
 
-    numbers: Sequence[Ref] = ()
-
     def __init__(self, kernel: Kernel, rows: int, columns: int, operands: Sequence[Ref]) -> None:
         super().__init__(kernel, rows, columns)
         self.operands = operands
 
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
 
-
-class _NodeLaunch:
-    """The computation of a node by arrays of its own."""
-
-    scratch: Sequence[tuple[Shape, DType]] = ()
-    in_place = False
-    numbers: Sequence[Ref] = ()
-
-    def __init__(self, node: Node) -> None:
-        self.operands: Sequence[Ref] = [*refs_in(node.args)]
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
-
-
-class ListsLaunch(_NodeLaunch):
+class ListsLaunch(NumPyLaunch):
     """A formula of lists, such as the update of all parameters."""
 
     def __init__(self, node: Node, kernel: ForeachKernel) -> None:
-        super().__init__(node)
         _, lists, numbers, *_ = node.args
         self._kernel, self._lists, self._given = kernel, lists, numbers
         self.operands = [ref for members in lists for ref in members]
@@ -140,22 +142,19 @@ class ListsLaunch(_NodeLaunch):
         old = self._lists[column + 1 if column else 0]
         return old[position] if column + 1 < len(self._lists) else None
 
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel; None on several threads."""
+    def _work(self) -> float:
+        return float(sum(self._sizes))
+
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans.sequence import template_call
 
         parts, which, starts, stops, _ = self._kernel.parts(self._sizes)
-        work = float(sum(self._sizes))
-        if threads.COUNT > 1 and work >= _SHARED:
-            return None
         count = len(self._lists[0])
         table = tuple([name for k in range(count) for name in arrays[k::count]])
         named = iter(numbers)
         values = [next(named) if x.__class__ is Ref else (float(x), float64) for x in self._given]
-        sizes = (len(arrays) // count, 0)
-        return [template_call(self._kernel.function, [table, which, starts, stops], sizes, 0, parts, work, values)]
+        given, sizes = [table, which, starts, stops], (len(arrays) // count, 0)
+        return [template_call(self._kernel.function, given, sizes, 0, parts, self._work(), values)]
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
@@ -175,29 +174,27 @@ class ListsLaunch(_NodeLaunch):
         return tuple([math.prod(ref.shape) for ref in self._lists[0]])
 
 
-class PlanesLaunch(_NodeLaunch):
+class PlanesLaunch(NumPyLaunch):
     """A normalization of planes, or its gradients, with relu where it is part of it."""
 
     def __init__(self, node: Node, kernel: TemplateKernel, groups: PlaneGroups) -> None:
-        super().__init__(node)
+        self.operands = [*refs_in(node.args)]
         self._kernel, self._groups, self._backward = kernel, groups, "backward" in node.name
         x, weight = self.operands[1:3] if self._backward else self.operands[:2]
         self._dtype, self._parts = x.dtype, (x.shape[0], math.prod(weight.shape))
         self.scratch = [(self._parts, x.dtype)] * (2 if self._backward else 0)
 
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel, and the sums over the members; None on several threads."""
+    def _work(self) -> float:
+        return float(self._groups.count * self._groups.elements)
+
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        """Return the call of the kernel, and the sums over the members."""
         from burnpy_numpy.kernels.plans.sequence import sum_call, template_call
 
         groups = self._groups
-        work = float(groups.count * groups.elements)
-        if threads.COUNT > 1 and work >= _SHARED:
-            return None
         table = [*self._table(arrays, scratch), *groups.tables]
         sums = [sum_call(x, out, self._dtype, self._parts) for x, out in self._sums(arrays, scratch)]
-        return [template_call(self._kernel.function, table, groups.sizes, 0, groups.count, work), *sums]
+        return [template_call(self._kernel.function, table, groups.sizes, 0, groups.count, self._work()), *sums]
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the kernel on several threads, and the sums."""
@@ -219,27 +216,22 @@ class PlanesLaunch(_NodeLaunch):
         self._groups.run(self._kernel, arrays)
 
 
-class MaxPoolLaunch(_NodeLaunch):
+class MaxPoolLaunch(NumPyLaunch):
     """Max pooling over windows that cover all elements, each once, or its gradient."""
 
     def __init__(self, node: Node, kernel: TemplateKernel, pool: Pool) -> None:
-        super().__init__(node)
-        self._kernel, self._pool = kernel, pool
+        self._kernel, self._pool, self.operands = kernel, pool, [*refs_in(node.args)]
         if len(self.operands) == 3:  # as the kernel takes them
             grad, x, out = self.operands
             self.operands = [grad, out, x]
 
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel; None on several threads."""
+    def _work(self) -> float:
+        return self._pool.planes * self._pool.elements
+
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans.sequence import template_call
 
-        pool = self._pool
-        work = pool.planes * pool.elements
-        if threads.COUNT > 1 and work >= _SHARED:
-            return None
-        return [template_call(self._kernel.function, arrays, pool.sizes, 0, pool.planes, work)]
+        return [template_call(self._kernel.function, arrays, self._pool.sizes, 0, self._pool.planes, self._work())]
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the kernel on several threads."""
@@ -247,11 +239,11 @@ class MaxPoolLaunch(_NodeLaunch):
         source.write(f"{run}({kernel}, {', '.join(arrays)})")
 
 
-class _ProductLaunch(_NodeLaunch):
-    """A product of C-contiguous arrays, into memory."""
+class _ProductLaunch(NumPyLaunch):
+    """A product of C-contiguous arrays, into memory; a large one is shared by threads."""
 
     def __init__(self, node: Node, large: bool) -> None:
-        super().__init__(node)
+        self.operands = [*refs_in(node.args)]
         x, y = node.args[:2]
         self._name, self._dtype, self._large = node.name, node.results.dtype, large
         self._inner, self._columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)
@@ -260,21 +252,21 @@ class _ProductLaunch(_NodeLaunch):
         self._rows = math.prod(node.results.shape) // self._columns
         self._vectors = len(x.shape) == 1 or len(y.shape) == 1
 
+    def _work(self) -> float:
+        return math.inf if self._large else 0.0
+
 
 class ProductLaunch(_ProductLaunch):
     """A product of matrices, or of a matrix and a vector."""
 
-    def calls(
+    def _calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
     ) -> Sequence[KernelCall] | None:
-        """Return the call of OpenBLAS; None on several threads."""
         from burnpy_numpy.kernels.plans.sequence import gemm_call, gemv_call
 
         rows, columns, inner = self._rows, self._columns, self._inner
         left, right = self._name == "matmul_tn", self._name == "matmul_nt"
         single, (x, y, out) = self._dtype == float32, arrays
-        if self._large:
-            return None
         vector = columns == 1 or rows == 1
         blas = cblas("gemv" if vector else "gemm", single)
         if blas is None:
@@ -307,14 +299,9 @@ class LinearLaunch(_ProductLaunch):
         super().__init__(node, large)
         self._kernel = kernel
 
-    def calls(
-        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
-    ) -> Sequence[KernelCall] | None:
-        """Return the call of the kernel; None on several threads."""
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans.sequence import template_call
 
-        if self._large:
-            return None
         rows, columns, inner = self._rows, self._columns, self._inner
         return [template_call(self._kernel.function, arrays, (inner, columns), 0, rows, rows * columns * inner / 16)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
 from burnpy.autodiff.graph import Leaf, untracked
-from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
+from burnpy.autodiff.tools.custom.user_code import call_user_code, probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, final
 from weakref import ref
 
-from burnpy.backend.backend import Backend
+from burnpy.backend.backend import Backend, operations
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.dtypes import dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
@@ -150,10 +151,23 @@ class Mixed(Decorator[I], Generic[I]):
             return self._viewed(f, *args)
         if not op.product or not self._is_of_float32(op, args):
             return f(*args)
-        operands = [
-            self.product_operand(x) if a.name in op.product else x for a, x in zip(op.arguments, args, strict=True)
-        ]
-        return self.inner.product_in_float32(op, tuple(operands))
+        return self.inner.product_in_float32(op, self._with_operands(op, args))
+
+    def _with_operands(self, op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a product with its operands in 16 bits; those that are new are rounded together."""
+        new = dict[int, Float]()
+        for k in _positions(op.name, op.product):
+            x = args[k]
+            if x.dtype is float32 and self._rounded(x) is None:
+                new[id(x)] = x
+        if len(new) > 1:
+            xs = [*new.values()]
+            for x, rounded in zip(xs, self.inner.foreach_cast(xs, self._dtype), strict=True):
+                self._remember(x, rounded)
+        operands = [*args]
+        for k in _positions(op.name, op.product):
+            operands[k] = self.product_operand(args[k])
+        return tuple(operands)
 
     def _viewed(self, f: Callable[..., Any], x: Float, *rest: Any) -> Any:
         """Return a view of x. If x was rounded before, so is the view, by the same view of x in 16 bits."""
@@ -164,10 +178,16 @@ class Mixed(Decorator[I], Generic[I]):
 
     def _is_of_float32(self, op: Operation, args: tuple[Any, ...]) -> bool:
         """Return whether the operands of a product are of float32 or rounded from it, and of no other dtype."""
-        floats = [x for a, x in zip(op.arguments, args, strict=True) if a.floats and x is not None]
-        if any(x.dtype.itemsize > 4 or kind_of(x.dtype) != "float" for x in floats):
-            return False
-        return any(x.dtype is float32 or id(x) in self._of_float32 for x in floats)
+        found = False
+        for k in _positions(op.name, None):
+            x = args[k]
+            if x is None:
+                continue
+            if x.dtype is float32 or id(x) in self._of_float32:
+                found = True
+            elif x.dtype.itemsize > 4 or kind_of(x.dtype) != "float":
+                return False
+        return found
 
     def _forget(self, op: Operation, args: tuple[Any, ...]) -> None:
         """Drop the rounded copies of the arguments whose memory the operation may overwrite."""
@@ -175,3 +195,24 @@ class Mixed(Decorator[I], Generic[I]):
             if a.name in op.consumes:
                 for member in x if a.sequence else (x,):
                     self._operands.pop(id(member), None)
+
+
+@cache
+def _positions(name: str, among: tuple[str, ...] | None) -> tuple[int, ...]:
+    """Return the positions of the float arguments of an operation, or of those with some names."""
+    arguments = operations()[name].arguments
+    return tuple([k for k, a in enumerate(arguments) if (a.floats if among is None else a.name in among)])
+
+
+def _passed(name: str) -> Callable[..., Any]:
+    """Return the method of an operation that `Mixed` leaves to the inner backend."""
+
+    def method(self: Mixed[Any], *args: Any, **keywords: Any) -> Any:
+        return getattr(self.inner, name)(*args, **keywords)
+
+    return wraps(getattr(Decorator, name))(method)
+
+
+for _name, _op in operations().items():
+    if not (_op.consumes or _op.view or _op.product or _name in vars(Mixed)):
+        setattr(Mixed, _name, _passed(_name))

@@ -148,9 +148,10 @@ def reverse_recurrence_factor_vjp(i: Any, g: Float, factor: Float, out: Float, d
 
 def reverse_recurrence_factor_jvp(i: Any, t: Float, factor: Float, out: Float, dim: int) -> Float:
     """Return the recurrence of the tangent of each factor times the element that it multiplies."""
-    start = i.full((*t.shape[:dim], min(t.shape[dim], 1), *t.shape[dim + 1 :]), 0.0, t.dtype)
-    later = part(i, i.mul(t, out), dim, 1, t.shape[dim])
-    return i.reverse_recurrence(factor, i.cat([later, start], dim), dim)
+    one = min(t.shape[dim], 1)  # or none
+    later = part(i, i.mul(t, out), dim, one, t.shape[dim])
+    last = i.full((*t.shape[:dim], one, *t.shape[dim + 1 :]), 0.0, t.dtype)
+    return i.reverse_recurrence(factor, i.cat([later, last], dim), dim)
 
 
 class Scans(OperationsBase):

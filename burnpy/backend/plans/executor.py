@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.recording import Node, Ref
@@ -96,6 +96,11 @@ class Joined(Protocol):
         """Return the function that makes them for the arrays that it is given, with others by name."""
         ...
 
+
+@runtime_checkable
+class JoinedSteps(Joined, Protocol):
+    """Calls that compiled code can also make step by step."""
+
     def bind_steps(self, space: Mapping[str, Any]) -> Callable[[Mapping[str, Moved]], None]:
         """Return the function that makes them in each of many steps, for arrays that move from step to step."""
         ...
@@ -157,8 +162,15 @@ class Executor(Protocol):
         """
         ...
 
-    def replayed(self, function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        """Return the replay of an instance of a plan, which may be the generated function itself."""
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
+        """Return the replay of a plan in memory of its own, which may be the generated function itself.
+
+        Args:
+            make: returns the generated function, with memory of its own.
+            defaults: functions that return the default random generators that it draws from.
+        """
         ...
 
     def memory(self, size: int) -> Any:

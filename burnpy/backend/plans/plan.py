@@ -101,14 +101,14 @@ class Plan:
     def steps(self, carried: int, sliced: int) -> StepLoop | None:
         """Return the plan as a loop, see `StepLoop`; None if Python has to make its steps."""
         writer = self._writer
-        joined = writer.step
-        if joined is None:
+        calls = writer.step
+        if calls is None:
             return None
         inputs, outputs = (
             [f"v{ref.number}" for ref in writer.inputs],
             [(writer.name(ref), ref) for ref in writer.outputs],
         )
-        loop = StepLoop(writer.storage, writer.source.objects, inputs, outputs, carried, sliced)
+        loop = StepLoop(calls, writer.storage, writer.source.objects, inputs, outputs, carried, sliced)
         return loop if loop.possible else None
 
     def explanation(self) -> PlanExplanation:

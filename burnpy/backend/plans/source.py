@@ -17,6 +17,7 @@ class Source:
         self.prepared = 0  #: how many of them convert an input or make memory for an output
         self.text = ""  #: the function, once it is defined
         self.objects: dict[str, Any] = {}
+        self.generators: list[Callable[[], Any]] = []  #: functions that return the default generators it draws from
         self._names: dict[Any, str] = {}
 
     def bind(self, value: Any, prefix: str = "c") -> str:
@@ -48,6 +49,7 @@ class Source:
         if kind is list:
             return "[" + ", ".join(self.expression(member, name) for member in x) + "]"
         if kind is DefaultGenerator:
+            self.generators.append(x.find)
             return f"{self.bind(x.find)}()"
         if x is None or x is True or x is False or kind is int:
             return repr(x)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.plans.executor import Executor, Moved
+from burnpy.backend.plans.executor import Executor, JoinedSteps, Moved
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.storage import Storage
 
@@ -21,6 +21,7 @@ class StepLoop:
     """The loop of a plan whose replay is nothing but one call of compiled code.
 
     Args:
+        calls: the calls.
         storage: the memory of the plan.
         objects: the other objects of its replay, by name.
         inputs: the names of its inputs: fixed values, carried ones and slices.
@@ -31,6 +32,7 @@ class StepLoop:
 
     def __init__(
         self,
+        calls: JoinedSteps,
         storage: Storage,
         objects: Mapping[str, Any],
         inputs: Sequence[str],
@@ -39,7 +41,7 @@ class StepLoop:
         sliced: int,
     ) -> None:
         first, last = len(inputs) - carried - sliced, len(inputs) - sliced
-        self._storage, self._objects = storage, objects
+        self._calls, self._storage, self._objects = calls, storage, objects
         self._fixed, self._into, self._sliced = inputs[:first], inputs[first:last], inputs[last:]
         self._out, self._stacked = [name for name, _ in outputs[:carried]], outputs[carried:]
         self._free: list[Any] = []
@@ -106,9 +108,7 @@ class StepLoop:
         try:
             run = self._free.pop()
         except IndexError:
-            joined = self._storage.only
-            assert joined is not None
-            run = joined.bind_steps({**self._objects, **self._storage.arrays()})
+            run = self._calls.bind_steps({**self._objects, **self._storage.arrays()})
         run(places)
         self._free.append(run)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.call_runs import CallRun
-from burnpy.backend.plans.executor import Executor, Joined, Launch, NodeLaunch, Number
+from burnpy.backend.plans.executor import Executor, JoinedSteps, Launch, NodeLaunch, Number
 from burnpy.backend.plans.finishing import Finished, finished
 from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
@@ -356,9 +356,10 @@ class Writer:
         return True
 
     @property
-    def step(self) -> Joined | None:
-        """The calls that are all that a replay does; None if it does more."""
-        return self.storage.only if len(self.source.lines) == self.source.prepared + 1 else None
+    def step(self) -> JoinedSteps | None:
+        """The calls that are all that a replay does; None if it does more, or if they cannot be made step by step."""
+        only = self.storage.only if len(self.source.lines) == self.source.prepared + 1 else None
+        return only if isinstance(only, JoinedSteps) else None
 
     def compiled(self, name: str) -> Callable[[], Callable[..., Any]]:
         """Return a function that makes a replay with memory of its own."""
@@ -368,7 +369,7 @@ class Writer:
         self.storage.complete()
 
         def instance() -> Callable[..., Any]:
-            replay = define(self.storage.instance(self.source.objects))
-            return replay if self.executor is None else self.executor.replayed(replay)
+            return define(self.storage.instance(self.source.objects))
 
-        return instance
+        executor = self.executor
+        return instance if executor is None else lambda: executor.replayed(instance, self.source.generators)

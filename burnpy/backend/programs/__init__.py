@@ -10,11 +10,4 @@ from __future__ import annotations
 from burnpy.backend.programs.program import Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.programs.trace import trace
 
-__all__ = [
-    "Extent",
-    "Input",
-    "Instruction",
-    "Program",
-    "ProgramError",
-    "trace",
-]
+__all__ = ["Extent", "Input", "Instruction", "Program", "ProgramError", "trace"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from burnpy.autodiff.tools.user_code import probable_cause
+from burnpy.autodiff.tools.custom.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, BatchedError, KindError
 from burnpy.batching.batched import Batched, Randomness
 from burnpy.batching.batched_value import BatchedValue

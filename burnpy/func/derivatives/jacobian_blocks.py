@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import is_array, kept_of
-from burnpy.autodiff.tools.graph_views import walk
+from burnpy.autodiff.tools.inspection.graph_views import walk
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue

@@ -10,7 +10,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.engine import propagate, propagate_watched
 from burnpy.autodiff.graph import Leaf, Tracked, is_array
 from burnpy.autodiff.recording import Watcher, current_mode
-from burnpy.autodiff.tools.saved_tensors import opened
+from burnpy.autodiff.tools.saving.saved_tensors import opened
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import index
 from typing import Any, TypeVar
 
-from burnpy.autodiff.tools.checkpoint import checkpoint
+from burnpy.autodiff.tools.saving.checkpoint import checkpoint
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.loop_trees import kept, loop_function, tensor_leaves
 from burnpy.func.loops.batched_loops import looped_scan

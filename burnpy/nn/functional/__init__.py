@@ -9,7 +9,7 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.tensor.distances": "cosine_similarity pairwise_distance pdist",
+    "burnpy.tensor.functions.distances": "cosine_similarity pairwise_distance pdist",
     "burnpy.nn.functional.activation": (
         "celu elu glu gumbel_softmax hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu softmin "
         "softshrink softsign swiglu tanhshrink threshold"
@@ -23,9 +23,8 @@ _NAMES = {
     "burnpy.nn.functional.dropping": "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout",
     "burnpy.nn.functional.bags": "embedding_bag",
     "burnpy.nn.functional.multilabel_losses": "multilabel_margin_loss multilabel_soft_margin_loss sigmoid_focal_loss",
-    "burnpy.nn.functional.normalization": (
-        "BatchNormed batch_norm batch_normed group_norm instance_norm layer_norm local_response_norm normalize rms_norm"
-    ),
+    "burnpy.nn.functional.batch_normalization": "BatchNormed batch_norm batch_normed instance_norm",
+    "burnpy.nn.functional.normalization": "group_norm layer_norm local_response_norm normalize rms_norm",
     "burnpy.nn.functional.losses": (
         "binary_cross_entropy gaussian_nll_loss huber_loss kl_div l1_loss poisson_nll_loss smooth_l1_loss"
     ),
@@ -45,7 +44,7 @@ _NAMES = {
     "burnpy.nn.functional.resampling": "affine_grid grid_sample interpolate",
     "burnpy.nn.functional.shuffling": "channel_shuffle pixel_shuffle pixel_unshuffle",
     "burnpy.nn.functional.windows": "fold unfold",
-    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

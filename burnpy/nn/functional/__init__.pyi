@@ -31,6 +31,7 @@ from burnpy.nn.functional.adaptive_pooling import (
 from burnpy.nn.functional.alignment import ctc_loss
 from burnpy.nn.functional.attention import scaled_dot_product_attention
 from burnpy.nn.functional.bags import embedding_bag
+from burnpy.nn.functional.batch_normalization import BatchNormed, batch_norm, batch_normed, instance_norm
 from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.functional.dense import bilinear, embedding, linear
 from burnpy.nn.functional.dropping import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
@@ -57,17 +58,7 @@ from burnpy.nn.functional.multilabel_losses import (
     multilabel_soft_margin_loss,
     sigmoid_focal_loss,
 )
-from burnpy.nn.functional.normalization import (
-    BatchNormed,
-    batch_norm,
-    batch_normed,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    normalize,
-    rms_norm,
-)
+from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
 from burnpy.nn.functional.padding import pad
 from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
@@ -77,8 +68,8 @@ from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel
 from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.nn.functional.windows import fold, unfold
-from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
-from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.functions.distances import cosine_similarity, pairwise_distance, pdist
+from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
     "BatchNormed",

@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.loss_checks import Reduction, by_weight, reduced, same_shape, weighted, weighted_mean
+from burnpy.tensor.functions.loss_checks import Reduction, by_weight, reduced, same_shape, weighted, weighted_mean
 from burnpy.tensor.operands import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe

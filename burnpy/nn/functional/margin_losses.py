@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.loss_checks import (
+from burnpy.tensor.functions.loss_checks import (
     Reduction,
     class_targets,
     class_weights,

@@ -8,7 +8,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.loss_checks import Reduction, by_weight, class_weights, reduced, same_shape
+from burnpy.tensor.functions.loss_checks import Reduction, by_weight, class_weights, reduced, same_shape
 from burnpy.tensor.operands import in_range, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

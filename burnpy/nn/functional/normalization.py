@@ -1,10 +1,10 @@
-"""Normalization with statistics of the last dimensions, of channels, or of groups of them, and by a norm."""
+"""Normalization with statistics of the last dimensions or of groups of channels, and by a norm."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight, bias)
-    return x._like(_normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
+    return x._like(normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
 
 
 @explained
@@ -86,113 +86,6 @@ def rms_norm(
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
     least = _resolution(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
     return x._like(device.rms_norm(x._primitive, scale, dims, least))
-
-
-class BatchNormed(NamedTuple, Generic[B]):
-    """The result of `batch_normed`: the normalized batch and its statistics."""
-
-    output: Tensor[B]  #: the normalized batch, of its shape
-    mean: Tensor[B]  #: the mean of each channel, untracked; shape (channels,)
-    var: Tensor[B]  #: the variance of each channel with Bessel's correction, untracked; shape (channels,)
-
-
-@explained
-def batch_norm(
-    x: Tensor[B],
-    running_mean: Tensor[B] | None,
-    running_var: Tensor[B] | None,
-    weight: Tensor[B] | None = None,
-    bias: Tensor[B] | None = None,
-    *,
-    training: bool = False,
-    eps: float = 1e-5,
-) -> Tensor[B]:
-    """Normalize each channel of a batch: ``(x - mean) / √(var + eps) · weight + bias``.
-
-    The running statistics are not modified; `burnpy.nn.BatchNorm` records their updates.
-
-    Args:
-        x: shape (N, channels, …).
-        running_mean: shape (channels,); the mean used unless ``training``.
-        running_var: shape (channels,); the variance used unless ``training``.
-        weight: shape (channels,); ones by default.
-        bias: shape (channels,); zeros by default.
-        training: whether to use mean and variance of the batch.
-        eps: added to the variance to avoid division by zero.
-
-    Raises:
-        ShapeError: the shapes do not match, or the batch has only one value per channel.
-        DTypeError: x is wider than the weights.
-        ArgumentError: not ``training``, and there are no running statistics.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> x = Tensor[NumPy].from_data([[1.0, 10.0], [3.0, 30.0]])
-    >>> print(batch_norm(x, None, None, training=True).to_numpy().round(3))
-    [[-1. -1.]
-     [ 1.  1.]]
-    """
-    if training:
-        return batch_normed(x, weight, bias, eps=eps).output
-    if running_mean is None or running_var is None:
-        raise ArgumentError(
-            "batch_norm() got no running statistics; pass training=True to use the statistics of the batch"
-        )
-    x, mean, var, weight, bias = floats(
-        "batch_norm", 3, x=x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
-    )
-    shape = x.shape
-    _check_channels("batch_norm", shape, 2, running_mean=mean, running_var=var, weight=weight, bias=bias)
-    d: Any = x._device
-    scale = d.rsqrt(d.add(var._primitive, float(number(x, eps, "batch_norm"))))
-    if weight is not None:
-        scale = d.mul(scale, weight._primitive)
-    shift = d.neg(d.mul(mean._primitive, scale))
-    if bias is not None:
-        shift = d.add(shift, bias._primitive)
-    if len(shape) > 2:
-        across = _across(shape)
-        scale, shift = d.reshape(scale, across), d.reshape(shift, across)
-    return x._like(d.add(d.mul(x._primitive, scale), shift))
-
-
-@explained
-def batch_normed(
-    x: Tensor[B], weight: Tensor[B] | None = None, bias: Tensor[B] | None = None, *, eps: float = 1e-5
-) -> BatchNormed[B]:
-    """Normalize a batch with its own statistics, and return those too: `batch_norm` with ``training=True``.
-
-    Raises:
-        ShapeError: the shapes do not match, or the batch has only one value per channel.
-        DTypeError: x is wider than the weights.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> normed = batch_normed(Tensor[NumPy].from_data([[1.0], [3.0]]))
-    >>> normed.mean.tolist(), normed.var.tolist()
-    ([2.0], [2.0])
-    """
-    output, mean, var, factor = batch_moments(x, weight, bias, eps)
-    return BatchNormed(output, mean.detach().reshape(-1), var.detach().reshape(-1) * factor)
-
-
-def batch_moments(
-    x: Tensor[B], weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
-) -> tuple[Tensor[B], Tensor[B], Tensor[B], float]:
-    """Return a batch, normalized, its mean and variance with dimensions of size 1, and the factor of Bessel's
-    correction. It raises the errors of `batch_normed`."""
-    x, weight, bias = floats("batch_norm", 1, x=x, weight=weight, bias=bias)
-    shape = x.shape
-    _check_channels("batch_norm", shape, 2, weight=weight, bias=bias)
-    count = math.prod(shape) // max(shape[1], 1)
-    if count < 2:
-        raise ShapeError(
-            f"batch_norm() in training got x of shape {shape}, with {count} number{'s' * (count != 1)} for "
-            "each channel, but a variance needs two; use a larger batch, or model.eval()"
-        )
-    dims = (0, *range(2, len(shape)))
-    output, mean, var = map(x._like, _normalized("batch_norm", x, weight, bias, _across(shape), dims, eps))
-    return output, mean, var, count / (count - 1)
 
 
 @explained
@@ -228,13 +121,13 @@ def group_norm(
     x, weight, bias = floats("group_norm", 1, x=x, weight=weight, bias=bias)
     shape = x.shape
     groups = positive_int("group_norm", "num_groups", num_groups)
-    _check_channels("group_norm", shape, 2, weight=weight, bias=bias)
+    check_channels("group_norm", shape, 2, weight=weight, bias=bias)
     if shape[1] % groups:
         raise ShapeError(
             f"group_norm() got x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
             "divide them"
         )
-    return _normalized_groups("group_norm", x, groups, weight, bias, eps)
+    return normalized_groups("group_norm", x, groups, weight, bias, eps)
 
 
 @explained
@@ -276,55 +169,6 @@ def local_response_norm(
 
 
 @explained
-def instance_norm(
-    x: Tensor[B],
-    running_mean: Tensor[B] | None = None,
-    running_var: Tensor[B] | None = None,
-    weight: Tensor[B] | None = None,
-    bias: Tensor[B] | None = None,
-    *,
-    use_input_stats: bool = True,
-    eps: float = 1e-5,
-) -> Tensor[B]:
-    """Normalize each channel of each member of a batch: ``(x - mean) / √(var + eps) · weight + bias``.
-
-    Args:
-        x: shape (N, channels, …), with at least one dimension after the channels.
-        running_mean: shape (channels,); the mean used without ``use_input_stats``. It is not modified.
-        running_var: shape (channels,); the variance used without ``use_input_stats``. It is not modified.
-        weight: shape (channels,); ones by default.
-        bias: shape (channels,); zeros by default.
-        use_input_stats: whether to use mean and variance of x.
-        eps: added to the variance to avoid division by zero.
-
-    Raises:
-        ShapeError: the shapes do not match, or a channel has only one element.
-        DTypeError: x is wider than the weights.
-        ArgumentError: there are no running statistics to use.
-
-    Source: Ulyanov et al., Instance Normalization, 2016.
-
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
-    >>> instance_norm(Tensor[NumPy].from_data([[[-1.0, 1.0], [3.0, 5.0]]]), eps=0.0).tolist()
-    [[[-1.0, 1.0], [-1.0, 1.0]]]
-    """
-    if not use_input_stats:
-        if running_mean is None or running_var is None:
-            raise ArgumentError("instance_norm() with use_input_stats=False takes running_mean and running_var")
-        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
-    x, weight, bias = floats("instance_norm", 1, x=x, weight=weight, bias=bias)
-    shape = x.shape
-    _check_channels("instance_norm", shape, 3, weight=weight, bias=bias)
-    if math.prod(shape[2:]) == 1:
-        raise ShapeError(
-            f"instance_norm() got x of shape {shape}, with one element for each channel of each member, and a "
-            "variance takes two"
-        )
-    return _normalized_groups("instance_norm", x, shape[1], weight, bias, eps)
-
-
-@explained
 def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
     """Divide x by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
 
@@ -346,7 +190,7 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    from burnpy.tensor.distances import vector_norm  # which no layer needs
+    from burnpy.tensor.functions.distances import vector_norm  # which no layer needs
 
     (x,) = floats("normalize", 1, x=x)
     if not number(x, eps, "normalize") >= 0:
@@ -384,7 +228,7 @@ def _last_dims(
     return sizes, ALL[len(shape)][-len(sizes) :]
 
 
-def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
+def check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
     """Check the dimensions of x, and that weight and bias have one value for each channel.
 
     Raises:
@@ -398,12 +242,12 @@ def _check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any]
             )
 
 
-def _across(shape: Shape) -> Shape:
+def across(shape: Shape) -> Shape:
     """Return the shape that broadcasts one value for each channel to a shape (N, channels, …)."""
     return (shape[1], *(1,) * (len(shape) - 2))
 
 
-def _normalized(
+def normalized(
     name: str,
     x: Tensor[B],
     weight: Tensor[B] | None,
@@ -424,14 +268,14 @@ def _normalized(
     return device.normalize(x._primitive, scale, shift, dims, least)  # type: ignore[no-any-return]  # three primitives
 
 
-def _normalized_groups(
+def normalized_groups(
     name: str, x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
 ) -> Tensor[B]:
     """Normalize each group of channels of each member."""
     shape = x.shape
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
-    return x._like(_normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
+    return x._like(normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
 
 
 def _resolution(dtype: DType) -> float:

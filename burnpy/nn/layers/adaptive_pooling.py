@@ -41,13 +41,7 @@ class AdaptiveAvgPool1d(AdaptivePooling):
 
 
 class AdaptiveAvgPool2d(AdaptivePooling):
-    """Average pooling of images to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
-
-    Args:
-        output_size: height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
+    """Average pooling of images to a fixed size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -60,7 +54,7 @@ class AdaptiveAvgPool2d(AdaptivePooling):
 
 
 class AdaptiveAvgPool3d(AdaptivePooling):
-    """Average pooling of volumes to a fixed output size: see `burnpy.nn.functional.adaptive_avg_pool3d`.
+    """Average pooling of volumes to a fixed size: see `burnpy.nn.functional.adaptive_avg_pool3d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -86,13 +80,7 @@ class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
 
 
 class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
-    """Max pooling of images to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool2d`.
-
-    Args:
-        output_size: height and width of the output; None keeps the size of the input.
-
-    Raises:
-        ArgumentError: a size is not positive.
+    """Max pooling of images to a fixed size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -105,7 +93,7 @@ class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
 
 
 class AdaptiveMaxPool3d(AdaptivePooling, MaxPooling):
-    """Max pooling of volumes to a fixed output size: see `burnpy.nn.functional.adaptive_max_pool3d`.
+    """Max pooling of volumes to a fixed size: see `burnpy.nn.functional.adaptive_max_pool3d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

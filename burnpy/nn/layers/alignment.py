@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from burnpy.nn.argument_checks import whole
 from burnpy.nn.functional.alignment import Lengths, ctc_loss
 from burnpy.nn.layers.losses import Loss
-from burnpy.tensor.loss_checks import Reduction
+from burnpy.tensor.functions.loss_checks import Reduction
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from burnpy.nn.functional.losses import (
 )
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import inherit_methods
-from burnpy.tensor.loss_checks import Reduction
-from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.functions.loss_checks import Reduction
+from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

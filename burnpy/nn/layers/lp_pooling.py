@@ -26,10 +26,7 @@ class LpPool(WindowPooling):
 
 
 class LpPool1d(LpPool):
-    """Norms over windows of sequences: see `burnpy.nn.functional.lp_pool1d`.
-
-    The arguments and errors are those of `LpPool2d`; a size is one number.
-    """
+    """Norms over windows of sequences: see `burnpy.nn.functional.lp_pool1d`."""
 
     kernel_size: int
     stride: int | None
@@ -40,14 +37,10 @@ class LpPool1d(LpPool):
 class LpPool2d(LpPool):
     """Norms over windows of images: see `burnpy.nn.functional.lp_pool2d`.
 
-    Args:
-        norm_type: the power p, above 0; ``math.inf`` for the largest magnitude.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        ceil_mode: whether the last window may extend beyond the image.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> LpPool2d(2.0, 2)(Tensor[NumPy].ones((3, 4, 4))).shape
+    (3, 2, 2)
     """
 
     kernel_size: tuple[int, int]
@@ -57,10 +50,7 @@ class LpPool2d(LpPool):
 
 
 class LpPool3d(LpPool):
-    """Norms over windows of volumes: see `burnpy.nn.functional.lp_pool3d`.
-
-    The arguments and errors are those of `LpPool2d`; a size is one number or three.
-    """
+    """Norms over windows of volumes: see `burnpy.nn.functional.lp_pool3d`."""
 
     kernel_size: tuple[int, int, int]
     stride: tuple[int, int, int] | None

@@ -15,7 +15,7 @@ from burnpy.nn.functional.margin_losses import (
     triplet_margin_loss,
 )
 from burnpy.nn.layers.losses import Loss
-from burnpy.tensor.loss_checks import Reduction
+from burnpy.tensor.functions.loss_checks import Reduction
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

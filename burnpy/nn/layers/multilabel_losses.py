@@ -11,7 +11,7 @@ from burnpy.nn.functional.multilabel_losses import (
     sigmoid_focal_loss,
 )
 from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
-from burnpy.tensor.loss_checks import Reduction
+from burnpy.tensor.functions.loss_checks import Reduction
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import last_dims, positive
 from burnpy.nn.buffer_updates import record_moments, record_updates
-from burnpy.nn.functional.normalization import (
-    batch_moments,
-    batch_norm,
-    batch_normed,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    rms_norm,
-)
+from burnpy.nn.functional.batch_normalization import batch_moments, batch_norm, batch_normed, instance_norm
+from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, rms_norm
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.variable import Buffer, IntBuffer, Param
 from burnpy.tensor.operands import refuse_wider
@@ -339,17 +331,7 @@ class RmsNorm(Module[B]):
 
 
 class LocalResponseNorm(FunctionLayer, Stateless):
-    """Division by squares of neighbouring channels: see `burnpy.nn.functional.local_response_norm`.
-
-    Args:
-        size: the number of channels of a mean.
-        alpha: the factor of the means.
-        beta: the power.
-        k: is added to the means.
-
-    Raises:
-        ArgumentError: the size is not positive.
-    """
+    """Division by squares of neighbouring channels: see `burnpy.nn.functional.local_response_norm`."""
 
     _function = staticmethod(local_response_norm)
     _settings = ("size", "alpha", "beta", "k")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.functional.padding import pad
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class _Pad(Stateless):
     """A padding of the last dimensions. The arguments are the same as for `ConstantPad`."""
 
+    _mode: ClassVar[Literal["constant", "reflect", "replicate", "circular"]] = "constant"
+
     def __init__(self, padding: int | Sequence[int], *, dims: int = 2) -> None:
         self.padding, self.dims = _checked(type(self).__name__, padding, dims), dims
 
@@ -25,6 +27,10 @@ class _Pad(Stateless):
     def _ends(self) -> tuple[int, ...]:
         """One number for each end."""
         return (self.padding,) * (2 * self.dims) if isinstance(self.padding, int) else self.padding
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Pad (…, *sizes)."""
+        return pad(x, self._ends, self._mode)
 
 
 class ConstantPad(_Pad):
@@ -63,10 +69,6 @@ class ZeroPad(_Pad):
     (1, 3, 4, 4)
     """
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pad (…, *sizes)."""
-        return pad(x, self._ends)
-
 
 class ReflectionPad(_Pad):
     """Adds the elements next to the outermost ones, reversed, around the last dimensions: see `ConstantPad`.
@@ -77,9 +79,7 @@ class ReflectionPad(_Pad):
     [[3.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0]]
     """
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pad (…, *sizes)."""
-        return pad(x, self._ends, "reflect")
+    _mode = "reflect"
 
 
 class ReplicationPad(_Pad):
@@ -91,9 +91,7 @@ class ReplicationPad(_Pad):
     [[1.0, 1.0, 2.0, 2.0, 2.0]]
     """
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pad (…, *sizes)."""
-        return pad(x, self._ends, "replicate")
+    _mode = "replicate"
 
 
 class CircularPad(_Pad):
@@ -105,9 +103,7 @@ class CircularPad(_Pad):
     [[3.0, 1.0, 2.0, 3.0, 1.0, 2.0]]
     """
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Pad (…, *sizes)."""
-        return pad(x, self._ends, "circular")
+    _mode = "circular"
 
 
 def _checked(layer: str, padding: int | Sequence[int], dims: Any) -> int | tuple[int, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pooling(FunctionLayer, Stateless):
-    """The base class of the pooling layers: a function of `burnpy.nn.functional` with its settings."""
+    """The base class of the pooling layers: a function of `burnpy.nn.functional` with its settings and errors."""
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Pool sequences (N, channels, length), images or volumes over their windows; N may be omitted."""
@@ -75,8 +75,6 @@ class MaxPool(WindowPooling, MaxPooling):
 class MaxPool1d(MaxPool):
     """Max pooling over windows of sequences: see `burnpy.nn.functional.max_pool1d`.
 
-    The arguments and errors are those of `MaxPool2d`; a size is one number.
-
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> MaxPool1d(2)(Tensor[NumPy].ones((2, 3, 4))).shape
@@ -93,16 +91,6 @@ class MaxPool1d(MaxPool):
 
 class MaxPool2d(MaxPool):
     """Max pooling over windows of images: see `burnpy.nn.functional.max_pool2d`.
-
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: implicit padding with -inf on each side of the images.
-        dilation: the step between elements of a window.
-        ceil_mode: whether the last window may extend beyond the image.
-
-    Raises:
-        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -121,8 +109,6 @@ class MaxPool2d(MaxPool):
 class MaxPool3d(MaxPool):
     """Max pooling over windows of volumes: see `burnpy.nn.functional.max_pool3d`.
 
-    The arguments and errors are those of `MaxPool2d`; a size is one number or three.
-
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> MaxPool3d(2)(Tensor[NumPy].ones((2, 3, 4, 4, 6))).shape
@@ -138,10 +124,7 @@ class MaxPool3d(MaxPool):
 
 
 class AvgPool1d(WindowPooling):
-    """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`.
-
-    The arguments and errors are those of `AvgPool2d`, without a divisor; a size is one number.
-    """
+    """Average pooling over windows of sequences: see `burnpy.nn.functional.avg_pool1d`."""
 
     kernel_size: int
     stride: int | None
@@ -186,16 +169,10 @@ class AvgPool(WindowPooling):
 class AvgPool2d(AvgPool):
     """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
-    Args:
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added on each side of the images.
-        ceil_mode: whether the last window may extend beyond the image.
-        count_include_pad: whether padding counts as elements of a window.
-        divisor_override: the divisor of each window's sum; by default the number of its elements.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    >>> from burnpy import Tensor
+    >>> from burnpy.backend import NumPy
+    >>> AvgPool2d(2)(Tensor[NumPy].ones((2, 3, 4, 4))).shape
+    (2, 3, 2, 2)
     """
 
     kernel_size: tuple[int, int]
@@ -206,10 +183,7 @@ class AvgPool2d(AvgPool):
 
 
 class AvgPool3d(AvgPool):
-    """Average pooling over windows of volumes: see `burnpy.nn.functional.avg_pool3d`.
-
-    The arguments and errors are those of `AvgPool2d`; a size is one number or three.
-    """
+    """Average pooling over windows of volumes: see `burnpy.nn.functional.avg_pool3d`."""
 
     kernel_size: tuple[int, int, int]
     stride: tuple[int, int, int] | None

@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from burnpy.nn.functional.resampling import Corners, Mode, interpolate
-from burnpy.nn.module import Stateless
+from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-class Upsample(Stateless):
+class Upsample(FunctionLayer, Stateless):
     """Interpolates sequences, images or volumes to another size: see `burnpy.nn.functional.interpolate`.
-
-    Args:
-        size: the size of the output: one number for all of its dimensions, or one for each.
-        scale_factor: in place of ``size``, the factor by which sizes grow.
-        mode: the name of the interpolation.
-        align_corners: whether the first and last elements of the output equal the input's.
-        recompute_scale_factor: whether distances come from the rounded sizes instead of ``scale_factor``.
 
     The settings are checked when the layer is called, as they depend on one another and on the input.
 
@@ -30,6 +23,9 @@ class Upsample(Stateless):
     >>> Upsample(scale_factor=2)(Tensor[NumPy].ones((2, 3, 4, 5))).shape
     (2, 3, 8, 10)
     """
+
+    _function = staticmethod(interpolate)
+    _settings = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
 
     def __init__(
         self,
@@ -48,11 +44,4 @@ class Upsample(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Interpolate (N, channels, length), (N, channels, height, width) or (N, channels, depth, height, width)."""
-        return interpolate(
-            x,
-            self.size,
-            scale_factor=self.scale_factor,
-            mode=self.mode,
-            align_corners=self.align_corners,
-            recompute_scale_factor=self.recompute_scale_factor,
-        )
+        return self._result(x)

@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING
 
 from burnpy.nn.argument_checks import positive_int
 from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from burnpy.nn.module import Stateless
+from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-class PixelShuffle(Stateless):
+class PixelShuffle(FunctionLayer, Stateless):
     """Moves channels to positions: see `burnpy.nn.functional.pixel_shuffle`.
-
-    Args:
-        upscale_factor: the factor r.
-
-    Raises:
-        ArgumentError: the factor is not positive.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -28,22 +22,19 @@ class PixelShuffle(Stateless):
     (2, 2, 6, 6)
     """
 
+    _function = staticmethod(pixel_shuffle)
+    _settings = ("upscale_factor",)
+
     def __init__(self, upscale_factor: int) -> None:
         self.upscale_factor = positive_int("PixelShuffle", "upscale_factor", upscale_factor)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Rearrange (…, channels · r², height, width) to (…, channels, height · r, width · r)."""
-        return pixel_shuffle(x, self.upscale_factor)
+        return self._result(x)
 
 
-class PixelUnshuffle(Stateless):
+class PixelUnshuffle(FunctionLayer, Stateless):
     """Moves positions to channels: see `burnpy.nn.functional.pixel_unshuffle`.
-
-    Args:
-        downscale_factor: the factor r.
-
-    Raises:
-        ArgumentError: the factor is not positive.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -51,27 +42,26 @@ class PixelUnshuffle(Stateless):
     (2, 8, 3, 3)
     """
 
+    _function = staticmethod(pixel_unshuffle)
+    _settings = ("downscale_factor",)
+
     def __init__(self, downscale_factor: int) -> None:
         self.downscale_factor = positive_int("PixelUnshuffle", "downscale_factor", downscale_factor)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Rearrange (…, channels, height · r, width · r) to (…, channels · r², height, width)."""
-        return pixel_unshuffle(x, self.downscale_factor)
+        return self._result(x)
 
 
-class ChannelShuffle(Stateless):
-    """Interleaves the channels of groups: see `burnpy.nn.functional.channel_shuffle`.
+class ChannelShuffle(FunctionLayer, Stateless):
+    """Interleaves the channels of groups: see `burnpy.nn.functional.channel_shuffle`."""
 
-    Args:
-        groups: the number of groups.
-
-    Raises:
-        ArgumentError: the number is not positive.
-    """
+    _function = staticmethod(channel_shuffle)
+    _settings = ("groups",)
 
     def __init__(self, groups: int) -> None:
         self.groups = positive_int("ChannelShuffle", "groups", groups)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return x, of shape (N, channels, …), with its channels interleaved."""
-        return channel_shuffle(x, self.groups)
+        return self._result(x)

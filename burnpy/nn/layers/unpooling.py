@@ -44,8 +44,6 @@ class MaxUnpool(FunctionLayer):
 class MaxUnpool1d(MaxUnpool):
     """Unpooling of sequences after `MaxPool1d`: see `burnpy.nn.functional.max_unpool1d`.
 
-    The arguments and errors are those of `MaxUnpool2d`; a size is one number.
-
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import MaxPool1d
@@ -62,15 +60,7 @@ class MaxUnpool1d(MaxUnpool):
 
 
 class MaxUnpool2d(MaxUnpool):
-    """Unpooling of images: see `burnpy.nn.functional.max_unpool2d`.
-
-    Args:
-        kernel_size: the size of the window of `MaxPool2d`.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: the padding of `MaxPool2d`.
-
-    Raises:
-        ArgumentError: a setting is invalid.
+    """Unpooling of images after `MaxPool2d`: see `burnpy.nn.functional.max_unpool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -89,8 +79,6 @@ class MaxUnpool2d(MaxUnpool):
 
 class MaxUnpool3d(MaxUnpool):
     """Unpooling of volumes after `MaxPool3d`: see `burnpy.nn.functional.max_unpool3d`.
-
-    The arguments and errors are those of `MaxUnpool2d`; a size is one number or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -6,30 +6,24 @@ from typing import TYPE_CHECKING
 
 from burnpy.nn.argument_checks import Pair, pair
 from burnpy.nn.functional.windows import fold, unfold
-from burnpy.nn.module import Stateless
+from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
-class Unfold(Stateless):
+class Unfold(FunctionLayer, Stateless):
     """The windows of images as the columns of a matrix: see `burnpy.nn.functional.unfold`.
-
-    Args:
-        kernel_size: the size of a window.
-        dilation: the step between elements of a window.
-        padding: zeros added on each side of the images.
-        stride: the step between windows.
-
-    Raises:
-        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> Unfold(2)(Tensor[NumPy].ones((5, 3, 4, 4))).shape
     (5, 12, 9)
     """
+
+    _function = staticmethod(unfold)
+    _settings = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> None:
         self.kernel_size = pair("Unfold", "kernel_size", kernel_size)
@@ -39,27 +33,20 @@ class Unfold(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return the windows of (N, channels, height, width), shape (N, channels · kernel, windows)."""
-        return unfold(x, self.kernel_size, dilation=self.dilation, padding=self.padding, stride=self.stride)
+        return self._result(x)
 
 
-class Fold(Stateless):
+class Fold(FunctionLayer, Stateless):
     """Images as the sums of windows that are the columns of a matrix: see `burnpy.nn.functional.fold`.
-
-    Args:
-        output_size: height and width of the images.
-        kernel_size: the size of a window.
-        dilation: the step between elements of a window.
-        padding: zeros that were added on each side of the images.
-        stride: the step between windows.
-
-    Raises:
-        ArgumentError: a setting is invalid.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
     >>> Fold(4, 2)(Tensor[NumPy].ones((5, 12, 9))).shape
     (5, 3, 4, 4)
     """
+
+    _function = staticmethod(fold)
+    _settings = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self, output_size: Pair, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
@@ -72,6 +59,4 @@ class Fold(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return the images of windows of shape (N, channels · kernel, windows)."""
-        return fold(
-            x, self.output_size, self.kernel_size, dilation=self.dilation, padding=self.padding, stride=self.stride
-        )
+        return self._result(x)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, scalar_dim, shaped
-from burnpy.tensor.ordering import (
+from burnpy.tensor.functions.ordering import (
     Extremes,
     as_numbers,
     element_at,

@@ -9,11 +9,11 @@ from burnpy.backend.dtypes import dtype_of, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.scans import part
 from burnpy.tensor.dims import DimsLike, along, dim_of, dims_of, integer, need_bool, shaped
-from burnpy.tensor.histograms import Histogram, counted
+from burnpy.tensor.functions.histograms import Histogram, counted
+from burnpy.tensor.functions.statistics import Interpolation, correlation, covariance, quantile
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.reduction import FloatReductions
-from burnpy.tensor.statistics import Interpolation, correlation, covariance, quantile
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 

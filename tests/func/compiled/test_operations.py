@@ -16,6 +16,9 @@ from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import Ref
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.conformance import every_case
+from tests.conformance.suites import LARGE
+from tests.interrupting import LONG
 
 FUSED = ("float32", "float64")
 """The dtypes that kernels of plans compute with."""
@@ -78,74 +81,59 @@ def same_bits(x: Any, y: Any) -> bool:
     return np.array_equal(x.astype(wide), y.astype(wide), equal_nan=wide.kind == "f")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "bool"])
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in READS])
-def test_operation(name: str, dtype: str) -> None:
-    for case in calls(name, [dtype], ["contiguous"]):
-        args = case.primitives(NumPy(), False)
-        random = any(isinstance(x, np.random.Generator) for x in args)
-        if random:
-            continue
-
-        def call(device: Any, given: Any) -> Any:
-            return getattr(device, name)(*given)
-
-        replays = with_other_values(call, args)
-        for fuse in (False, True) if dtype in FUSED else (False,):
-            plan, _ = plan_of(call, args, fuse)
-            for given, expected in replays:
-                out = plan(flat(copied(given)))
-                assert len(out) == len(expected), case.where
-                for x, y in zip(out, expected, strict=True):
-                    if fuse:
-                        assert x.dtype == y.dtype, case.where
-                        assert x.shape == y.shape, case.where
-                        np.testing.assert_allclose(
-                            np.asarray(x, np.float64), np.asarray(y, np.float64), rtol=1e-5, atol=1e-6,
-                            err_msg=case.where,
-                        )  # fmt: skip
-                    else:
-                        assert same_bits(x, y), case.where
+def named(name: str) -> Any:
+    """Return an operation as a parameter of a test, which is long if compiling plans of the operation takes seconds."""
+    return pytest.param(name, marks=pytest.mark.long) if name in LARGE else name
 
 
-LARGE = ("betainc", "betainc_density", "igamma", "igammac", "gamma_quantile_slope", "beta_quantile_slope")
-"""Operations whose gradients are thousands of steps, which take seconds to compile."""
+DTYPES = ("float32", *(("float64",) if LONG else ()), "bfloat16", "int64", "bool")
+"""The dtypes of the calls. Gradients are in float64."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long) if name in LARGE else name
-        for name, row in ROWS.items()
-        if row.gradients
-    ],
-)
+@pytest.mark.parametrize("name", [named(name) for name in ROWS if name not in READS])
+def test_operation(name: str) -> None:
+    with every_case() as case:
+        for arguments in calls(name, DTYPES, ["contiguous"]):
+            args = arguments.primitives(NumPy(), False)
+            if not any(isinstance(x, np.random.Generator) for x in args):
+                with case(arguments.where):
+                    close = (1e-5, 1e-6) if arguments.dtype.name in FUSED else None
+                    check_replays(lambda device, given: getattr(device, name)(*given), args, close)
+
+
+def check_replays(call: Callable[[Any, Any], Any], args: Any, close: tuple[float, float] | None) -> None:
+    """Check a plan's replays: unfused they have the bits of eager mode; fused they are close, by rtol and atol."""
+    replays = with_other_values(call, args)
+    for fuse in (False, True) if close else (False,):
+        plan, _ = plan_of(call, args, fuse)
+        for given, expected in replays:
+            for x, y in zip(plan(flat(copied(given))), expected, strict=True):
+                if close and fuse:
+                    assert (x.dtype, x.shape) == (y.dtype, y.shape)
+                    np.testing.assert_allclose(np.asarray(x, np.float64), np.asarray(y, np.float64), *close)
+                else:
+                    assert same_bits(x, y)
+
+
+@pytest.mark.parametrize("name", [named(name) for name, row in ROWS.items() if row.gradients])
 def test_gradient(name: str) -> None:
     row = ROWS[name]
-    for case in calls(name, ["float64"], ["contiguous"]):
-        if not row.smooth(row.examples[case.example]):
-            continue
-        args = case.primitives(NumPy(), False)
 
-        def gradients(device: Any, given: Any) -> Any:
-            outer = Autodiff.unregistered(device)
-            floats = [x for x in flat(given) if x.dtype.kind == "f"]
-            leaves = {id(x): outer.require_grad(outer.lift(x)) for x in floats}
-            out = getattr(outer, name)(*replaced(given, [leaves.get(id(x), x) for x in flat(given)]))
-            roots = [x for x in flat(out) if x.dtype.kind == "f" and outer.is_require_grad(x)]
-            seeds = [(x, device.full(x.shape, 1.0, x.dtype)) for x in roots]
-            found = outer.gradients(seeds, retain_graph=False)
-            return [found[leaf.node] for leaf in leaves.values() if leaf.node in found]
+    def gradients(device: Any, given: Any) -> Any:
+        outer = Autodiff.unregistered(device)
+        floats = [x for x in flat(given) if x.dtype.kind == "f"]
+        leaves = {id(x): outer.require_grad(outer.lift(x)) for x in floats}
+        out = getattr(outer, name)(*replaced(given, [leaves.get(id(x), x) for x in flat(given)]))
+        roots = [x for x in flat(out) if x.dtype.kind == "f" and outer.is_require_grad(x)]
+        seeds = [(x, device.full(x.shape, 1.0, x.dtype)) for x in roots]
+        found = outer.gradients(seeds, retain_graph=False)
+        return [found[leaf.node] for leaf in leaves.values() if leaf.node in found]
 
-        replays = with_other_values(gradients, args)
-        for fuse in (False, True):
-            plan, _ = plan_of(gradients, args, fuse)
-            for given, expected in replays:
-                for x, y in zip(plan(flat(copied(given))), expected, strict=True):
-                    if fuse:
-                        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=case.where)
-                    else:
-                        assert same_bits(x, y), case.where
+    with every_case() as case:
+        for arguments in calls(name, ["float64"], ["contiguous"]):
+            if row.smooth(row.examples[arguments.example]):
+                with case(arguments.where):
+                    check_replays(gradients, arguments.primitives(NumPy(), False), (1e-9, 1e-9))
 
 
 def test_what_may_return_its_argument_is_known() -> None:

@@ -33,25 +33,6 @@ struct Found {
   int reserved[4];
 };
 
-static void computed(const Product& product, const void* a, const void* b, void* d, void* vector, bool sums, void* workspace,
-                     size_t size) {
-  if (!hostcuda_execute) return;
-  memset(workspace, 0xC7, size);
-  bool wide = product.a_type == FLOAT64;
-  product.compute(a, b, d, [&](double sum, int row, int) {
-    if (sums) return sum;
-    double added = get(vector, product.c_type, row);
-    return wide ? sum + added : (float)sum + (float)added;
-  });
-  for (int i = 0; sums && i < product.m; i++) {
-    double total = 0;
-    for (int l = 0; l < product.k; l++) {
-      total += get(a, product.a_type, (long)l * product.lda + i);
-      if (!wide) total = (float)total;
-    }
-    put(vector, product.c_type, i, total);
-  }
-}
 static bool aligned(const void* p, uint64_t alignment) { return (uintptr_t)p % alignment == 0; }
 static int set(void* place, size_t size, const void* value, size_t given) {
   return size == given ? (memcpy(place, value, size), SUCCESS) : INVALID_VALUE;
@@ -105,9 +86,28 @@ int cublasLtMatmul(void*, Operation* operation, const void*, const void* a, Layo
   bool sums = operation->epilogue == BGRADA && !operation->transposed_a;
   if (!product.valid() || !(sums || operation->epilogue == BIAS)) return INVALID_VALUE;
   void* bias = operation->bias;
-  auto work = [=] { computed(product, a, b, d, bias, sums, workspace, size); };
+  auto work = [=] {
+    memset(workspace, 0xC7, size);
+    bool wide = product.a_type == FLOAT64;
+    if (!sums) {
+      return product.compute(a, b, d, [&](double sum, int row, int) {
+        double added = get(bias, product.c_type, row);
+        return wide ? sum + added : (float)sum + (float)added;
+      });
+    }
+    product.compute(a, b, d);
+    for (int i = 0; i < product.m; i++) {
+      double total = 0;
+      for (int l = 0; l < product.k; l++) {
+        total += get(a, product.a_type, (long)l * product.lda + i);
+        if (!wide) total = (float)total;
+      }
+      put(bias, product.c_type, i, total);
+    }
+  };
   if (hostcuda_capturing(stream)) return hostcuda_capture(stream, work), SUCCESS;
   hostcuda_count(LAUNCHES, "launch cublasLtMatmul");
-  return work(), SUCCESS;
+  if (hostcuda_execute) work();
+  return SUCCESS;
 }
 }

@@ -68,7 +68,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) { retur
 cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { return *flags = 0, cudaSuccess; }
 cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { return *priority = 0, cudaSuccess; }
 cudaError_t cudaStreamDestroy(cudaStream_t s) { return free(s), cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return waited("wait for a stream"); }
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  return hostcuda_capturing(s) ? cudaErrorStreamCaptureUnsupported : waited("wait for a stream");
+}
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t f, void* data) { return f(data), cudaSuccess; }

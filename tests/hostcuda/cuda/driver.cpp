@@ -78,9 +78,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
   if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
   bool is_captured = hostcuda_capturing(stream);
   if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
-  if (!hostcuda_execute) return CUDA_SUCCESS;
-  if (!kernel->entry) kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
-  if (!kernel->entry) return hostcuda_execute ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;  // off: the test is postponed
+  if (!kernel->entry && (hostcuda_execute || hostcuda_listing))
+    kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
+  if (!hostcuda_execute) return CUDA_SUCCESS;  // find turns it off where it postpones the test
+  if (!kernel->entry) return CUDA_ERROR_NOT_FOUND;
   HostDim grid{gx, gy, gz}, block{bx, by, bz};
   if (is_captured) {
     auto held = copied(kernel->entry, arguments);

@@ -15,10 +15,11 @@ bool hostcuda_capturing(void* stream) {
 }
 void hostcuda_capture(void* stream, std::function<void()> work) {
   std::lock_guard<std::mutex> lock(mutex);
-  capturing.at(stream).push_back(work);
+  if (hostcuda_execute) capturing.at(stream).push_back(work);
 }
 
 extern "C" {
+void hostcuda_work(void* stream, void (*work)()) { hostcuda_capturing(stream) ? hostcuda_capture(stream, work) : work(); }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   std::lock_guard<std::mutex> lock(mutex);
   return capturing.emplace(stream, Work()).second ? cudaSuccess : cudaErrorIllegalState;

@@ -8,6 +8,7 @@ enum Counted { LAUNCHES, TO_DEVICE, TO_HOST, ON_DEVICE, FILLS, WAITS, ALLOCATION
 extern "C" {
 extern long hostcuda_counts[COUNTED];
 extern int hostcuda_execute;  // 0: a dry run, which counts launches and computes nothing
+extern int hostcuda_listing;  // 1: a dry run that looks for its kernels, and so lists those to compile
 extern int hostcuda_logging;
 void hostcuda_count(int counted, const char* what);  // and write it down
 }

@@ -82,6 +82,13 @@ static inline double __hiloint2double(int high, int low) {
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+static inline double sinpi(double x) { return sin(M_PI * x); }
+static inline float sinpi(float x) { return sinf((float)M_PI * x); }
+static inline float cospi(float x) { return cosf((float)M_PI * x); }
+static inline double cospi(double x) { return cos(M_PI * x); }
+static inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
 
 // The approximation of Giles, Approximating the erfinv function (2011), and Newton's method on erf or, where that is
 // near 1, on erfc.

@@ -11,6 +11,7 @@ static std::vector<std::string> lines;
 extern "C" {
 long hostcuda_counts[COUNTED];
 int hostcuda_execute = 1;
+int hostcuda_listing = 0;
 int hostcuda_logging = 0;
 
 void hostcuda_count(int counted, const char* what) {

@@ -86,8 +86,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t n, cudaMemcpyKind kind) { return copy(to, from, n, kind); }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind kind, cudaStream_t) {
-  return copy(to, from, n, kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!hostcuda_capturing(stream)) return copy(to, from, n, kind);
+  if (kind != cudaMemcpyDeviceToDevice && !(on_device(from) && on_device(to))) {
+    return cudaErrorStreamCaptureUnsupported;  // CUDA refuses waiting for it, or a graph would copy from freed memory
+  }
+  return hostcuda_capture(stream, [=] { memmove(to, from, n); }), cudaSuccess;
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t n) {
   return copy(to, from, n, cudaMemcpyDeviceToDevice);
@@ -96,7 +100,10 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t n, 
   return copy(to, from, n, cudaMemcpyDeviceToDevice);
 }
 cudaError_t cudaMemset(void* p, int value, size_t n) { return fill(p, value, n); }
-cudaError_t cudaMemsetAsync(void* p, int value, size_t n, cudaStream_t) { return fill(p, value, n); }
+cudaError_t cudaMemsetAsync(void* p, int value, size_t n, cudaStream_t stream) {
+  if (!hostcuda_capturing(stream)) return fill(p, value, n);
+  return hostcuda_capture(stream, [=] { memset(p, value, n); }), cudaSuccess;
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
   memset(a, 0, sizeof *a);
   std::pair<const uintptr_t, Range> range{};

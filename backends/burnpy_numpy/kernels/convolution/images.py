@@ -17,9 +17,9 @@ Each number is summed in an order that depends on shapes and the machine alone, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import add_products
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
 from burnpy_numpy.kernels.convolution.epilogues import Epilogue, computed, others_of, parameters_of
+from burnpy_numpy.kernels.convolution.phases import gradient_by_phases
 from burnpy_numpy.kernels.convolution.tiles import Where
 from burnpy_numpy.kernels.convolution.windows import Tables, Windows, windows
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
@@ -88,7 +89,7 @@ def convolve(
         return None
     if out is None:
         out = np.empty(result, x.dtype)
-    return b._call(_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
+    return b._call(run_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
 
 
 def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
@@ -117,7 +118,7 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
         return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = kernel_of(weight_gradient, tables.backward, x.dtype)
-    return None if kernel is None else b._call(_by_weight, kernel, tables, grad, x)
+    return None if kernel is None else b._call(run_by_weight, kernel, tables, grad, x).reshape(shape)
 
 
 def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
@@ -139,79 +140,14 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
     if out is not None or grad.shape[3] < NARROW or not np.isfinite(weight).all():
         return out
-    flipped, whole = turned(weight, groups), where[0] == (1, 1)
-    total: Any = None if whole else np.zeros(shape, grad.dtype)
-    for (a, k), key, padding, dilation, inside in phases_of(shape, grad.shape, weight.shape, where):
-        selected, one = flipped[:, :, key[0], key[1]], ((1, 1), padding, dilation)
-        part = convolve(b, grad, selected, None, one, groups)
-        if part is None:
-            if whole or not kernels_enabled():
-                return None
-            part = b._conv2d_by_products(grad, selected, *one, groups)
-        part = part[:, :, inside[0], inside[1]]
-        if whole:
-            return part
-        total[:, :, a :: where[0][0], k :: where[0][1]] = part
-    return total
 
+    def convolved(part: Any, one: Where) -> Any:
+        found = convolve(b, grad, part, None, one, groups)
+        if found is None and where[0] != (1, 1) and kernels_enabled():
+            return b._conv2d_by_products(grad, part, *one, groups)
+        return found
 
-def turned(weight: Any, groups: int) -> Any:
-    """Return the weight of the transposed convolution: input and output channels of each group are exchanged."""
-    o, c, *kernel = weight.shape
-    return weight.reshape((groups, o // groups, c, *kernel)).swapaxes(1, 2).reshape((-1, o // groups, *kernel))
-
-
-def phases_of(shape: Shape, result: Shape, weight: Shape, where: tuple[Shape, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the convolutions of a gradient that give the gradient by the input, for each rest of its places.
-
-    Args:
-        shape: the shape of the input.
-        result: the shape of the gradient.
-        weight: the shape of the weight.
-        where: stride, padding and dilation.
-
-    Yields:
-        The rests, the elements of the weight in the order in which they are used, padding and dilation, and the
-        elements of the convolution's result that belong to the input; each for all dimensions.
-    """
-    sizes = zip(shape[2:], result[2:], weight[2:], *where, strict=True)
-    for phases in product(*[_phases(*size).items() for size in sizes]):
-        rests, each = zip(*phases, strict=True)
-        yield rests, *zip(*each, strict=True)
-
-
-class _Phase(NamedTuple):
-    """The elements of an input along a dimension that have the same rest, as a convolution of the gradient."""
-
-    part: slice  #: the elements of the weight, turned round
-    padding: int
-    dilation: int
-    inside: slice  #: the elements of the convolution's result
-
-
-def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: int) -> dict[int, _Phase]:
-    """Return the phases of an input of length n by rest, without those that no window reaches.
-
-    Args:
-        n: the length of the input.
-        count: the number of windows.
-        size: the length of a window.
-        stride: the distance of windows.
-        padding: the zeros before and after the input.
-        dilation: the distance of elements of a window.
-    """
-    phases: dict[int, _Phase] = {}
-    common = math.gcd(stride, dilation)
-    for rest in range(min(stride, n)):
-        taken = [k for k in range(size) if (rest + padding - k * dilation) % stride == 0]
-        if taken:
-            part = slice(taken[-1], taken[0] - 1 if taken[0] else None, -(stride // common))
-            start, length = (rest + padding - taken[-1] * dilation) // stride, -(-(n - rest) // stride)
-            reach = dilation // common * (len(taken) - 1)
-            zeros = max(0, -start, start + length + reach - count)
-            inside = slice(start + zeros, start + zeros + length)
-            phases[rest] = _Phase(part, zeros, dilation // common, inside)
-    return phases
+    return gradient_by_phases(grad, weight, shape, where, groups, convolved)
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
@@ -231,57 +167,65 @@ def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any, *rest: A
     return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block, *rest)
 
 
-def _forward(
+def run_forward(
     kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any, out: Any, others: Sequence[Any]
 ) -> Any:
-    tables, members, o = windows.forward, x.shape[0], weight.shape[0]
+    """Compute a convolution, of images or of volumes, by its kernel into C-contiguous memory ``out``.
+
+    ``others`` are the arrays of an epilogue, which only images have.
+    """
+    tables, o = windows.forward, weight.shape[0]
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
-    far, tiles = windows.counts[0] * windows.counts[1], len(tables.places) // tables.block[1]
-    blocks = len(tables.channels)
+    tiles, blocks = len(tables.places) // tables.block[1], len(tables.channels)
+    member, channel = windows.distances(o)
+    each = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
+    for members, batch, result in windows.batches(x, out):
 
-    def work(begin: int, end: int, first: int = 0, last: int = blocks) -> None:
-        for start, stop, source in windows.parts(x, begin, end):
-            rest = [other[start:] if other.ndim > 1 else other for other in others]
-            table = (source, weight, out[start:], added, *windows.forward_tables, *rest)
-            sizes = (stop - start, windows.length, tiles, windows.member, o * far, far)
-            kernel(table, sizes, first, last)
+        def work(
+            begin: int, end: int, first: int = 0, last: int = blocks, batch: Any = batch, result: Any = result
+        ) -> None:
+            for start, stop, source in windows.parts(batch, begin, end):
+                rest = [other[start:] if other.ndim > 1 else other for other in others]
+                table = (source, weight, result[start * member :], added, *windows.forward_tables, *rest)
+                kernel(table, (stop - start, windows.length, tiles, windows.step, member, channel), first, last)
 
-    each = far * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
-    if members >= COUNT:
-        shared(work, members, each)
-    else:
-        shared(lambda first, last: work(0, members, first, last), blocks, each * members / blocks)
+        if members >= COUNT:
+            shared(work, members, each)
+        else:
+            shared(partial(work, 0, members), blocks, each * members / blocks)
     kernel.note()
     return out
 
 
-def _by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
-    tables, members, o = windows.backward, x.shape[0], grad.shape[1]
+def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    """Return the gradient of a convolution, of images or of volumes, by its weight, with the channels first."""
+    tables, o = windows.backward, grad.shape[1]
     grad = np.ascontiguousarray(grad)
-    far = windows.counts[0] * windows.counts[1]
+    member, channel = windows.distances(o)
     (size, wide), blocks = tables.block, len(tables.channels)
     columns, vectors = len(tables.elements) // wide, len(tables.places)
     sums = np.zeros((blocks, columns, size, wide), x.dtype)
-    rows = np.ascontiguousarray(tables.channels * far)
+    rows = np.ascontiguousarray(tables.channels * channel)
     most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
     several = max(1, most // vectors)
 
     def work(first: int, last: int) -> None:
-        for start, stop, source in windows.parts(x, 0, members):
-            for begin in range(0, vectors, most):
-                end = min(begin + most, vectors)
-                places, targets = tables.places[begin:], tables.targets[begin:]
-                table = (source, grad[start:], sums, tables.elements, places, targets, rows, tables.sources)
-                whole = min(max(tables.whole - begin, 0), end - begin)
-                sizes = (stop - start, several, columns, whole, end - begin, windows.member, o * far, tables.left)
-                kernel(table, sizes, first, last)
+        for members, batch, grads in windows.batches(x, grad):
+            for start, stop, source in windows.parts(batch, 0, members):
+                for begin in range(0, vectors, most):
+                    end = min(begin + most, vectors)
+                    places, targets = tables.places[begin:], tables.targets[begin:]
+                    table = (source, grads[start * member :], sums, tables.elements, places, targets, rows)
+                    whole = min(max(tables.whole - begin, 0), end - begin)
+                    sizes = (stop - start, several, columns, whole, end - begin, windows.step, member, tables.left)
+                    kernel((*table, tables.sources), sizes, first, last)
 
-    shared(work, blocks, members * far * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
+    shared(work, blocks, grad.size * windows.length / blocks / PRODUCTS_PER_ELEMENT)
     kernel.note()
     out = np.empty((o, windows.length), x.dtype)
     out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
-    return out.reshape(windows.weight)
+    return out
 
 
 def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: Any) -> str:

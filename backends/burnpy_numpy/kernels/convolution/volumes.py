@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,20 +17,18 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.windows import window_counts
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import images
 from burnpy_numpy.kernels.convolution.channel_lanes import better_by_channels
 from burnpy_numpy.kernels.convolution.images import (
-    GRADIENT_ROWS,
     NARROW,
-    PRODUCTS_PER_ELEMENT,
     convolution,
     kernel_of,
-    phases_of,
-    turned,
+    run_by_weight,
+    run_forward,
     weight_gradient,
 )
+from burnpy_numpy.kernels.convolution.phases import gradient_by_phases
 from burnpy_numpy.kernels.convolution.windows import Windows
 
 if TYPE_CHECKING:
@@ -88,23 +86,33 @@ class VolumeWindows(Windows):
         """Return the number of planes in the windows of some planes of the result."""
         return (count - 1) * self._down + self._reach + 1
 
-    def laid_out(self, volume: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield planes of the result, from ``begin`` to ``end``, and what kernels read for them, in one dimension.
+    def batches(self, x: Any, result: Any) -> Iterator[tuple[int, Any, Any]]:
+        """Yield the planes of one volume after the other."""
+        for volume, planes in zip(x, result.reshape((len(x), -1)), strict=True):
+            yield self.depth, volume, planes
+
+    def distances(self, channels: int) -> tuple[int, int]:
+        """Return the distances of planes and of channels in the result."""
+        area = math.prod(self.counts)
+        return area, self.depth * area
+
+    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
+        """Yield start and stop of planes of the result from ``begin`` to ``end``, and the array that a kernel reads.
 
         That is the volume as it lies, from the first window on, or a copy that is valid until the next.
         """
         if self.in_place:
-            yield begin, end, np.ascontiguousarray(volume).reshape(-1)[begin * self.step :]
+            yield begin, end, np.ascontiguousarray(x).reshape(-1)[begin * self.step :]
             return
-        memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), volume.dtype)
+        memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), x.dtype)
         for start in range(begin, end, self.chunk):
             stop = min(start + self.chunk, end)
             top = start * self._down - self._front
             first = max(top, 0)
-            last = max(min(top + self._planes_of(stop - start), volume.shape[1]), first)
+            last = max(min(top + self._planes_of(stop - start), x.shape[1]), first)
             memory[:, : first - top], memory[:, last - top :] = 0, 0
-            self.lay_out(volume[:, first:last], memory[:, first - top : last - top])
-            yield start, stop, memory.reshape(-1)
+            self.lay_out(x[:, first:last], memory[:, first - top : last - top])
+            yield start, stop, memory
 
 
 @lru_cache(maxsize=256)
@@ -135,7 +143,10 @@ def _convolved(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: tuple[Sha
     if windows.counts[1] < NARROW:
         return None
     kernel = kernel_of(convolution, windows.forward, x.dtype)
-    return None if kernel is None else b._call(_forward, kernel, windows, x, weight, bias)
+    if kernel is None:
+        return None
+    out = np.empty((len(x), weight.shape[0], windows.depth, *windows.counts), x.dtype)
+    return b._call(run_forward, kernel, windows, x, weight, bias, out, ())
 
 
 def volume_weight_gradient(
@@ -146,7 +157,7 @@ def volume_weight_gradient(
         return None
     windows = volume_windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = kernel_of(weight_gradient, windows.backward, x.dtype)
-    return None if kernel is None else b._call(_by_weight, kernel, windows, grad, x, shape)
+    return None if kernel is None else b._call(run_by_weight, kernel, windows, grad, x).reshape(shape)
 
 
 def volume_input_gradient(
@@ -158,19 +169,11 @@ def volume_input_gradient(
     """
     if not _suits(grad, weight, weight.shape, grad.shape[2:]) or not np.isfinite(weight).all():
         return None
-    flipped, total = turned(weight, groups), None
-    if where[0] != (1, 1, 1):
-        total = np.zeros(shape, grad.dtype)
-    for rests, part, padding, dilation, inside in phases_of(shape, grad.shape, weight.shape, where):
-        settings = ((1, 1, 1), padding, dilation)
-        out = _convolved(b, grad, flipped[(slice(None), slice(None), *part)], None, settings, groups)
-        if out is None:
-            return None
-        out = out[(slice(None), slice(None), *inside)]
-        if total is None:
-            return out
-        total[(slice(None), slice(None), *map(slice, rests, [None] * 3, where[0]))] = out
-    return total
+
+    def convolved(part: Any, one: tuple[Shape, ...]) -> Any:
+        return _convolved(b, grad, part, None, one, groups)
+
+    return gradient_by_phases(grad, weight, shape, where, groups, convolved)
 
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
@@ -184,59 +187,3 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
         and y.dtype is x.dtype
         and not better_by_channels(least, weight[0], counts[2], x)
     )
-
-
-def _forward(kernel: Any, windows: VolumeWindows, x: Any, weight: Any, bias: Any) -> Any:
-    tables, o, depth = windows.forward, weight.shape[0], windows.depth
-    weight = np.ascontiguousarray(weight)
-    added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
-    out = np.empty((len(x), o, depth, *windows.counts), x.dtype)
-    area, tiles, blocks = math.prod(windows.counts), len(tables.places) // tables.block[1], len(tables.channels)
-    each = area * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
-    for volume, result in zip(x, out.reshape((len(x), o * depth * area)), strict=True):
-
-        def work(
-            begin: int, end: int, first: int = 0, last: int = blocks, volume: Any = volume, result: Any = result
-        ) -> None:
-            for start, stop, source in windows.laid_out(volume, begin, end):
-                table = (source, weight, result[start * area :], added, *windows.forward_tables)
-                kernel(table, (stop - start, windows.length, tiles, windows.step, area, depth * area), first, last)
-
-        if depth >= COUNT:
-            shared(work, depth, each)
-        else:
-            shared(partial(work, 0, depth), blocks, each * depth / blocks)
-    kernel.note()
-    return out
-
-
-def _by_weight(kernel: Any, windows: VolumeWindows, grad: Any, x: Any, shape: Shape) -> Any:
-    tables, o, depth = windows.backward, shape[0], windows.depth
-    area = math.prod(windows.counts)
-    (size, wide), blocks = tables.block, len(tables.channels)
-    columns, vectors = len(tables.elements) // wide, len(tables.places)
-    sums = np.zeros((blocks, columns, size, wide), x.dtype)
-    rows = np.ascontiguousarray(tables.channels * (depth * area))
-    most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
-    several = max(1, most // vectors)
-    grads = np.ascontiguousarray(grad).reshape((len(x), o * depth * area))
-    pairs = zip(x, grads, strict=True)
-    parts = ((*part, member) for volume, member in pairs for part in windows.laid_out(volume, 0, depth))
-    for start, stop, source, member in parts:
-        planes, own = stop - start, member[start * area :]
-
-        def work(first: int, last: int, planes: int = planes, source: Any = source, member: Any = own) -> None:
-            for begin in range(0, vectors, most):
-                end = min(begin + most, vectors)
-                places, targets = tables.places[begin:], tables.targets[begin:]
-                table = (source, member, sums, tables.elements, places, targets, rows, tables.sources)
-                whole = min(max(tables.whole - begin, 0), end - begin)
-                kernel(
-                    table, (planes, several, columns, whole, end - begin, windows.step, area, tables.left), first, last
-                )
-
-        shared(work, blocks, planes * area * windows.length * o / blocks / PRODUCTS_PER_ELEMENT)
-    kernel.note()
-    out = np.empty((o, windows.length), x.dtype)
-    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
-    return out.reshape(shape)

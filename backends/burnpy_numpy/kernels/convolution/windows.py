@@ -68,6 +68,7 @@ class Windows:
         self.plane = math.prod(self.planes) * math.prod(stride)  #: the elements of an image of one channel
         self.channel = self.plane  #: the distance of a channel and the next
         self.member = shape[0] * self.plane  #: the elements of a member
+        self.step = self.member  #: the distance of the windows of a member and of the next
         self.length = math.prod(weight[1:])  #: the elements of a window
         self._dilation, self._registers = dilation, registers
         self._width = _row_width(self.counts[1], lanes)
@@ -134,6 +135,15 @@ class Windows:
         first = np.arange(self.groups)
         channels = (first[:, None] * per + starts).reshape((-1, 1)) + np.arange(size)
         return channels, np.repeat(first * self.weight[1] * self.channel, len(starts))
+
+    def batches(self, x: Any, result: Any) -> Iterator[tuple[int, Any, Any]]:
+        """Yield arrays with their number of members, for `parts`, and the results of each, in one dimension."""
+        yield len(x), x, result.reshape(-1)
+
+    def distances(self, channels: int) -> tuple[int, int]:
+        """Return the distances of members and of channels in a result with so many channels."""
+        area = math.prod(self.counts)
+        return channels * area, area
 
     def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
         """Yield start and stop of parts of the batch from ``begin`` to ``end``, and the array that a kernel reads.

@@ -49,8 +49,8 @@ def sequence(long: bool) -> str:
             field = w.plus(w.times(move, STAND_IN), STAND_IN - 1)
             w.set_number(w.element(w.data(w.given, 2), field, "int64"), address)
         with w.loop("0", calls) as k:
-            w.call = w.element(records, w.times(k, WORDS), "int64")
-            kind = w.number(w.call, 0)
+            w.record = w.element(records, w.times(k, WORDS), "int64")
+            kind = w.number(w.record, 0)
             for number, write in _KINDS.items():
                 with w.when(f"eq i64 {kind}, {number}"):
                     write(w)
@@ -63,7 +63,7 @@ def sequence(long: bool) -> str:
 class _Calls(Loops):
     """The code of the calls, whose tables are the arguments of the function, as objects, and the words of the table."""
 
-    given, words, call = "%table", "%sizes", ""
+    given, words, record = "%table", "%sizes", ""
 
     def __init__(self, long: bool) -> None:
         super().__init__(1, 0, 0)
@@ -74,16 +74,20 @@ class _Calls(Loops):
         return self.field(self.pointer(objects, index), object.__basicsize__, "ptr")
 
     def operands(self, first: int, *kinds: str) -> str:
-        """Return words of the call from the first on as operands of some types."""
+        """Return words of the record from the first on as operands of some types."""
         found = []
         for k, kind in enumerate(kinds):
-            word = self.number(self.call, first + k)
+            word = self.number(self.record, first + k)
             found.append(f"{kind} {word if kind == 'i64' else self.assign(f'trunc i64 {word} to {kind}')}")
         return ", ".join(found)
 
     def store_number(self) -> None:
         """Store the only element of an array as a double, for programs."""
-        place, x, wide = self.pointer(self.call, 1), self.data(self.pointer(self.call, 2), 0), self.number(self.call, 3)
+        place, x, wide = (
+            self.pointer(self.record, 1),
+            self.data(self.pointer(self.record, 2), 0),
+            self.number(self.record, 3),
+        )
         for how, load in (("ne", "load double, ptr"), ("eq", "load float, ptr")):
             with self.when(f"{how} i64 {wide}, 0"):
                 value = self.assign(f"{load} {x}")
@@ -92,19 +96,19 @@ class _Calls(Loops):
 
     def run_program(self) -> None:
         """Call a program's kernel."""
-        code, objects, numbers = (self.pointer(self.call, k) for k in (1, 2, 3))
+        code, objects, numbers = (self.pointer(self.record, k) for k in (1, 2, 3))
         self.write(f"call void {code}(ptr {objects}, ptr {numbers}, {self.operands(4, *['i64'] * 4)})")
 
     def run_template(self) -> None:
         """Call a template's kernel, with the addresses of the data of its arrays."""
-        code, objects, values, table = (self.pointer(self.call, k) for k in (1, 2, 3, 4))
-        with self.loop("0", self.number(self.call, 5)) as k:
+        code, objects, values, table = (self.pointer(self.record, k) for k in (1, 2, 3, 4))
+        with self.loop("0", self.number(self.record, 5)) as k:
             self.write(f"store ptr {self.data(objects, k)}, ptr {self.element(values, k, 'int64')}")
         self.write(f"call void {code}(ptr {values}, ptr {table}, {self.operands(6, 'i64', 'i64')})")
 
     def multiply(self, dtype: str, vector: bool) -> None:
         """Call OpenBLAS's product of two matrices, or of a matrix and a vector."""
-        code, objects, size = self.pointer(self.call, 1), self.pointer(self.call, 2), self._size
+        code, objects, size = self.pointer(self.record, 1), self.pointer(self.record, 2), self._size
         x, y, out = (self.data(objects, k) for k in range(3))
         if vector:
             how, one = self.operands(4, "i32", size, size), f"{size} 1"
@@ -118,12 +122,12 @@ class _Calls(Loops):
     def clear(self) -> None:
         """Fill an array with zeros."""
         self.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-        x = self.data(self.pointer(self.call, 2), 0)
+        x = self.data(self.pointer(self.record, 2), 0)
         self.write(f"call void @llvm.memset.p0.i64(ptr {x}, i8 0, {self.operands(4, 'i64')}, i1 false)")
 
     def add_rows(self, dtype: str) -> None:
         """Add up the rows of a matrix, one after the other."""
-        objects, rows, columns = self.pointer(self.call, 2), self.number(self.call, 4), self.number(self.call, 5)
+        objects, rows, columns = self.pointer(self.record, 2), self.number(self.record, 4), self.number(self.record, 5)
         x, out = self.data(objects, 0), self.data(objects, 1)
         with self.loop("0", rows) as row, self.loop("0", columns) as column:
             value = self.load(self.element(x, self.plus(self.times(row, columns), column), dtype), dtype, None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.interop.onnx.operators.table import Ints, Scalar, Value, arange, cast, like, onnx_dtype, operator, tensor
 from burnpy.nn import functional
-from burnpy.tensor.einsum import einsum as sum_of_products
+from burnpy.tensor.functions.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import IntTensor
 

@@ -14,8 +14,8 @@ from inspect import Parameter
 from typing import Any, ParamSpec, overload
 
 from burnpy.autodiff.modes import flag
-from burnpy.autodiff.tools.checkpoint_section import Section
-from burnpy.autodiff.tools.saved_tensors import innermost_saver, refuse_where_disabled
+from burnpy.autodiff.tools.saving.checkpoint_section import Section
+from burnpy.autodiff.tools.saving.saved_tensors import innermost_saver, refuse_where_disabled
 from burnpy.backend.errors import ArgumentError, CallError, KindError
 from burnpy.backend.functions import signature
 from burnpy.tensor.generator import states

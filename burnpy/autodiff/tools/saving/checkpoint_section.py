@@ -10,8 +10,8 @@ from weakref import ref
 
 from burnpy.autodiff.graph import Leaf, mapped, with_relays
 from burnpy.autodiff.recording import Mode, Watcher, current_mode, using
-from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restored
-from burnpy.autodiff.tools.user_code import map_members, tensors_in
+from burnpy.autodiff.tools.custom.user_code import map_members, tensors_in
+from burnpy.autodiff.tools.saving.saved_tensors import Saver, Stored, array_of, restored
 from burnpy.backend.call_origin import capture_context
 from burnpy.backend.errors import SavedTensorsError
 from burnpy.backend.fingerprint import Fingerprint

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, note, stack_of, untracked
-from burnpy.autodiff.tools.graph_views import all_saved, is_freed, own_meta, parents_with_metas
-from burnpy.autodiff.tools.saved_tensors import Stored, array_of
+from burnpy.autodiff.tools.inspection.graph_views import all_saved, is_freed, own_meta, parents_with_metas
+from burnpy.autodiff.tools.saving.saved_tensors import Stored, array_of
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
@@ -169,7 +169,7 @@ class GradFn:
         """Return the graph as a notebook shows it: a picture of the operations, or their number by name if there are
         many.
         """
-        from burnpy.autodiff.tools.drawing import html_of
+        from burnpy.autodiff.tools.inspection.drawing import html_of
 
         return html_of(self._device, self._operation, self._meta)
 

@@ -19,7 +19,7 @@ from burnpy.backend import html
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.primitives import Float, Key
-from burnpy.tensor.pictures import picture, sample
+from burnpy.tensor.display.pictures import picture, sample
 from burnpy.tensor.tensor_base import TensorBase
 
 THRESHOLD = 1000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.loss_checks import (
+from burnpy.tensor.functions.loss_checks import (
     Reduction,
     class_weights,
     counted_targets,

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary, finalize, ref
 
 import numpy as np
 
-from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, saving
+from burnpy.autodiff.tools.saving.saved_tensors import Saver, Stored, array_of, saving
 from burnpy.backend.errors import ArgumentError, KindError, SavedTensorsError, raised_by_other_code
 
 

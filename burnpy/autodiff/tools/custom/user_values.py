@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import absent
-from burnpy.autodiff.tools.user_code import map_members, probable_cause, tensors_in
+from burnpy.autodiff.tools.custom.user_code import map_members, probable_cause, tensors_in
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, NotTrackedError, ShapeError, a
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad

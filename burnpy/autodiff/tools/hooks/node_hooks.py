@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, kept_of
 from burnpy.autodiff.joint_nodes import record_outputs, result_vjp
-from burnpy.autodiff.tools.tensor_hooks import Hook, Hooked, HookHandle, Overlay, replacement, tracked
+from burnpy.autodiff.tools.hooks.tensor_hooks import Hook, Hooked, HookHandle, Overlay, replacement, tracked
 from burnpy.backend.errors import ArgumentError, GraphError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp

@@ -10,8 +10,8 @@ from burnpy.backend.dtypes import bool_, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import integer, need_flag
+from burnpy.tensor.functions.ordering import searchsorted
 from burnpy.tensor.operands import need_floats, number, refuse_unless, together
-from burnpy.tensor.ordering import searchsorted
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
 

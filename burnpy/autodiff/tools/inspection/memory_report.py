@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped, stack_of
 from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.tools.backward import float_tensors
-from burnpy.autodiff.tools.graph_views import edges, walk
-from burnpy.autodiff.tools.saved_tensors import Stored
+from burnpy.autodiff.tools.inspection.graph_views import edges, walk
+from burnpy.autodiff.tools.saving.saved_tensors import Stored
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.device_memory import scaled, table

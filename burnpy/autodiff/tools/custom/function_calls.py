@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from burnpy.autodiff.joint_nodes import opaque_class
-from burnpy.autodiff.tools.user_values import TensorSpec, brought, primitives, tensor, tensors, zero_like
+from burnpy.autodiff.tools.custom.user_values import TensorSpec, brought, primitives, tensor, tensors, zero_like
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.tensor_base import TensorBase

@@ -8,10 +8,6 @@ A strategy such as `Balanced` has deferred primitives, which can compute their a
 ``peek()``, which returns the array, and its class has ``holding(array)``, which creates a primitive that has its array
 already. A deferred primitive saved by a node has ``read()``, which returns the array and counts as one of its uses; one
 that operations compute with has ``kept()``, which returns the deferred primitive, or the array, that a node saves.
-
-A `Saver` is an observer (`burnpy.autodiff.modes.observing`): for every recorded node it is called with each innermost
-saved array, and may replace it by a placeholder, a `Stored`. The node's vjps then restore the arrays first. Of several
-savers the innermost is called first; the others skip its placeholders, which are no arrays.
 """
 
 from __future__ import annotations

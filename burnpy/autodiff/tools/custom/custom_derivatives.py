@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
-from burnpy.autodiff.tools.function import refused, refused_tensors
-from burnpy.autodiff.tools.transpose import tangent_parts, traced, transposed
-from burnpy.autodiff.tools.user_code import RuleReads, call_user_code, positional, tensors_in
-from burnpy.autodiff.tools.user_values import (
+from burnpy.autodiff.tools.custom.function import refused, refused_tensors
+from burnpy.autodiff.tools.custom.transpose import tangent_parts, traced, transposed
+from burnpy.autodiff.tools.custom.user_code import RuleReads, call_user_code, positional, tensors_in
+from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
     differentiated,
     in_reverse,

@@ -1,7 +1,7 @@
 """Calls of user code, and the messages for its mistakes: its signature, its results, derivatives that it loses.
 
 Results computed from values that user code reads are constants for second derivatives. This module detects the reads;
-`burnpy.autodiff.tools.function` makes the error. Reading values of detached tensors is fine, since detach()
+`burnpy.autodiff.tools.custom.function` makes the error. Reading values of detached tensors is fine, since detach()
 declares them constant.
 """
 
@@ -22,7 +22,7 @@ from burnpy.tensor.levels import open_levels, working_on
 from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.tools.function_calls import Context
+    from burnpy.autodiff.tools.custom.function_calls import Context
 
 
 def call_user_code(who: str, expected: str, function: Callable[..., Any], device: Any, *args: Any) -> Any:

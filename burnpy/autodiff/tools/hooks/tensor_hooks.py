@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final, overload
 
 from burnpy.autodiff.graph import Leaf, Node, Tracked, new_node, next_seq, untracked
 from burnpy.autodiff.joint_nodes import put_gradient, result_vjp
-from burnpy.autodiff.tools.user_code import call_user_code
-from burnpy.autodiff.tools.user_values import TensorSpec, misfit
+from burnpy.autodiff.tools.custom.user_code import call_user_code
+from burnpy.autodiff.tools.custom.user_values import TensorSpec, misfit
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import identity

@@ -15,7 +15,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
-from burnpy.autodiff.tools.function_calls import (
+from burnpy.autodiff.tools.custom.function_calls import (
     ONCE,
     TAKES,
     Context,
@@ -26,8 +26,8 @@ from burnpy.autodiff.tools.function_calls import (
     differentiable_flags,
     source_of,
 )
-from burnpy.autodiff.tools.user_code import ForwardReads, RuleReads, call_user_code, positional
-from burnpy.autodiff.tools.user_values import (
+from burnpy.autodiff.tools.custom.user_code import ForwardReads, RuleReads, call_user_code, positional
+from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
     differentiated,
     in_reverse,

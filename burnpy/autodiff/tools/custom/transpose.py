@@ -15,8 +15,7 @@ from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
 from burnpy.autodiff.joint_nodes import Opaque
 from burnpy.autodiff.recording import new_level, observing
 from burnpy.autodiff.rule_table import RULES
-from burnpy.autodiff.tools.graph_views import edge_kind
-from burnpy.autodiff.tools.user_values import (
+from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
     lifted,
     parts_of,
@@ -26,6 +25,7 @@ from burnpy.autodiff.tools.user_values import (
     tensor,
     tensors,
 )
+from burnpy.autodiff.tools.inspection.graph_views import edge_kind
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad

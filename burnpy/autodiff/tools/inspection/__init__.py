@@ -1,0 +1,1 @@
+"""Views of graphs: operations, lines, memory and drawings, and the search for NaN."""

@@ -1,0 +1,1 @@
+"""Tensors and gradients as text, and as HTML and pictures in notebooks."""
