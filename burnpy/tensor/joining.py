@@ -77,7 +77,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     [[1.0, 3.0], [2.0, 4.0]]
     """
     values = _alike(tensors)
-    if values is None:
+    if values is None or hasattr(tensors[0]._device, "refuse"):
         first, values = with_common_dtype("stack", tensors)
     else:
         first = tensors[0]
