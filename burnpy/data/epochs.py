@@ -59,7 +59,8 @@ class Share:
             batch = "a batch" if number is None else f"batch {number}"
             raise ArgumentError(
                 f"{batch} of epoch {epoch} has {counted(samples, 'sample')}, fewer than the {self.size} ranks that "
-                "share it; choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to some"
+                "share it; choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to "
+                "some"
             )
 
 
