@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, final
 from weakref import ref
 
@@ -134,13 +135,20 @@ class Mixed(Decorator[I], Generic[I]):
         owned: bool = False,
         skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
-        """As the inner backend computes it. The new values of weights are rounded together, not one by one later."""
-        weights = [k for k, x in enumerate(lists[0]) if self._rounded(x) is not None]
-        results = super().foreach(formula, lists, numbers, flags, owned, skipped)
-        if weights and self.stands_for is None:
-            new = [results[0][k] for k in weights]
-            for x, rounded in zip(new, self.inner.foreach_cast(new, self._dtype), strict=True):
-                self._remember(x, rounded)
+        """As the inner backend computes it. The new values of weights are rounded with it, not one by one later."""
+        weights = tuple([k for k, x in enumerate(lists[0]) if self._rounded(x) is not None])
+        if not weights or self.stands_for is not None:
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
+        if skipped is None:
+            for x in chain(*lists[2:]):  # whose memory may be overwritten
+                self._operands.pop(id(x), None)
+            given = (formula, lists, numbers, flags, owned)
+            results, rounded = self.inner.foreach_and_cast(*given, weights, self._dtype)
+        else:
+            results = super().foreach(formula, lists, numbers, flags, owned, skipped)
+            rounded = self.inner.foreach_cast([results[0][k] for k in weights], self._dtype)
+        for k, x in zip(weights, rounded, strict=True):
+            self._remember(results[0][k], x)
         return results
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
