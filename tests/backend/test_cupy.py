@@ -24,6 +24,7 @@ from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
+from tests.conformance.suites import LARGE
 from tests.rows import every_row
 
 
@@ -40,7 +41,7 @@ def run_small_examples(name: str) -> None:
 
 
 @pytest.mark.slow
-@every_row("name", ROWS)
+@every_row("name", [name for name in ROWS if name not in LARGE])
 def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None:
     run_small_examples(name)
 
