@@ -27,29 +27,30 @@ _WORDS, _COPIES = 480, 240
 _MOST_WORDS = 32 * _WORDS
 _THREADS, _MOST_BLOCKS = 160, 256
 """The threads of a block, and the most blocks that copy one array."""
-_SOURCE = """
+_SOURCE = f"""
 typedef unsigned long long Word;
-struct burnpy_words { Word values[WORDS]; };
-struct burnpy_copies { Word arrays[COPIES], bytes[COPIES]; };
+struct burnpy_words {{ Word values[{_WORDS}]; }};
+struct burnpy_copies {{ Word arrays[{_COPIES}], bytes[{_COPIES}]; }};
 
-template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {
+template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {{
   const Word step = gridDim.x * blockDim.x;
   for (Word k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
     ((T*)to)[k] = ((const T*)from)[k];
-}
+}}
 
-extern "C" __global__ void burnpy_write_words(Word* words, const burnpy_words given) {
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_write_words(Word* words, const burnpy_words given) {{
   const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
   words[k] = given.values[k];
-}
+}}
 
-extern "C" __global__ void burnpy_copy_arrays(const Word* words, long long outward, const burnpy_copies copies) {
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_copy_arrays(
+  const Word* words, long long outward, const burnpy_copies copies) {{
   const Word own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
   const Word to = outward ? other : own, from = outward ? own : other;
   if ((to | from | bytes) % 8 == 0) burnpy_copy<Word>(to, from, bytes);
   else burnpy_copy<char>(to, from, bytes);
-}
-""".replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
+}}
+"""
 _COPY_TABLE = np.dtype([("arrays", np.uint64, _COPIES), ("bytes", np.uint64, _COPIES)])
 
 _capturing = Lock()  # as all captures on a device use the same stream and the same handle of cuBLAS
