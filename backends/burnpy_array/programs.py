@@ -86,19 +86,6 @@ def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
     return b.sum(b.cast(mask, dtype), (1,), True)
 
 
-def moved_averages(b: Any, *args: Any) -> tuple[Any, ...]:
-    """Compute running averages, of averages, totals and numbers in turn, see `Normalization.average_update`."""
-    *parts, keep, share = args
-    groups = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return tuple([b.add(b.mul(x, keep), b.mul(b.div(total, number), share)) for x, total, number in groups])
-
-
-def moved_statistics(b: Any, count: Any, *args: Any) -> tuple[Any, ...]:
-    """Compute a count, below 2⁵³, with the first number added, rounded to an int; and `moved_averages`."""
-    number = b.round(b.cast(args[2], float64))
-    return b.cast(b.add(b.cast(count, float64), number), int64), *moved_averages(b, *args)
-
-
 def amax_of_rows(b: Any, x: Any) -> Any:
     """Return the largest element of each row, NaN if one is NaN."""
     return b.amax(x, (1,), True)

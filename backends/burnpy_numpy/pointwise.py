@@ -112,7 +112,8 @@ class NumPyPointwise(ArrayBackend):
         return super().erf(x) if kernel is None else kernel.alike((x,))
 
     def _erf(self, x: Any) -> Any:
-        return erf(x)
+        """Return the error function of float32 with a relative error below 4e-7, or of float64 to full precision."""
+        return _tanh_of_product(np.asarray(x)) if x.dtype is float32 else _exact(x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if type(x) is ndarray:
@@ -165,20 +166,9 @@ class NumPyPointwise(ArrayBackend):
             raise division_by_zero(operation, x)
 
 
-def erf(x: Any, out: Any = None) -> Any:
-    """Return the error function, of float32 with a relative error below 4e-7, or of float64 to full precision.
-
-    It is written to ``out`` if that is given: an array of the shape and dtype of x, which has other memory.
-    """
-    if x.dtype is not float32:
-        exact = _exact(x)
-        return exact if out is None else np.copyto(out, exact)
-    x = np.asarray(x)
-    return _tanh_of_product(x, np.empty_like(x), np.empty_like(x) if out is None else out)
-
-
-def _tanh_of_product(x: Any, squared: Any, out: Any) -> Any:
-    """Write tanh(x · p(x²)), p being `_ERF`, to ``out`` and x² to ``squared``; return ``out``."""
+def _tanh_of_product(x: Any) -> Any:
+    """Return tanh(x · p(x²)), p being `_ERF`."""
+    squared, out = np.empty_like(x), np.empty_like(x)
     np.multiply(x, x, squared)
     np.multiply(squared, _ERF[0], out)
     for c in _ERF[1:-1]:
@@ -204,33 +194,18 @@ def blendable(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
 
 
-def kept(condition: Any, x: Any, out: Any = None) -> Any:
-    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0. The result is in ``out``, if given."""
-    bits = BITS[x.dtype.itemsize]
-    return np.multiply(x.view(bits), condition, None if out is None else out.view(bits)).view(x.dtype)
+def kept(condition: Any, x: Any) -> Any:
+    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0."""
+    return np.multiply(x.view(BITS[x.dtype.itemsize]), condition).view(x.dtype)
 
 
-def blended(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    """x where condition is true, y elsewhere: arrays of one shape, x and y of one dtype. ``out`` is as of `kept`."""
+def blended(condition: Any, x: Any, y: Any) -> Any:
+    """x where condition is true, y elsewhere: arrays of one shape, x and y of one dtype."""
     mask = condition.astype(BITS[x.dtype.itemsize])
     np.negative(mask, mask)
     other = y.view(mask.dtype)
     np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
-    return np.bitwise_xor(mask, other, mask if out is None else out.view(mask.dtype)).view(x.dtype)
-
-
-def select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    """Return `numpy.where`, or write it to ``out``: C-contiguous memory of the result's shape, and of none of these."""
-    if out is None:
-        return np.where(condition, x, y)
-    if condition.size >= BLENDED and blendable(x) and x.shape == condition.shape == out.shape:
-        if y.shape == out.shape and y.flags.c_contiguous:
-            return blended(condition, x, y, out)
-        if y.shape == () and y == 0 and not np.signbit(y):
-            return kept(condition, x, out)
-    np.copyto(out, y)
-    np.copyto(out, x, where=condition)
-    return out
+    return np.bitwise_xor(mask, other, mask).view(x.dtype)
 
 
 def _unary(self: Any, x: Any) -> Any:

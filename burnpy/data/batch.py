@@ -205,7 +205,7 @@ class Batch(Subscriptable, Generic[B]):
             f"{name}={x.dtype}{list(x.shape[1:])}" if isinstance(x, TensorBase) else f"{name}={type(x[0]).__name__}"
             for name, x in self._columns.items()
         )
-        return f"{type(self).__name__}({self._size} samples on {self._device}: {shown})"
+        return f"{type(self).__name__}({counted(self._size, 'sample')} on {self._device}: {shown})"
 
 
 def _new(cls: type[Batch[Any]], columns: Mapping[str, Any], device: Any, size: int) -> Any:

@@ -45,6 +45,7 @@ from burnpy.nn.layers.adaptive_pooling import (
 from burnpy.nn.layers.alignment import CtcLoss
 from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.bags import EmbeddingBag
+from burnpy.nn.layers.batch_normalization import BatchNorm, InstanceNorm
 from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
 from burnpy.nn.layers.dropping import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
@@ -73,7 +74,7 @@ from burnpy.nn.layers.margin_losses import (
     TripletMarginLoss,
 )
 from burnpy.nn.layers.multilabel_losses import FocalLoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss
-from burnpy.nn.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm
+from burnpy.nn.layers.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
 from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error

@@ -19,7 +19,8 @@ from burnpy.backend.errors import ArgumentError, ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.transform import Transforms
-from burnpy.nn.tree import own_variables
+from burnpy.nn.tree import own_variables, walk
+from burnpy.nn.variable import Variable
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
@@ -176,23 +177,30 @@ def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -
         ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
             path that is not its buffer.
     """
-    known = {variable._id for variable in module._variables().values()}
-    unknown = [key for key in updates if key not in known]
+    layers: dict[str, ModuleBase[Any]] = {}  # by path, and those of the updates
+    updated: dict[int, tuple[str, ModuleBase[Any]]] = {}
+    unknown = {*updates}
+    for path, item in walk(module):
+        if isinstance(item, ModuleBase):
+            layers[path] = item
+        elif isinstance(item, Variable) and item._id in updates:
+            unknown.discard(item._id)
+            while path not in layers:
+                path = path.rpartition(".")[0]
+            updated.setdefault(id(layers[path]), (path, layers[path]))
     if unknown:
         raise ModuleError(
             f"these gradients have updates of {len(unknown)} buffers that {type(module).__name__} does not hold; they "
             "come from another model"
         )
     values: dict[str, TensorBase[Any]] = {}
-    for path, layer in module.named_modules().items():
+    for path, layer in updated.values():
         own = own_variables(layer)
         layer_updates = {
             name: BufferUpdate(transfer(updates[variable._id], variable.device), variable.shape)
             for name, variable in own.items()
             if variable._id in updates
         }
-        if not layer_updates:
-            continue
         for name, value in layer.updated(layer_updates).items():  # type: ignore[attr-defined]  # a Module or Stateless
             if name not in own:
                 raise ModuleError(f"{type(layer).__name__}.updated() names {name!r}, which is no buffer at {path!r}")

@@ -140,15 +140,16 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
     Raises:
         ModuleError: the value contains such a part, or can change or be exhausted.
     """
+    what = f"{name}.{path} is {a(type(value).__name__)}"
     if isinstance(value, (Iterator, MutableSequence, memoryview)):
         raise ModuleError(
-            f"{name}.{path} is {_article(value)}, which can change or be exhausted, and a module never changes; give "
+            f"{what}, which can change or be exhausted, and a module never changes; give "
             "it a list or a tuple, and of numbers a Buffer"
         )
     for where, part in _inside(value):
         if isinstance(part, (Variable, TensorBase, TreeNode)):
             raise ModuleError(
-                f"{name}.{path} is {_article(value)} that keeps {_article(part)}{where}, where it has no path and "
+                f"{what} that keeps {a(type(part).__name__)}{where}, where it has no path and "
                 "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "
                 "lists, tuples and dicts if need be, and use it in forward()"
             )
@@ -164,8 +165,3 @@ def _inside(value: Any) -> list[tuple[str, Any]]:
     parts += [("", getattr(cell, "cell_contents", None)) for cell in cells]
     names: Any = getattr(type(value), "__dataclass_fields__", None) or getattr(value, "__dict__", ())
     return parts + [(f" as {key}", getattr(value, key, None)) for key in names]
-
-
-def _article(value: Any) -> str:
-    word = type(value).__name__
-    return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"

@@ -112,6 +112,20 @@ def refuse_bits(x: TensorBase[Any], other: object = None) -> NoReturn:
     )
 
 
+def refuse_arithmetic(x: TensorBase[Any], other: object = None) -> Any:
+    """Raise the error for arithmetic with a mask; leave it to the other operand if that is a tensor of another kind.
+
+    Raises:
+        KindError: the other operand is no such tensor.
+    """
+    if isinstance(other, TensorBase) and other.kind != x.kind:
+        return NotImplemented
+    raise KindError(
+        f"+, -, *, /, < and > take numbers, got {describe(x)}; convert it with .int() or .float(), or combine masks by "
+        "&, |, ^ and ~"
+    )
+
+
 def refuse_index(x: TensorBase[Any]) -> NoReturn:
     """Raise the error for a float tensor in place of an int.
 

@@ -34,7 +34,7 @@ from burnpy.tensor.methods import (
     Shifts,
     SliceUpdates,
 )
-from burnpy.tensor.operands import refuse_bits, refuse_index
+from burnpy.tensor.operands import refuse_arithmetic, refuse_bits, refuse_index
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
@@ -78,6 +78,10 @@ class BoolTensor(
     __slots__ = ()
     kind = "bool"
     numbers = frozenset({bool})
+    if not TYPE_CHECKING:  # type checkers reject them
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = refuse_arithmetic
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = refuse_arithmetic
+        __lt__ = __le__ = __gt__ = __ge__ = __lshift__ = __rshift__ = __neg__ = __abs__ = refuse_arithmetic
 
     if TYPE_CHECKING:
 

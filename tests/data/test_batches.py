@@ -82,6 +82,7 @@ def test_a_batch_is_a_mapping_that_does_not_change() -> None:
     assert batch["x"] is batch.x
     assert batch.device is NumPy()
     assert repr(batch) == "Batch(2 samples on NumPy: x=float64[3], name=str)"
+    assert repr(Batch.of({"x": np.zeros((1, 2))}, device=NumPy)) == "Batch(1 sample on NumPy: x=float64[2])"
     with pytest.raises(ImmutableError, match=r"batch\.x cannot be set or deleted"):
         batch.x = 1
     with pytest.raises(ImmutableError, match=r"batch\._columns cannot be set or deleted"):

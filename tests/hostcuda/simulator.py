@@ -208,9 +208,11 @@ _queued: list[Any] = []
 
 
 def _queue(work: Callable[[], None]) -> None:
-    """Do work now or, on a stream that is captured, in each run of the graph."""
+    """Do work now or, on a stream that is captured, in each run of the graph; none in a dry run."""
     import cupy
 
+    if not _flag("execute").value:
+        return
     called = _WORK(work)
     stream = cupy.cuda.get_current_stream()
     if stream.is_capturing():

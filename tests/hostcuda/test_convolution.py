@@ -10,6 +10,9 @@ import pytest
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy_cupy.kernels import elementwise
+from burnpy_cupy.kernels.convolution import CONVOLUTION
+from burnpy_cupy.kernels.dense import DENSE
+from burnpy_cupy.kernels.library import Kernels
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -65,7 +68,9 @@ def test_a_convolution_takes_two_or_three_launches(name: str, groups: int) -> No
 def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have kernels take all arrays for large ones."""
     monkeypatch.setattr(elementwise, "_MANY", 1)
-    monkeypatch.setattr(CuPy()._kernels, "_kernels", {})  # without the launches of before
+    monkeypatch.setattr(
+        CuPy(), "_kernels", Kernels(CuPy().xp, CONVOLUTION | DENSE, {})
+    )  # without the launches of before
 
 
 @pytest.mark.parametrize(("name", "groups"), LAUNCHES)

@@ -137,5 +137,5 @@ def test_running_statistics_and_their_count_are_one_launch(dtype: str) -> None:
         np.testing.assert_array_equal(CuPy().to_numpy(got), want)
     with simulator.watched() as journal:
         updated(CuPy())
-    assert journal.launches.count("burnpy_moved_statistics") == 1
+    assert journal.launches.count("burnpy_statistics_2") == 1
     assert "burnpy_count" not in journal.launches

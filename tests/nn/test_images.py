@@ -11,6 +11,7 @@ import pytest
 from burnpy import Generator, IntTensor, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.func import grad
 from burnpy.nn import ConstantPad, Conv2d, ReflectionPad, ZeroPad, functional
 from tests.rows import every_row
 
@@ -425,3 +426,20 @@ def test_focal_loss_is_cross_entropy_times_a_power() -> None:
         Tensor[NumPy].from_data(x), Tensor[NumPy].from_data(y), alpha=0.3, gamma=1.5, reduction="none"
     )
     np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
+
+
+AVERAGES: list[Callable[[Any], Any]] = [
+    lambda x: F.avg_pool2d(x, 5),
+    lambda x: F.avg_pool2d(x, 3, stride=1, padding=1),
+    lambda x: F.avg_pool1d(x[0], 7),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("f", AVERAGES)
+def test_averages_of_narrow_floats_are_summed_in_float32(f: Callable[[Any], Any], dtype: str) -> None:
+    narrow = (Tensor[NumPy].normal((1, 1, 9, 9), generator=Generator(0)) * 2.0**14).to_dtype(dtype)
+    assert f(narrow).isfinite().all().item()
+    assert f(narrow).tolist() == f(narrow.float()).to_dtype(dtype).tolist()
+    slopes: Any = grad(lambda x: f(x).float().sum())
+    assert slopes(narrow).tolist() == slopes(narrow.float()).to_dtype(dtype).tolist()

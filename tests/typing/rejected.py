@@ -107,8 +107,8 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("mul() got an IntTensor", lambda: i * 0.5),  # E
     ("bitwise_and()", lambda: b & 2),  # E
     ("&, |, ^, ~, << and >> take ints or masks", lambda: ~x),  # E
-    ("bad operand type for unary -", lambda: -b),  # E
-    ("unsupported operand type", lambda: b + b),  # E
+    ("take numbers, got a BoolTensor", lambda: -b),  # E
+    ("take numbers, got a BoolTensor", lambda: b + b),  # E
     # Functions of several tensors.
     ("cat(): kinds do not mix", lambda: cat([x, i])),  # E
     ("cat(): kinds do not mix", lambda: cat((i, b))),  # E

@@ -223,7 +223,7 @@ def _layouts(arrays: Sequence[Any], mask: Any) -> tuple[_Layout, ...]:
 
 @lru_cache(1024)
 def _launches(
-    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: tuple[_Layout, ...]
+    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: Sequence[_Layout]
 ) -> tuple[Launch, ...] | None:
     """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,15 +82,23 @@ class Elementwise(NamedTuple):
     outputs: str
     code: str
     preamble: str = ""
+    exact: bool = False  #: whether products and sums are rounded one by one, as operations round them
 
 
 def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
     """Allocate an array, of as many dimensions as x has, whose dimensions lie in memory in the order of those."""
     if x._c_contiguous:
         return xp.ndarray(shape, dtype)
-    last = x.ndim - 1
-    order = sorted(range(x.ndim), key=lambda d: (d == last and x.strides[d] == x.itemsize, -abs(x.strides[d])))
-    return xp.ndarray([shape[d] for d in order], dtype).transpose([order.index(d) for d in range(x.ndim)])
+    order, back = _order(x.strides, x.itemsize)
+    return xp.ndarray([shape[d] for d in order], dtype).transpose(back)
+
+
+@lru_cache(1024)
+def _order(strides: Shape, itemsize: int) -> tuple[list[int], list[int]]:
+    """Return the dimensions in the order of memory, and the permutation that undoes it."""
+    last = len(strides) - 1
+    order = sorted(range(len(strides)), key=lambda d: (d == last and strides[d] == itemsize, -abs(strides[d])))
+    return order, [order.index(d) for d in range(len(strides))]
 
 
 class _Parameter(NamedTuple):
@@ -131,17 +140,18 @@ class ElementwiseKernel:
         """
         array, key, given, numbers = self._xp.ndarray, [size], [], []
         for x in args:
-            if isinstance(x, array):
+            if type(x) is array:
                 key += (x.shape, x.dtype) if x._c_contiguous else (x.shape, x.dtype, x.strides)
                 given.append(x.data.ptr)
             else:
                 key.append(None)
                 numbers.append(x)
-        layout = self._layouts.get(tuple(key))
+        found = tuple(key)
+        layout = self._layouts.get(found)
         if layout is None:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            layout = self._layouts[tuple(key)] = self._laid_out(args, size)
+            layout = self._layouts[found] = self._laid_out(args, size)
         results = args[self._inputs :]
         for shape, dtype in layout.missing:
             x = array(shape, dtype)
@@ -177,7 +187,7 @@ class ElementwiseKernel:
         text = _text(name, declared, views, {p: dtypes[p] for p in views}, numbers, types, len(shape))
         kernel = self._kernels.get(text)
         if kernel is None:
-            kernel = self._kernels[text] = xp.RawKernel(text, name)
+            kernel = self._kernels[text] = xp.RawKernel(text, name, ("--fmad=false",) if declared.exact else ())
         kinds = "".join(["d" if dtype.kind == "f" else "Q" if dtype.kind == "u" else "q" for dtype in numbers.values()])
         layout = [count, *shape, *[n for view in views.values() for n in (*view.sizes, *view.steps)]]
         rest = struct.pack(f"={len(layout)}q", *layout)

@@ -45,7 +45,7 @@ _SHARED = 48 << 10
 """The bytes of shared memory that a block can have without asking for more."""
 
 
-class Kernels:
+class Kernels(dict[str, ElementwiseKernel]):
     """The kernels by name, created on first access, and compiled for the dtypes they are called with.
 
     Args:
@@ -55,8 +55,14 @@ class Kernels:
     """
 
     def __init__(self, xp: Any, elementwise: Mapping[str, Elementwise], raw: Mapping[str, Raw]) -> None:
+        super().__init__()
         self._xp, self._elementwise, self._raw = xp, elementwise, raw
-        self._kernels: dict[Any, Any] = {}
+        self._typed: dict[tuple[Any, ...], Any] = {}
+
+    def __missing__(self, name: str) -> ElementwiseKernel:
+        # two threads at once may create it twice, which is harmless: the kernels are equal
+        kernel = self[name] = ElementwiseKernel(self._xp, name, self._elementwise[name])
+        return kernel
 
     def typed(self, name: str, constants: Mapping[str, int] = _NONE, shared: int = 0, **types: DType) -> Any:
         """Return a raw kernel for the constants and dtypes that its source names.
@@ -68,19 +74,12 @@ class Kernels:
             types: the dtypes by letter.
         """
         key = (name, *types.values(), *constants.values())
-        kernel = self._kernels.get(key)
+        kernel = self._typed.get(key)
         if kernel is None:
             names = {letter: C_NAMES.get(t.name, t.name) for letter, t in types.items()}
             source = self._raw[name].typed(constants, names)
             kernel = self._xp.RawKernel(source, name, _OPTIONS)
             if shared > _SHARED:
                 kernel.max_dynamic_shared_size_bytes = shared
-            self._kernels[key] = kernel
-        return kernel
-
-    def __getitem__(self, name: str) -> Any:
-        kernel = self._kernels.get(name)
-        if kernel is None:
-            # two threads at once may create it twice, which is harmless: the kernels are equal
-            kernel = self._kernels[name] = ElementwiseKernel(self._xp, name, self._elementwise[name])
+            self._typed[key] = kernel
         return kernel

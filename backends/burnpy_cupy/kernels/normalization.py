@@ -8,18 +8,36 @@ from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.normalization import split_total
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
-from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.row_geometry import Geometry, along, flat
+from burnpy_cupy.kernels.library import SUM, SUM_TYPE, Kernels
+from burnpy_cupy.kernels.row_geometry import Geometry, along
 
+_COUNT = "llrint(static_cast<double>(total{}[last]))"
+
+
+def _statistics(count: int) -> Elementwise:
+    """Return the kernel that updates a count and so many running averages by the totals of a batch."""
+    each = "y{0} = static_cast<T>(F(x{0}) * F(keep) + F(total{0}[i]) / F(total{0}[last]) * F(share));"
+    return Elementwise(
+        ", ".join(["raw int64 count", *[f"T x{k}, raw T total{k}" for k in range(count)]])
+        + ", float64 keep, float64 share, int64 last",
+        ", ".join(["raw int64 sum", *[f"T y{k}" for k in range(count)]]),
+        f"{SUM_TYPE} if (i == 0) sum[0] = count[0] + {_COUNT.format(0)}; "
+        + " ".join([each.format(k) for k in range(count)]),
+        SUM,
+        exact=True,
+    )
+
+
+_STATISTICS = range(1, 3)
+"""The numbers of averages for which there is a kernel."""
 NORMALIZATION = {
     "burnpy_count": Elementwise(
-        "int64 count, raw T total, int64 last", "int64 sum", "sum = count + llrint(static_cast<double>(total[last]))"
+        "int64 count, raw T total, int64 last", "int64 sum", f"sum = count + {_COUNT.format('')}"
     ),
     "burnpy_batch_totals": Elementwise(
         "raw T mean, raw T var, int64 size, float64 factor",
@@ -27,6 +45,7 @@ NORMALIZATION = {
         "const long long at = i % (size + 1);"
         "total = at == size ? T(1) : i <= size ? mean[at] : var[at] * static_cast<T>(factor)",
     ),
+    **{f"burnpy_statistics_{count}": _statistics(count) for count in _STATISTICS},
 }
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 
@@ -70,32 +89,24 @@ class CuPyNormalization(CuPyPrograms):
         by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape)
 
-    def average_update(self, averages: Sequence[Any], totals: Sequence[Any], share: float) -> list[Any]:
-        moved = self._statistics("moved_averages", (), averages, totals, share)
-        return super().average_update(averages, totals, share) if moved is None else moved
-
     def statistics_update(
         self, count: Any, averages: Sequence[Any], totals: Sequence[Any], share: float
     ) -> tuple[Any, list[Any]]:
-        moved = self._statistics("moved_statistics", (count,), averages, totals, share)
-        return super().statistics_update(count, averages, totals, share) if moved is None else (moved[0], moved[1:])
+        shape, dtype = averages[0].shape, averages[0].dtype
+        alike = all(x.shape == shape and x.dtype is dtype for x in averages) and all(x.dtype is dtype for x in totals)
+        if not alike or not averages[0].size or len(averages) not in _STATISTICS:
+            return super().statistics_update(count, averages, totals, share)
+        return self._call(self._updated, count, averages, totals, share)  # type: ignore[no-any-return]  # as it returns
 
-    def _statistics(
-        self, name: str, counts: tuple[Any, ...], averages: Sequence[Any], totals: Sequence[Any], share: float
-    ) -> list[Any] | None:
-        """Return the results of a kernel of averages of one shape and dtype; None if they have others."""
-        if not averages or not averages[0].size:
-            return None
-        shape, dtype, xs = averages[0].shape, averages[0].dtype, [*counts]
-        for x, total in zip(averages, totals, strict=True):
-            if x.shape != shape or x.dtype is not dtype or total.dtype is not dtype:
-                return None
-            xs += x, *split_total(self, total)
-        extents = ("index",) * len(counts) + (_FULL, _FULL, _COLUMN) * len(averages)
-        kernel = self._operation_kernel(name, (*extents, "scalar", "scalar"), dtype)
-        if kernel is None:
-            return None
-        return self._call(kernel, xs, (1.0 - share, share), flat(averages[0].size), shape, ())  # type: ignore[no-any-return]  # as the kernel returns it
+    def _updated(
+        self, count: Any, averages: Sequence[Any], totals: Sequence[Any], share: float
+    ) -> tuple[Any, list[Any]]:
+        xp = self.xp
+        pairs = [x for pair in zip(averages, totals, strict=True) for x in pair]
+        outs = [xp.ndarray(x.shape, x.dtype) for x in (count, *averages)]
+        kernel = self._kernels[f"burnpy_statistics_{len(averages)}"]
+        kernel(count, *pairs, 1.0 - share, share, totals[0].size - 1, *outs)
+        return outs[0], outs[1:]
 
     def batch_totals(self, mean: Any, var: Any, factor: float) -> Any:
         if not mean.size or is_half(mean.dtype):

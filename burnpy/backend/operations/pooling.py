@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.batch_rules import Folded
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Bool, Float, Int, Key, Shape
@@ -120,6 +120,10 @@ class Pooling(OperationsBase):
 
         Padding counts as elements only with ``count_include_pad``.
         """
+        if x.dtype.itemsize == 2:
+            wide = self.cast(x, float32)
+            out = self.avg_pool2d(wide, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+            return self.cast(out, x.dtype)
         counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
         whole = padded(self, x, padded_shape(x.shape, kernel, stride, padding, (1, 1), counts), padding, 0.0)
         first, *rest = [self.slice(whole, key) for key in window_keys(kernel, stride, (1, 1), counts)]
@@ -139,6 +143,10 @@ class Pooling(OperationsBase):
         divisor: int | None,
     ) -> Float:
         """Gradient of `avg_pool2d` with respect to x of the given shape."""
+        if grad.dtype.itemsize == 2:
+            wide = self.cast(grad, float32)
+            total = self.avg_pool2d_backward(wide, shape, kernel, stride, padding, count_include_pad, divisor)
+            return self.cast(total, grad.dtype)
         counts: Pair = grad.shape[2:]
         share = _shares(self, grad, shape, kernel, stride, padding, count_include_pad, divisor)
         whole = padded_shape(shape, kernel, stride, padding, (1, 1), counts)

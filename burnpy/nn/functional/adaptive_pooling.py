@@ -23,7 +23,7 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     """Compute the means of windows of sequences for an output of a given length: see `adaptive_avg_pool2d`.
 
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    output_size), or no N for a single sequence.
+    output_size), or without N for a single sequence.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -63,8 +63,8 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
 def adaptive_avg_pool3d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     """Compute the means of windows of volumes for an output of a given size: see `adaptive_avg_pool2d`.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
-    *output_size), or no N for a single volume.
+    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
+    channels, *output_size), or without N for a single volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -93,7 +93,7 @@ def adaptive_max_pool1d(
     """Compute the maxima of windows of sequences for an output of a given length: see `adaptive_max_pool2d`.
 
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    output_size), or no N for a single sequence, as do the indices, which count within a sequence.
+    output_size), or without N for a single sequence, as do the indices, which count within a sequence.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -162,8 +162,9 @@ def adaptive_max_pool3d(
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Compute the maxima of windows of volumes for an output of a given size: see `adaptive_max_pool2d`.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
-    *output_size), or no N for a single volume, as do the indices, which are flat and row-major in a volume.
+    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
+    channels, *output_size), or without N for a single volume, as do the indices, which are flat and row-major in a
+    volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -39,7 +39,7 @@ def conv1d(
     """Convolve sequences with a weight, as `conv2d` convolves images.
 
     x has shape (N, in, length), or (in, length) for a single sequence; weight (out, in / groups, kernel length); bias
-    (out,). The result has shape (N, out, length'), or no N for a single sequence. ``padding`` is a number for both
+    (out,). The result has shape (N, out, length'), or without N for a single sequence. ``padding`` is a number for both
     ends, or (before, after); other arguments and the errors are those of `conv2d`.
 
     >>> from burnpy import Tensor
@@ -105,7 +105,7 @@ def conv3d(
 ) -> Tensor[B]:
     """Convolve volumes with a weight, as `conv2d` convolves images.
 
-    x has shape (N, in, depth, height, width), or no N for a single volume; weight (out, in / groups, kernel depth,
+    x has shape (N, in, depth, height, width), or without N for a single volume; weight (out, in / groups, kernel depth,
     kernel height, kernel width); bias (out,). The result has shape (N, out, depth', height', width'), or no N for a
     single volume. Other arguments and the errors are those of `conv2d`, with one number for all three dimensions or
     three.

@@ -92,7 +92,7 @@ def dropout2d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
 def dropout3d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor[B]:
     """Set each channel of volumes to zero with probability ``p``, as `dropout2d` those of images.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume.
+    x has shape (N, channels, depth, height, width), or without N for a single volume.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

@@ -24,7 +24,7 @@ def lp_pool1d(
     """Compute the p-norm of each window of sequences, as `lp_pool2d` of images.
 
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    length'), or no N for a single sequence. Other arguments and the errors are those of `lp_pool2d`.
+    length'), or without N for a single sequence. Other arguments and the errors are those of `lp_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -74,8 +74,9 @@ def lp_pool3d(
 ) -> Tensor[B]:
     """Compute the p-norm of each window of volumes, as `lp_pool2d` of images.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
-    depth', height', width'), or no N for a single volume. Other arguments and the errors are those of `lp_pool2d`.
+    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
+    channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are those of
+    `lp_pool2d`.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

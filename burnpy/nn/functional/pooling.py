@@ -53,8 +53,8 @@ def max_pool1d(
     """Compute the maximum of each window of sequences, as `max_pool2d` of images.
 
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    length'), or no N for a single sequence, as do the indices, which count within a sequence. Other arguments and the
-    errors are those of `max_pool2d`, with one number in place of two.
+    length'), or without N for a single sequence, as do the indices, which count within a sequence. Other arguments and
+    the errors are those of `max_pool2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -144,9 +144,10 @@ def max_pool3d(
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]:
     """Compute the maximum of each window of volumes, as `max_pool2d` of images.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
-    depth', height', width'), or no N for a single volume, as do the indices, which are flat and row-major in a volume.
-    Other arguments and the errors are those of `max_pool2d`, with one number for all three dimensions or three.
+    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
+    channels, depth', height', width'), or without N for a single volume, as do the indices, which are flat and
+    row-major in a volume. Other arguments and the errors are those of `max_pool2d`, with one number for all three
+    dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -169,8 +170,8 @@ def avg_pool1d(
     """Compute the mean of each window of sequences, as `avg_pool2d` of images.
 
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    length'), or no N for a single sequence. Other arguments and the errors are those of `avg_pool2d`, with one number
-    in place of two.
+    length'), or without N for a single sequence. Other arguments and the errors are those of `avg_pool2d`, with one
+    number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -231,9 +232,9 @@ def avg_pool3d(
 ) -> Tensor[B]:
     """Compute the mean of each window of volumes, as `avg_pool2d` of images.
 
-    x has shape (N, channels, depth, height, width), or no N for a single volume. The result has shape (N, channels,
-    depth', height', width'), or no N for a single volume. Other arguments and the errors are those of `avg_pool2d`,
-    with one number for all three dimensions or three.
+    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
+    channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are those of
+    `avg_pool2d`, with one number for all three dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy

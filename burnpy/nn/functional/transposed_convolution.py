@@ -32,8 +32,8 @@ def conv_transpose1d(
     """Convolve sequences in the transposed sense, as `conv_transpose2d` does images.
 
     x has shape (N, in, length), or (in, length) for a single sequence; weight (in, out / groups, kernel length); bias
-    (out,). The result has shape (N, out, length'), or no N for a single sequence. Other arguments and the errors are
-    those of `conv_transpose2d`, with one number in place of two.
+    (out,). The result has shape (N, out, length'), or without N for a single sequence. Other arguments and the errors
+    are those of `conv_transpose2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
@@ -100,7 +100,7 @@ def conv_transpose3d(
 ) -> Tensor[B]:
     """Convolve volumes in the transposed sense, as `conv_transpose2d` does images.
 
-    x has shape (N, in, depth, height, width), or no N for a single volume; weight (in, out / groups, kernel depth,
+    x has shape (N, in, depth, height, width), or without N for a single volume; weight (in, out / groups, kernel depth,
     kernel height, kernel width); bias (out,). The result has shape (N, out, depth', height', width'), or no N for a
     single volume. Other arguments and the errors are those of `conv_transpose2d`, with one number for all three
     dimensions or three.

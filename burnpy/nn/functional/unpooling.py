@@ -33,7 +33,7 @@ def max_unpool1d(
     """Put the maxima of sequences back at the indices of `max_pool1d`, as `max_unpool2d` those of images.
 
     x and ``indices`` have shape (N, channels, length), or (channels, length) for a single sequence. The result has
-    shape (N, channels, length'), or no N for a single sequence. ``output_size`` is the length, or the whole shape;
+    shape (N, channels, length'), or without N for a single sequence. ``output_size`` is the length, or the whole shape;
     other arguments and the errors are those of `max_unpool2d`, with one number in place of two.
 
     >>> from burnpy import Tensor
@@ -101,9 +101,9 @@ def max_unpool3d(
 ) -> Tensor[B]:
     """Put the maxima of volumes back at the indices of `max_pool3d`, as `max_unpool2d` those of images.
 
-    x and ``indices`` have shape (N, channels, depth, height, width), or no N for a single volume. The result has shape
-    (N, channels, depth', height', width'), or no N for a single volume. Other arguments and the errors are those of
-    `max_unpool2d`, with one number for all three dimensions or three.
+    x and ``indices`` have shape (N, channels, depth, height, width), or without N for a single volume. The result has
+    shape (N, channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are
+    those of `max_unpool2d`, with one number for all three dimensions or three.
 
     >>> from burnpy import Tensor
     >>> from burnpy.backend import NumPy
