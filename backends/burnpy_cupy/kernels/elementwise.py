@@ -178,7 +178,7 @@ class ElementwiseKernel:
             return _Layout(None, missing)
         views = {p: _View.of(x, None if p.raw else shape) for p, x in arrays.items()}
         views |= {p: _View.of_whole(shape) for p in parameters[len(args) :]}
-        many = max(count, *[x.size for x in arrays.values()]) >= _MANY
+        many = max([count, *[x.size for x in arrays.values()]]) >= _MANY
         name, declared, numbers = self._name, self._declared, {p: dtypes[p] for p in given if p not in arrays}
         if many:
             name += "_many"
